@@ -1,0 +1,1 @@
+"""How a canvas can be turned, flipped and moved, and moved back."""

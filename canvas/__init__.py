@@ -1,0 +1,1 @@
+"""What a worked multiplication looks like: numbers, layouts, canvases, problems, pictures."""

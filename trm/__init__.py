@@ -1,0 +1,1 @@
+"""Tiny recursive transformers that fill canvases, and what trains and drives them."""

@@ -1,0 +1,1 @@
+"""Evaluation: how often solutions are exact, with intervals."""

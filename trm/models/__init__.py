@@ -1,0 +1,1 @@
+"""Models: they know tensors, not problems."""

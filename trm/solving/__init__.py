@@ -1,0 +1,1 @@
+"""Solving: a batch of problems to worked canvases with confidence."""

@@ -1,0 +1,1 @@
+"""Training: data, losses, optimisers, Lightning modules and TensorBoard pages."""
