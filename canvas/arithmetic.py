@@ -1,0 +1,164 @@
+"""Arithmetic on batches of whole numbers of any length, digit by digit, in any base from 2 to 10.
+
+A number is a row of digits, least significant first. Everything is vectorised over the batch and
+loops over digits only where a carry has to travel, so no Python integer is made per sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+BASES = range(2, 11)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A batch of whole numbers.
+
+    Attributes:
+        digits: ``uint8 [B, n]``, least significant first, zero beyond each number's length.
+        lengths: ``int64 [B]``, digits of each number; zero has length 1.
+        base: 2 to 10.
+    """
+
+    digits: np.ndarray
+    lengths: np.ndarray
+    base: int = 10
+
+    @classmethod
+    def from_digits(cls, digits: np.ndarray, base: int = 10) -> "Numbers":
+        """Numbers from ``[B, n]`` digits, least significant first; lengths are found."""
+        nonzero = digits != 0
+        top = digits.shape[1] - np.argmax(nonzero[:, ::-1], axis=1)
+        lengths = np.where(nonzero.any(axis=1), top, 1).astype(np.int64)
+        return cls(digits.astype(np.uint8, copy=False), lengths, base)
+
+    @classmethod
+    def from_ints(cls, values: Sequence[int], base: int = 10) -> "Numbers":
+        """Numbers from Python integers of any size, zero or more."""
+        rows = []
+        for value in values:
+            if value < 0:
+                raise ValueError(f"a canvas holds whole numbers from 0 up, got {value}")
+            row = []
+            while value or not row:
+                value, digit = divmod(value, base)
+                row.append(digit)
+            rows.append(row)
+        digits = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.uint8)
+        for i, row in enumerate(rows):
+            digits[i, : len(row)] = row
+        return cls.from_digits(digits, base)
+
+    def to_ints(self) -> list[int]:
+        """The numbers as Python integers."""
+        return [int(text, self.base) for text in self.to_text()]
+
+    def to_text(self) -> list[str]:
+        """The numbers as people write them, in their own base."""
+        characters = (self.digits + ord("0")).astype(np.uint8)
+        return [
+            row[:length][::-1].tobytes().decode("ascii")
+            for row, length in zip(characters, self.lengths, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.digits)
+
+    def __getitem__(self, index: np.ndarray | slice) -> "Numbers":
+        return Numbers(self.digits[index], self.lengths[index], self.base)
+
+    def trimmed(self) -> "Numbers":
+        """The same numbers without columns that only hold zeros above every number."""
+        return Numbers(self.digits[:, : self.lengths.max(initial=1)], self.lengths, self.base)
+
+    def padded(self, n: int) -> np.ndarray:
+        """The digits as ``uint8 [B, n]``, with zeros above or with columns of zeros dropped."""
+        have = self.digits.shape[1]
+        if n <= have:
+            return self.digits[:, :n]
+        return np.pad(self.digits, ((0, 0), (0, n - have)))
+
+
+def parse(text: str, base: int = 10) -> int:
+    """A positive integer from its digits in ``base``.
+
+    Raises:
+        ValueError: the text is not a positive whole number in that base.
+    """
+    digits = "0123456789"[:base]
+    text = text.strip()
+    if not text or any(character not in digits for character in text) or not text.strip("0"):
+        kind = "a positive whole number" if base == 10 else f"a positive number in base {base}"
+        raise ValueError(f"{text!r} is not {kind}; write it with the digits {digits} alone")
+    value = 0
+    for character in text:  # int() refuses decimal numbers of more than 4300 digits
+        value = value * base + ord(character) - ord("0")
+    return value
+
+
+def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int = 10) -> Numbers:
+    """Numbers of exactly the given lengths from random words, uniform over all such numbers.
+
+    Args:
+        words: ``uint64 [B, n]`` uniform random words, one a digit.
+        lengths: ``[B]``, 1 to n. A top digit is never zero, so that one-digit numbers start at 1.
+        base: 2 to 10.
+    """
+    high = words >> np.uint64(32)
+    digits = (high * np.uint64(base)) >> np.uint64(32)
+    leading = ((high * np.uint64(base - 1)) >> np.uint64(32)) + np.uint64(1)
+    place = np.arange(words.shape[1])
+    digits = np.where(place == lengths[:, None] - 1, leading, digits)
+    digits[place >= lengths[:, None]] = 0
+    return Numbers(digits.astype(np.uint8), lengths.astype(np.int64), base)
+
+
+def _carry(columns: np.ndarray, base: int) -> Numbers:
+    """Numbers from ``[B, n]`` column sums (n wide enough for the result)."""
+    digits = np.empty(columns.shape, dtype=np.uint8)
+    carry = np.zeros(len(columns), dtype=columns.dtype)
+    for place in range(columns.shape[1]):
+        carry, digits[:, place] = np.divmod(columns[:, place] + carry, base)
+    assert not carry.any(), "the caller makes room for the top carry"
+    return Numbers.from_digits(digits, base)
+
+
+def times_digit(x: Numbers, digit: np.ndarray) -> Numbers:
+    """x · digit, for one digit ``[B]`` a number: a partial product without its shift."""
+    columns = x.padded(x.digits.shape[1] + 1).astype(np.int16)
+    return _carry(columns * digit[:, None].astype(np.int16), x.base)
+
+
+def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
+    """x + y · base^shift."""
+    n = max(x.digits.shape[1], y.digits.shape[1] + shift) + 1
+    columns = x.padded(n).astype(np.int16)
+    columns[:, shift : shift + y.digits.shape[1]] += y.digits
+    return _carry(columns, x.base)
+
+
+def drop_lowest_digit(x: Numbers) -> Numbers:
+    """⌊x / base⌋."""
+    digits = np.zeros_like(x.digits)
+    digits[:, :-1] = x.digits[:, 1:]
+    return Numbers(digits, np.maximum(x.lengths - 1, 1), x.base)
+
+
+def multiply(a: Numbers, b: Numbers) -> Numbers:
+    """a · b by long multiplication."""
+    total = Numbers.from_digits(np.zeros((len(a), 1), dtype=np.uint8), a.base)
+    n = a.digits.shape[1] + b.digits.shape[1]
+    for i in range(b.digits.shape[1]):
+        total = add_shifted(total, times_digit(a, b.digits[:, i]), i)
+        total = Numbers(total.padded(n), total.lengths, a.base)
+    return total
+
+
+def compare(x: Numbers, y: Numbers) -> np.ndarray:
+    """−1, 0 or 1 (``int8 [B]``) as x is smaller than, equal to or larger than y."""
+    n = max(x.digits.shape[1], y.digits.shape[1])
+    difference = np.sign(x.padded(n).astype(np.int8) - y.padded(n).astype(np.int8))
+    highest = n - 1 - np.argmax(difference[:, ::-1] != 0, axis=1)
+    return difference[np.arange(len(x)), highest]

@@ -1,0 +1,318 @@
+"""Layouts: how a worked multiplication is written down, row by row.
+
+A layout turns operands into a `Worked` batch: the finished working, cell by cell, and which cells
+are given. It is the one owner of row geometry. Adding a layout is one class with a name below.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from canvas import symbols
+from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit, times_digit
+
+GIVEN, PARTIAL, SUM, PRODUCT = range(4)
+ROW_KINDS = ("given", "partial product", "running sum", "product")  # the name of each kind
+ABSENT = -1
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A batch of finished workings, each in the top left corner of its own array.
+
+    Attributes:
+        symbols: ``uint8 [B, R, C]`` ids, blank outside a working.
+        given: ``bool [B, R, C]``, cells that are shown from the start.
+        kinds: ``int8 [B, R]``, each row's index in `ROW_KINDS`, `ABSENT` below the last row.
+        heights, widths: ``int64 [B]``, the size of each working.
+        first_step: the first row that has to be worked out; all rows below it have to be, too.
+    """
+
+    symbols: np.ndarray
+    given: np.ndarray
+    kinds: np.ndarray
+    heights: np.ndarray
+    widths: np.ndarray
+    first_step: int
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Rows to work out, ``int64 [B]``."""
+        return self.heights - self.first_step
+
+
+class Row(NamedTuple):
+    """One row of every working that has it."""
+
+    kind: int
+    numbers: Numbers  # [B]
+    shift: int  # blank columns at its right end
+    index: np.ndarray | int  # which row of the working, [B] or the same for all
+    present: np.ndarray | None = None  # bool [B], None: all
+
+
+class Layout(ABC):
+    """How operands become rows."""
+
+    name: str
+    first_step: int = 2
+    margin: int = 0  # columns at the right end that digits of the rows never use
+
+    @abstractmethod
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """The rows that have to be worked out."""
+
+    @abstractmethod
+    def extent(self, digits_a: int, digits_b: int) -> tuple[int, int]:
+        """The smallest canvas (height, width) that fits every product of such operands."""
+
+    @abstractmethod
+    def read_answer(self, content: np.ndarray) -> list[int]:
+        """The product's ids, least significant first, from one working ``uint8 [R, C]``.
+
+        The content is a finished working cut to its bounding box. What it returns need not be
+        digits where the working is flawed; the reader says so.
+        """
+
+    def _write_givens(self, content: np.ndarray, a: Numbers, b: Numbers) -> None:
+        """The operands, onto right-to-left content ``[B, R, C]``."""
+        _write(content, 0, 0, a)
+        _write(content, 1, 0, b)
+        content[np.arange(len(b)), 1, b.lengths + 1] = symbols.TIMES
+
+    def _given(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Which cells of right-to-left content are given."""
+        given = np.zeros(shape, dtype=bool)
+        given[:, : self.first_step] = True
+        return given
+
+    def work(self, a: Numbers, b: Numbers) -> Worked:
+        """The finished workings of a · b, for operands of at least 1.
+
+        Raises:
+            ValueError: an operand is zero, or the operands differ in base or number.
+        """
+        if a.base != b.base or len(a) != len(b):
+            raise ValueError("multiplicands and multipliers must be equal in number and base")
+        if not (a.digits.any(axis=1).all() and b.digits.any(axis=1).all()):
+            raise ValueError("operands must be positive: a canvas shows no multiplication by zero")
+        a, b = a.trimmed(), b.trimmed()
+        height, width = self.extent(int(a.lengths.max()), int(b.lengths.max()))
+        content = np.full((len(a), height, width), symbols.BLANK, dtype=np.uint8)
+        kinds = np.full((len(a), height), ABSENT, dtype=np.int8)
+        kinds[:, : self.first_step] = GIVEN
+        self._write_givens(content, a, b)
+        for kind, numbers, shift, index, present in self.rows(a, b):
+            _write(content, index, shift + self.margin, numbers, present)
+            samples = slice(None) if present is None else np.flatnonzero(present)
+            where = index if isinstance(index, int) else index[samples]
+            kinds[np.arange(len(a))[samples], where] = kind
+        given = self._given(content.shape)
+        heights = (kinds != ABSENT).sum(axis=1)
+        kinds[np.arange(len(a)), heights - 1] = PRODUCT
+        widths = self._widths(content, a)
+        # Right to left becomes left to right, with every working's first column at 0.
+        columns = widths[:, None] - 1 - np.arange(width)
+        outside = (columns < 0)[:, None, :]
+        columns = np.maximum(columns, 0)[:, None, :]
+        return Worked(
+            symbols=np.where(outside, symbols.BLANK, np.take_along_axis(content, columns, axis=2)),
+            given=np.take_along_axis(given, columns, axis=2) & ~outside,
+            kinds=kinds,
+            heights=heights,
+            widths=widths,
+            first_step=self.first_step,
+        )
+
+    def _widths(self, content: np.ndarray, a: Numbers) -> np.ndarray:
+        used = (content != symbols.BLANK).any(axis=1)
+        return used.shape[1] - np.argmax(used[:, ::-1], axis=1)
+
+
+def _write(
+    content: np.ndarray,
+    index: np.ndarray | int,
+    shift: int,
+    numbers: Numbers,
+    present: np.ndarray | None = None,
+) -> None:
+    """Write numbers into one row of each right-to-left working, ``shift`` columns from the right."""
+    ids = numbers.digits + np.uint8(symbols.DIGIT_ZERO)
+    n = min(ids.shape[1], content.shape[2] - shift)
+    beyond = np.arange(n) >= numbers.lengths[:, None]
+    ids = np.where(beyond, np.uint8(symbols.BLANK), ids[:, :n])
+    if present is None and isinstance(index, int):
+        content[:, index, shift : shift + n] = ids
+        return
+    samples = np.arange(len(content)) if present is None else np.flatnonzero(present)
+    where = index if isinstance(index, int) else index[samples]
+    content[samples, where, shift : shift + n] = ids[samples]
+
+
+def _partials(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:
+    """Each multiplier digit's place i, the products a · b_i, and which samples have that digit."""
+    for i in range(int(b.lengths.max())):
+        yield i, times_digit(a, b.digits[:, i]), i < b.lengths
+
+
+def _sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.ndarray]]:
+    """As `_partials`, with the running sum up to and including place i after the product."""
+    total: Numbers | None = None
+    for i, partial, present in _partials(a, b):
+        total = partial if total is None else add_shifted(total, partial, i)
+        yield i, partial, total, present
+
+
+class RowLayout(Layout):
+    """Layouts that write the operands above the working, and the product in the last row."""
+
+    def extent(self, digits_a: int, digits_b: int) -> tuple[int, int]:
+        """See `Layout.extent`."""
+        return self.height(digits_b), max(digits_a + digits_b, digits_b + 2)
+
+    @abstractmethod
+    def height(self, digits_b: int | np.ndarray) -> int:
+        """Rows of a working."""
+
+    def read_answer(self, content: np.ndarray) -> list[int]:
+        """See `Layout.read_answer`."""
+        filled = np.flatnonzero(content[-1] != symbols.BLANK)
+        return [int(s) for s in content[-1, filled[0] : filled[-1] + 1][::-1]]
+
+
+class Standard(RowLayout):
+    """a; ``*_b``; the partial products; the product. What schools teach, and the default."""
+
+    name = "standard"
+
+    def height(self, digits_b):
+        """Rows of a working."""
+        return digits_b + 3
+
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """See `Layout.rows`."""
+        for i, partial, total, present in _sums(a, b):
+            yield Row(PARTIAL, partial, i, 2 + i, present)
+            last = b.lengths == i + 1
+            yield Row(PRODUCT, total, 0, 3 + i, last)
+
+
+class RunningSum(RowLayout):
+    """All partial products, then all running sums: the additions are written out, too."""
+
+    name = "running_sum"
+
+    def height(self, digits_b):
+        """Rows of a working."""
+        return 2 * digits_b + 2
+
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """See `Layout.rows`."""
+        for i, partial, total, present in _sums(a, b):
+            yield Row(PARTIAL, partial, i, 2 + i, present)
+            yield Row(SUM, total, 0, 2 + i + b.lengths, present)
+
+
+class Interleaved(RowLayout):
+    """Each partial product followed at once by the running sum: a row needs those just above."""
+
+    name = "interleaved"
+
+    def height(self, digits_b):
+        """Rows of a working."""
+        return 2 * digits_b + 2
+
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """See `Layout.rows`."""
+        for i, partial, total, present in _sums(a, b):
+            yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
+            yield Row(SUM, total, 0, 3 + 2 * i, present)
+
+
+class Accumulate(RowLayout):
+    """One row a multiplier digit: the running total so far."""
+
+    name = "accumulate"
+
+    def height(self, digits_b):
+        """Rows of a working."""
+        return digits_b + 2
+
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """See `Layout.rows`."""
+        for i, _, total, present in _sums(a, b):
+            yield Row(SUM, total, 0, 2 + i, present)
+
+
+class Lattice(Layout):
+    """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
+
+    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i, never more than one digit longer than a. The
+    product is read down the last column of the grid and along its last row::
+
+        _321_*      t_0 = 321·4            = 1284  → 4
+        1284_4      t_1 = 128 + 321·5      = 1733  → 3
+        1733_5      t_2 = 173 + 321·6      = 2099  → 2099
+        2099_6                                       321 · 654 = 209934
+    """
+
+    name = "lattice"
+    first_step = 1
+    margin = 2
+
+    def extent(self, digits_a: int, digits_b: int) -> tuple[int, int]:
+        """See `Layout.extent`."""
+        return digits_b + 1, digits_a + 1 + self.margin
+
+    def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
+        """See `Layout.rows`."""
+        total: Numbers | None = None
+        for i, partial, present in _partials(a, b):
+            total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
+            yield Row(SUM, total, 0, 1 + i, present)
+
+    def read_answer(self, content: np.ndarray) -> list[int]:
+        """See `Layout.read_answer`."""
+        column = content.shape[1] - 1 - self.margin
+        last = content[-1, : column + 1]
+        filled = np.flatnonzero(last != symbols.BLANK)
+        start = filled[0] if filled.size else column
+        return [int(s) for s in [*content[1:-1, column], *last[start:][::-1]]]
+
+    def _write_givens(self, content: np.ndarray, a: Numbers, b: Numbers) -> None:
+        _write(content, 0, self.margin, a)
+        content[:, 0, 0] = symbols.TIMES
+        inside = np.arange(b.digits.shape[1]) < b.lengths[:, None]
+        digits = b.digits + np.uint8(symbols.DIGIT_ZERO)
+        content[:, 1:, 0] = np.where(inside, digits, symbols.BLANK)
+
+    def _given(self, shape: tuple[int, ...]) -> np.ndarray:
+        given = super()._given(shape)
+        given[:, :, 0] = True
+        return given
+
+    def _widths(self, content: np.ndarray, a: Numbers) -> np.ndarray:
+        return a.lengths + 1 + self.margin
+
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout
+    for layout in (Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice())
+}
+
+
+def get_layout(name: str) -> Layout:
+    """The layout of that name.
+
+    Raises:
+        ValueError: there is none; the message lists the names.
+    """
+    if name not in LAYOUTS:
+        raise ValueError(f"no layout is called {name!r}; the layouts are {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]

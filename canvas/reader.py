@@ -1,0 +1,70 @@
+"""A canvas back to the numbers on it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from canvas import symbols
+from canvas.arithmetic import Numbers
+from canvas.layouts import Lattice, Layout
+
+
+@dataclass(frozen=True)
+class Multiplication:
+    """What a canvas says: a times b makes product, whether or not that is true."""
+
+    a: int
+    b: int
+    product: int
+
+    @property
+    def correct(self) -> bool:
+        """Whether the product is right."""
+        return self.a * self.b == self.product
+
+
+def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Multiplication:
+    """Operands and product of one canvas ``uint8 [H, W]``.
+
+    Raises:
+        ValueError: the canvas is not a multiplication in that layout; the message says why.
+    """
+    rows, columns = np.nonzero(canvas != symbols.BLANK)
+    if not rows.size:
+        raise ValueError("the canvas is blank: there is no multiplication on it")
+    content = canvas[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    if (content == symbols.MASK).any():
+        raise ValueError("a row is still masked: the canvas is not worked out")
+    times = np.argwhere(content == symbols.TIMES)
+    if len(times) != 1:
+        raise ValueError(f"a multiplication has one sign {'*'!r}, this canvas has {len(times)}")
+    sign_row, sign_column = times[0]
+    height, width = content.shape
+    if isinstance(layout, Lattice):
+        expected = (0, width - 1)
+        a, b = content[0, : -layout.margin], content[1:, -1][::-1]
+    else:
+        expected = (1, sign_column)
+        a, b = content[0], content[1, sign_column + 1 :] if height > 1 else content[0, :0]
+    if (sign_row, sign_column) != expected:
+        raise ValueError(f"the sign is not where the {layout.name} layout puts it")
+    if height <= layout.first_step:
+        raise ValueError("there is nothing below the operands: the canvas is not worked out")
+    return Multiplication(
+        a=_number(a[::-1], "multiplicand", base),
+        b=_number(b[::-1], "multiplier", base),
+        product=_number(np.array(layout.read_answer(content), dtype=np.uint8), "product", base),
+    )
+
+
+def _number(ids: np.ndarray, name: str, base: int) -> int:
+    """A number from ids, least significant first, with blanks at either end or none."""
+    filled = np.flatnonzero(ids != symbols.BLANK)
+    if not filled.size:
+        raise ValueError(f"the {name} is blank")
+    ids = ids[filled[0] : filled[-1] + 1]
+    digits = ids.astype(np.int16) - symbols.DIGIT_ZERO
+    if ((digits < 0) | (digits >= base)).any():
+        written = symbols.decode(ids[::-1])
+        raise ValueError(f"the {name} {written!r} is not a number in base {base}")
+    return Numbers.from_digits(digits[None].astype(np.uint8), base).to_ints()[0]

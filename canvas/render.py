@@ -1,0 +1,180 @@
+"""Workings onto canvases: drawing at an offset, the row steps of a problem, reversed sequences."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from canvas import symbols
+from canvas.layouts import Worked
+
+IGNORE = -100  # a label that no loss counts
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A batch of finished workings on canvases of one size.
+
+    Attributes:
+        canvases: ``uint8 [B, H, W]`` ids.
+        given: ``bool [B, H, W]``, cells that are shown from the start.
+        top, left: ``int64 [B]``, where each working's first row and column lie.
+        kinds: ``int8 [B, R]``, as in `Worked`.
+        heights, widths: ``int64 [B]``, as in `Worked`.
+        first_step: as in `Worked`.
+    """
+
+    canvases: np.ndarray
+    given: np.ndarray
+    top: np.ndarray
+    left: np.ndarray
+    kinds: np.ndarray
+    heights: np.ndarray
+    widths: np.ndarray
+    first_step: int
+
+    def __len__(self) -> int:
+        return len(self.canvases)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Rows to work out, ``int64 [B]``."""
+        return self.heights - self.first_step
+
+    def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
+        """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
+        return self.top + self.first_step + step
+
+    def unsolved(self) -> np.ndarray:
+        """The canvases with only the givens on them, ``uint8 [B, H, W]``."""
+        return np.where(self.given, self.canvases, np.uint8(symbols.BLANK))
+
+    def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
+        """The cells that a step fills in, ``bool [B, H, W]``: its full row but for the givens."""
+        height = self.canvases.shape[1]
+        row = np.arange(height) == self.row_of_step(step)[:, None]
+        return row[:, :, None] & ~self.given
+
+
+@dataclass(frozen=True)
+class RowSteps:
+    """A batch of single steps: fill in one row.
+
+    Attributes:
+        inputs: ``uint8 [B, H, W]``, the rows so far, the next row masked over the full width.
+        labels: ``uint8 [B, H, W]``, the same with that row filled in.
+        answer: ``bool [B, H, W]``, the masked cells.
+        problem: ``int64 [B]``, which problem of the drawing each step belongs to.
+        step: ``int64 [B]``, which of its steps, from 0.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    answer: np.ndarray
+    problem: np.ndarray
+    step: np.ndarray
+
+
+def draw(
+    worked: Worked,
+    height: int,
+    width: int,
+    top: np.ndarray | int = 0,
+    left: np.ndarray | int = 0,
+) -> Drawing:
+    """Draw workings on ``height × width`` canvases, each at its own offset.
+
+    Raises:
+        ValueError: a working does not fit; the message says which canvas would.
+    """
+    B = len(worked)
+    top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))
+    left = np.broadcast_to(np.asarray(left, dtype=np.int64), (B,))
+    if (top < 0).any() or (left < 0).any():
+        raise ValueError("a working cannot begin above or left of its canvas: use offsets from 0")
+    too_large = (top + worked.heights > height) | (left + worked.widths > width)
+    if too_large.any():
+        i = int(np.argmax(too_large))
+        rows, columns = int(worked.heights[i]), int(worked.widths[i])
+        offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
+        raise ValueError(
+            f"a working of {rows} x {columns} cells{offset} needs a canvas of at least "
+            f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
+        )
+    canvases = np.full((B, height, width), symbols.BLANK, dtype=np.uint8)
+    given = np.zeros((B, height, width), dtype=bool)
+    R, C = worked.symbols.shape[1:]
+    row = top[:, None] + np.arange(R)  # [B, R]
+    column = left[:, None] + np.arange(C)  # [B, C]
+    # Cells beyond a working may lie beyond the canvas: they are blank and are left out.
+    inside = (np.arange(R) < worked.heights[:, None])[:, :, None] & (
+        np.arange(C) < worked.widths[:, None]
+    )[:, None, :]
+    sample, r, c = np.nonzero(inside)
+    target = (sample * height + row[sample, r]) * width + column[sample, c]
+    canvases.reshape(-1)[target] = worked.symbols[inside]
+    given.reshape(-1)[target] = worked.given[inside]
+    return Drawing(
+        canvases, given, top, left, worked.kinds, worked.heights, worked.widths, worked.first_step
+    )
+
+
+def row_step(drawing: Drawing, step: np.ndarray) -> RowSteps:
+    """One step of every problem.
+
+    Args:
+        drawing: B problems.
+        step: ``int64 [B]``, from 0 to each problem's number of steps less one.
+    """
+    problem = np.arange(len(drawing))
+    return _row_steps(drawing, problem, np.asarray(step))
+
+
+def row_steps(drawing: Drawing) -> RowSteps:
+    """All steps of all problems, problem by problem."""
+    problem = np.repeat(np.arange(len(drawing)), drawing.steps)
+    first = np.cumsum(drawing.steps) - drawing.steps
+    return _row_steps(drawing, problem, np.arange(len(problem)) - first[problem])
+
+
+def _row_steps(drawing: Drawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
+    canvases, given = drawing.canvases[problem], drawing.given[problem]
+    target = (drawing.top[problem] + drawing.first_step + step)[:, None]
+    row = np.arange(canvases.shape[1])
+    answer = (row == target)[:, :, None] & ~given
+    hidden = (row > target)[:, :, None] & ~given
+    labels = np.where(hidden, np.uint8(symbols.BLANK), canvases)
+    inputs = np.where(answer, np.uint8(symbols.MASK), labels)
+    return RowSteps(inputs, labels, answer, problem, step)
+
+
+def sequences(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
+    """Canvases as sequences in the order in which people write: what a GPT reads.
+
+    Every row is reversed left to right, so that low digits come first, and ends with ``#``; a start
+    and an end symbol enclose the whole.
+
+    Returns:
+        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on;
+        they are `IGNORE` up to the last row of the operands.
+    """
+    B, height, width = drawing.canvases.shape
+    rows = np.full((B, height, width + 1), symbols.ROW_END, dtype=np.int64)
+    rows[:, :, :width] = drawing.canvases[:, :, ::-1]
+    start = np.full((B, 1), symbols.START)
+    end = np.full((B, 1), symbols.END)
+    ids = np.concatenate([start, rows.reshape(B, -1), end], axis=1)
+    labels = ids[:, 1:].copy()
+    operands = drawing.top + drawing.first_step
+    labels[np.arange(labels.shape[1]) < operands[:, None] * (width + 1)] = IGNORE
+    return ids[:, :-1], labels
+
+
+def from_sequences(ids: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Canvases ``uint8 [B, H, W]`` from sequences with or without their end symbol.
+
+    What a model left out at the end of a sequence is blank.
+    """
+    cells = np.full((len(ids), height * (width + 1)), symbols.BLANK, dtype=np.uint8)
+    body = ids[:, 1 : 1 + cells.shape[1]]
+    cells[:, : body.shape[1]] = body
+    return cells.reshape(len(ids), height, width + 1)[:, :, :width][:, :, ::-1]
