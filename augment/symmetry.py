@@ -1,0 +1,97 @@
+"""The eight symmetries of the square (the dihedral group D4): one table, compose, invert, apply.
+
+A symmetry is written as *transpose, then flip rows, then flip columns*, each done or not. The names
+are albumentations' (`albumentations.D4`), with the same meanings, so that training transforms and
+inference views speak of the same elements; `tests/augment` holds the two together.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+Array = TypeVar("Array", np.ndarray, torch.Tensor)
+
+
+class Symmetry(NamedTuple):
+    """Which of the three elementary moves a symmetry makes, in this order."""
+
+    transpose: bool
+    flip_rows: bool  # top row becomes bottom row
+    flip_columns: bool  # leftmost column becomes rightmost column
+
+
+SYMMETRIES: dict[str, Symmetry] = {
+    "e": Symmetry(False, False, False),
+    "r90": Symmetry(True, True, False),  # anticlockwise
+    "r180": Symmetry(False, True, True),
+    "r270": Symmetry(True, False, True),
+    "v": Symmetry(False, True, False),
+    "hvt": Symmetry(True, True, True),  # reflection in the anti-diagonal
+    "h": Symmetry(False, False, True),
+    "t": Symmetry(True, False, False),
+}
+_NAMES = {moves: name for name, moves in SYMMETRIES.items()}
+
+
+def lookup(name: str) -> Symmetry:
+    """The elementary moves of a symmetry.
+
+    Raises:
+        ValueError: there is no symmetry of that name.
+    """
+    if name not in SYMMETRIES:
+        raise ValueError(
+            f"{name!r} is not a symmetry of the square; choose one of {', '.join(SYMMETRIES)}"
+        )
+    return SYMMETRIES[name]
+
+
+def compose(first: str, second: str) -> str:
+    """Name of the symmetry that does `first`, then `second`.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    a, b = lookup(first), lookup(second)
+    # Moving b's transpose in front of a's flips turns row flips into column flips and back.
+    rows, columns = (a.flip_columns, a.flip_rows) if b.transpose else (a.flip_rows, a.flip_columns)
+    moves = Symmetry(a.transpose != b.transpose, rows != b.flip_rows, columns != b.flip_columns)
+    return _NAMES[moves]
+
+
+def invert(name: str) -> str:
+    """Name of the symmetry that undoes `name`.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    moves = lookup(name)
+    if not moves.transpose:
+        return name
+    return _NAMES[Symmetry(True, moves.flip_columns, moves.flip_rows)]
+
+
+def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
+    """Turn an array `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
+
+    Args:
+        name: a key of `SYMMETRIES`.
+        array: numpy array or torch tensor of any dtype.
+        axes: which axes are the rows and the columns.
+
+    Returns:
+        The turned array, same type and dtype; it may share memory with `array`.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    transpose, flip_rows, flip_columns = lookup(name)
+    if transpose:
+        array = array.swapaxes(*axes)
+    flipped = [axis for axis, flip in zip(axes, (flip_rows, flip_columns), strict=True) if flip]
+    if not flipped:
+        return array
+    if isinstance(array, torch.Tensor):
+        return array.flip(flipped)
+    return np.flip(array, tuple(flipped))

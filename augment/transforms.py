@@ -1,0 +1,139 @@
+"""Turning and shifting of training samples, as albumentations transforms composed in YAML.
+
+    transforms:
+      - {class_path: albumentations.D4, init_args: {p: 1.0}}
+      - {class_path: augment.transforms.CanvasShift}
+
+A sample is masked first and transformed after; its inputs, labels and answer mask move together.
+`tests/augment` holds these transforms and `augment.views` to the same result.
+"""
+
+import os
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# albumentations asks PyPI for its newest version when it is imported; 2.0.8 is pinned on purpose.
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
+
+import albumentations as A
+
+from canvas.symbols import BLANK, VOCAB_SIZE
+
+
+class CanvasShift(A.DualTransform):
+    """Roll a sample so that its content lands on a uniformly random place of the canvas.
+
+    Every place at which the non-blank cells of the `labels` lie inside the canvas is equally
+    likely. Rolling keeps a masked line full (see `augment.views`).
+
+    Args:
+        p: probability of shifting a sample.
+    """
+
+    def __init__(self, p: float = 1.0):
+        super().__init__(p=p)
+
+    @property
+    def targets_as_params(self) -> list[str]:
+        """The `labels` say where the content is."""
+        return ["labels"]
+
+    def get_params_dependent_on_data(
+        self, params: dict[str, Any], data: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Draw a shift; give the rows `[H, 1]` and the columns `[W]` that the cells come from."""
+        content = data["labels"] != BLANK
+        rows = self._draw_source(content.any(axis=1))
+        return {"rows": rows[:, None], "columns": self._draw_source(content.any(axis=0))}
+
+    def _draw_source(self, occupied: np.ndarray) -> np.ndarray:
+        """Roll of one axis, drawn among those that keep its occupied lines inside."""
+        size = len(occupied)
+        lines = occupied.nonzero()[0]
+        before, after = (lines[0], size - 1 - lines[-1]) if lines.size else (0, 0)
+        shift = self.py_random.randint(-int(before), int(after))
+        return (np.arange(size) - shift) % size
+
+    def apply(self, img: np.ndarray, *args: Any, **params: Any) -> np.ndarray:
+        """Roll one canvas or mask `[H, W]`."""
+        return img[params["rows"], params["columns"]]
+
+
+class SampleTransform:
+    """Apply albumentations transforms to a training sample, as a pure function of sample and seed.
+
+    Without hidden state, samples are the same for any number of workers and after any resume.
+
+    Args:
+        transforms: albumentations transforms that only move cells (`A.D4`, flips, quarter turns,
+            `CanvasShift`), done in this order. An empty list changes nothing.
+
+    Transforms that exchange rows and columns turn an H × W sample into W × H; batches need equal
+    shapes, so use them on square canvases.
+    """
+
+    def __init__(self, transforms: Sequence[A.BasicTransform | A.BaseCompose] = ()):
+        self.transforms = list(transforms)
+        self._compose = A.Compose(
+            self.transforms,
+            additional_targets={"labels": "mask", "answer": "mask"},
+            is_check_shapes=False,  # `__call__` checks them already
+        )
+
+    def __call__(
+        self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The transformed inputs, labels and answer mask.
+
+        Args:
+            inputs: `uint8 [H, W]`, the row to predict already masked.
+            labels: `uint8 [H, W]`, the canvas with that row filled in.
+            answer: `bool [H, W]`, the cells to predict.
+            seed: non-negative; all randomness comes from it.
+
+        Returns:
+            Arrays of the same dtypes; the given ones, never changed, where there is nothing to do.
+
+        Raises:
+            ValueError: wrong shapes or dtypes, a negative seed, or a transform that changes
+                symbols instead of moving them.
+        """
+        _check_sample(inputs, labels, answer)
+        if seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {seed}")
+        if not self.transforms:
+            return inputs, labels, answer
+        # Compose.set_random_seed would start every transform from the same state, and two flips
+        # with p=0.5 would then always happen together. Here all share one pair of generators.
+        self._compose.set_random_state(
+            np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
+        )
+        # OpenCV, behind some transforms, has no bool.
+        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
+        if _symbol_counts(moved["image"]) != _symbol_counts(inputs):
+            raise ValueError(
+                f"{self._compose} changed the symbols of a canvas; use only transforms that move "
+                "whole cells, such as D4, HorizontalFlip, RandomRotate90 or CanvasShift"
+            )
+        return moved["image"], moved["labels"], moved["answer"].view(np.bool_)
+
+
+def _symbol_counts(canvas: np.ndarray) -> bytes:
+    return np.bincount(canvas.reshape(-1), minlength=VOCAB_SIZE).tobytes()
+
+
+def _check_sample(inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray) -> None:
+    if not (
+        inputs.dtype == labels.dtype == np.uint8
+        and answer.dtype == np.bool_
+        and inputs.ndim == 2
+        and inputs.shape == labels.shape == answer.shape
+    ):
+        got = ", ".join(f"{x.dtype} {list(x.shape)}" for x in (inputs, labels, answer))
+        raise ValueError(
+            "a sample is inputs uint8 [H, W], labels uint8 [H, W] and answer bool [H, W] of one "
+            f"shape, got {got}"
+        )

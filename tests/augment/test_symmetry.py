@@ -1,0 +1,52 @@
+import albumentations as A
+import numpy as np
+import pytest
+import torch
+
+from augment import symmetry
+from augment.symmetry import SYMMETRIES
+
+ARRAY = np.arange(12, dtype=np.uint8).reshape(3, 4)  # no two cells alike, no side alike
+
+
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_names_mean_what_albumentations_means(name):
+    theirs = A.D4(p=1.0).apply(ARRAY, group_element=name)
+    np.testing.assert_array_equal(symmetry.apply(name, ARRAY), theirs)
+
+
+def test_r90_turns_anticlockwise():
+    np.testing.assert_array_equal(symmetry.apply("r90", ARRAY), np.rot90(ARRAY))
+
+
+def test_there_are_eight_different_symmetries():
+    square = ARRAY[:, :3]
+    assert len({symmetry.apply(name, square).tobytes() for name in SYMMETRIES}) == 8
+
+
+@pytest.mark.parametrize("first", SYMMETRIES)
+@pytest.mark.parametrize("second", SYMMETRIES)
+def test_composing_names_is_applying_one_after_the_other(first, second):
+    both = symmetry.apply(second, symmetry.apply(first, ARRAY))
+    np.testing.assert_array_equal(symmetry.apply(symmetry.compose(first, second), ARRAY), both)
+
+
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_inverse_undoes_from_either_side(name):
+    assert symmetry.compose(name, symmetry.invert(name)) == "e"
+    assert symmetry.compose(symmetry.invert(name), name) == "e"
+
+
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_numpy_and_torch_agree_with_leading_and_with_trailing_dimensions(name):
+    batch = np.arange(2 * 12).reshape(2, 3, 4)
+    turned = symmetry.apply(name, batch)
+    np.testing.assert_array_equal(symmetry.apply(name, torch.from_numpy(batch)).numpy(), turned)
+    trailing = torch.from_numpy(batch)[..., None].expand(2, 3, 4, 5)
+    by_axes = symmetry.apply(name, trailing, axes=(1, 2))
+    np.testing.assert_array_equal(by_axes[..., 4].numpy(), turned)
+
+
+def test_unknown_symmetry_is_refused_with_the_names_that_exist():
+    with pytest.raises(ValueError, match=r"'r45' is not a symmetry.*r270"):
+        symmetry.apply("r45", ARRAY)

@@ -1,0 +1,201 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from canvas.symbols import PAD
+from trm.training.losses import (
+    LOSSES,
+    softmax_cross_entropy,
+    stablemax_cross_entropy,
+    step_loss,
+)
+
+REFERENCE = Path(__file__).parents[2] / "reference"
+TRM_FILES = sorted(REFERENCE.glob("trm_*.npz"))
+
+
+def canvas_batch(B=6, H=5, W=9, V=14, dtype=torch.float32, seed=0):
+    """Random logits and labels; the answer is one row of each canvas, some rows right."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(B, H, W, V, generator=generator)
+    labels = torch.randint(1, V, (B, H, W), generator=generator, dtype=torch.uint8)
+    answer = torch.zeros(B, H, W, dtype=torch.bool)
+    answer[torch.arange(B), torch.arange(B) % H] = True
+    logits[::2] += 20 * F.one_hot(labels[::2].long(), V)  # samples 0, 2, 4 are all right
+    halt_logits = torch.randn(B, generator=generator)
+    return logits.to(dtype).requires_grad_(), halt_logits.requires_grad_(), labels, answer
+
+
+def loss_by_definition(logits, labels, answer, loss, givens_weight):
+    """Sample by sample and cell by cell, as the docstring says it."""
+    per_sample = []
+    for sample, label, asked in zip(logits, labels, answer, strict=True):
+        total, weights = 0.0, 0.0
+        for row, column in (label != PAD).nonzero().tolist():
+            weight = 1.0 if asked[row, column] else givens_weight
+            cell = LOSSES[loss](sample[row, column], label[row, column])
+            total, weights = total + weight * cell, weights + weight
+        per_sample.append(total / weights)
+    return torch.stack(per_sample).mean()
+
+
+@pytest.mark.parametrize("path", TRM_FILES, ids=lambda path: path.stem)
+def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
+    reference = np.load(path)
+    labels = torch.tensor(reference["batch/labels"])[:, None, :]  # one row of 36 cells
+    answer = labels != -100
+    labels = labels.masked_fill(~answer, PAD).to(torch.uint8)
+    for k in range(4):
+        logits = torch.tensor(reference[f"step{k}/logits"])[:, None]
+        halt_logits = torch.tensor(reference[f"step{k}/q_halt_logits"])
+        step = step_loss(logits, halt_logits, labels, answer, loss="stablemax")
+        B = len(labels)
+        assert B * step.lm.item() == pytest.approx(reference[f"step{k}/lm_loss"].item(), rel=1e-5)
+        halt = reference[f"step{k}/q_halt_loss"].item()
+        assert B * step.halt.item() == pytest.approx(halt, rel=1e-5)
+
+
+@pytest.mark.parametrize("path", TRM_FILES, ids=lambda path: path.stem)
+def test_stablemax_losses_of_labelled_tokens_sum_to_the_reference(path):
+    reference = np.load(path)
+    labels = torch.tensor(reference["batch/labels"])
+    losses = stablemax_cross_entropy(torch.tensor(reference["step0/logits"]), labels)
+    assert losses.dtype == torch.float64
+    per_sample = losses.sum(1) / (labels != -100).sum(1)
+    assert per_sample.sum().item() == pytest.approx(reference["step0/lm_loss"].item(), abs=1e-5)
+
+
+def test_softmax_cross_entropy_is_the_log_softmax_of_the_label():
+    logits, _, labels, _ = canvas_batch()
+    expected = -logits.log_softmax(-1).gather(-1, labels.long()[..., None])[..., 0]
+    torch.testing.assert_close(softmax_cross_entropy(logits, labels), expected)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_ignored_tokens_cost_nothing_and_give_no_gradient(loss):
+    logits, _, labels, _ = canvas_batch()
+    labels = labels.long().masked_fill(torch.arange(9) < 4, -100)
+    losses = LOSSES[loss](logits, labels)
+    losses.sum().backward()
+    assert (losses[..., :4] == 0).all()
+    assert (losses[1::2, :, 4:] > 0).all()
+    assert (logits.grad[..., :4, :] == 0).all()
+    assert logits.grad[..., 4:, :].abs().sum() > 0
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
+def test_stablemax_gradient_is_finite_and_not_lost_where_its_branches_meet(values):
+    logits = torch.tensor([values], dtype=torch.float64, requires_grad=True)
+    stablemax_cross_entropy(logits, torch.tensor([1])).sum().backward()
+    assert logits.grad.isfinite().all()
+    assert logits.grad[0, 1] < 0
+
+
+def test_stablemax_gradient_is_that_of_its_formula():
+    logits = 3 * torch.randn(4, 7, dtype=torch.float64)
+    labels = torch.tensor([0, 6, -100, 3])
+    assert torch.autograd.gradcheck(
+        lambda x: stablemax_cross_entropy(x, labels), logits.requires_grad_()
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("givens_weight", [0.0, 0.3, 1.0])
+def test_step_loss_and_its_gradient_follow_the_definition(loss, givens_weight):
+    logits, halt_logits, labels, answer = canvas_batch()
+    labels[1, :, 6:] = PAD  # a narrower canvas
+    labels[2, 3:] = PAD
+    step = step_loss(logits, halt_logits, labels, answer, loss=loss, givens_weight=givens_weight)
+    expected = loss_by_definition(logits, labels, answer, loss, givens_weight)
+    torch.testing.assert_close(step.lm, expected.float())
+    (gradient,) = torch.autograd.grad(step.lm, logits)
+    (expected_gradient,) = torch.autograd.grad(expected, logits)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_givens_count_only_when_they_have_a_weight():
+    logits, halt_logits, labels, answer = canvas_batch()
+    changed = torch.where(answer, labels, labels % 13 + 1)
+    for givens_weight, same in ((0.0, True), (0.1, False)):
+        first, second = (
+            step_loss(logits, halt_logits, y, answer, givens_weight=givens_weight).lm
+            for y in (labels, changed)
+        )
+        assert (first == second).item() is same
+
+
+def test_cells_outside_a_samples_canvas_never_count():
+    logits, halt_logits, labels, answer = canvas_batch()
+    labels[:, :, 7:] = PAD
+    noisy = torch.where((labels == PAD)[..., None], 5 * torch.randn_like(logits), logits)
+    for givens_weight in (0.0, 1.0):
+        first, second = (
+            step_loss(x, halt_logits, labels, answer, givens_weight=givens_weight)
+            for x in (logits, noisy)
+        )
+        assert first.total == second.total
+        assert first.cell_accuracy == second.cell_accuracy
+        assert torch.equal(first.row_exact, second.row_exact)
+
+
+@pytest.mark.parametrize("givens_weight", [0.0, 0.5])
+def test_metrics_look_at_answer_cells_only(givens_weight):
+    logits, halt_logits, labels, answer = canvas_batch()
+    with torch.no_grad():
+        logits[~answer] = 0  # every given wrong
+        halt_logits.copy_(torch.tensor([1.0, 1.0, -1.0, -1.0, 2.0, -2.0]))
+    step = step_loss(logits, halt_logits, labels, answer, givens_weight=givens_weight)
+    right = (logits.argmax(-1) == labels)[answer]
+    assert step.row_exact.tolist() == [True, False, True, False, True, False]
+    assert step.cell_accuracy.item() == pytest.approx(right.float().mean().item())
+    assert step.halt_accuracy.item() == pytest.approx(4 / 6)
+    assert not step.cell_accuracy.requires_grad
+
+
+def test_halting_head_learns_whether_the_whole_row_is_right():
+    logits, halt_logits, labels, answer = canvas_batch()
+    step = step_loss(logits, halt_logits, labels, answer, halt_weight=0.5)
+    (gradient,) = torch.autograd.grad(step.halt, halt_logits, retain_graph=True)
+    assert torch.equal(gradient < 0, step.row_exact)
+    torch.testing.assert_close(step.total, step.lm + 0.5 * step.halt)
+    assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)
+
+
+def test_bfloat16_logits_are_charged_in_full_precision():
+    logits, halt_logits, labels, answer = canvas_batch(dtype=torch.bfloat16)
+    low = step_loss(logits, halt_logits.bfloat16(), labels, answer)
+    full = step_loss(logits.float(), halt_logits.bfloat16().float(), labels, answer)
+    assert low.total.dtype == torch.float32
+    assert low.total == full.total
+    low.total.backward()
+    assert logits.grad.dtype == torch.bfloat16
+
+
+def test_sample_without_answer_cells_costs_nothing_and_counts_as_right():
+    logits, halt_logits, labels, answer = canvas_batch()
+    answer[1] = False
+    step = step_loss(logits, halt_logits, labels, answer)
+    assert step.row_exact[1]
+    assert step.total.isfinite()
+    step.total.backward()
+    assert (logits.grad[1] == 0).all()
+
+
+def test_bad_arguments_are_refused_with_a_sentence():
+    logits, halt_logits, labels, answer = canvas_batch()
+    good = (logits, halt_logits, labels, answer)
+    with pytest.raises(ValueError, match="'softmx' is not a loss; choose one of softmax, stable"):
+        step_loss(*good, loss="softmx")
+    with pytest.raises(ValueError, match="givens_weight is a weight of at least 0, got -1"):
+        step_loss(*good, givens_weight=-1.0)
+    with pytest.raises(ValueError, match=r"logits are \[B, H, W, V\]"):
+        step_loss(logits[0], *good[1:])
+    with pytest.raises(ValueError, match=r"the shape \[6, 5, 9\] of the logits' canvases"):
+        step_loss(logits, halt_logits, labels[:, :4], answer)
+    with pytest.raises(ValueError, match="answer is a bool mask"):
+        step_loss(logits, halt_logits, labels, answer.float())
+    with pytest.raises(ValueError, match=r"halt_logits have the shape \[6\]"):
+        step_loss(logits, halt_logits[:, None], labels, answer)

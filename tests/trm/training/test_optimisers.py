@@ -1,0 +1,390 @@
+import copy
+import io
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from trm.training.optimisers import (
+    OPTIMIZERS,
+    AdamATan2,
+    MuonWithAdamW,
+    OptimizerConfig,
+    ScheduleConfig,
+    build_optimizer,
+    build_schedule,
+    learning_rate_factor,
+    orthogonalize,
+    split_parameters,
+)
+
+
+class TinyModel(nn.Module):
+    """One of everything that a canvas model holds, and no more."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(5, width)
+        self.position = nn.ModuleDict({"mix": nn.Linear(width, width)})
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({"up": nn.Linear(width, 3 * width), "down": nn.Linear(3 * width, width)})
+            for _ in range(2)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.start = nn.Parameter(torch.zeros(width, width))
+        self.lm_head = nn.Linear(width, 5, bias=False)
+        self.halt_head = nn.Linear(width, 1)
+
+    def forward(self, ids):
+        x = self.position["mix"](self.embed_tokens(ids)) + self.start[0]
+        for block in self.blocks:
+            x = x + block["down"](torch.relu(block["up"](x)))
+        x = self.norm(x)
+        return self.lm_head(x), self.halt_head(x).squeeze(-1)
+
+
+def tiny_model(seed=0):
+    torch.manual_seed(seed)
+    return TinyModel()
+
+
+def loss_of(model):
+    """Regression of the next symbol, cyclically, and of whether it is even."""
+    ids = torch.arange(5)
+    logits, halt = model(ids)
+    return nn.functional.cross_entropy(logits, (ids + 1) % 5) + (halt - ids % 2).square().mean()
+
+
+def train(model, optimizer, schedule, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    return loss.item()
+
+
+def parameters_in(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def names_of(model, params):
+    names = {p: name for name, p in model.named_parameters()}
+    return {names[p] for p in params}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimiser_lowers_a_small_loss(name):
+    model = tiny_model()
+    optimizer = build_optimizer(model, OptimizerConfig(name=name, lr=1e-2))
+    before = loss_of(model).item()
+    after = train(model, optimizer, build_schedule(optimizer, ScheduleConfig()), 60)
+    assert after < 0.3 * before
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_saved_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(name):
+    config = OptimizerConfig(name=name)
+    schedule_config = ScheduleConfig(warmup_steps=3, decay="cosine", total_steps=20)
+
+    def start():
+        model = tiny_model()
+        optimizer = build_optimizer(model, config)
+        return model, optimizer, build_schedule(optimizer, schedule_config)
+
+    straight = start()
+    train(*straight, 9)
+
+    first = start()
+    train(*first, 4)
+    file = io.BytesIO()
+    torch.save([part.state_dict() for part in first], file)
+    file.seek(0)
+    resumed = start()
+    for part, state in zip(resumed, torch.load(file, weights_only=True), strict=True):
+        part.load_state_dict(state)
+    train(*resumed, 5)
+
+    for p, q in zip(straight[0].parameters(), resumed[0].parameters(), strict=True):
+        assert torch.equal(p, q)
+    assert straight[2].get_last_lr() == resumed[2].get_last_lr()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_step_with_a_closure_returns_its_loss_and_equals_a_step_without(name):
+    models = [tiny_model(), tiny_model()]
+    optimizers = [build_optimizer(model, OptimizerConfig(name=name)) for model in models]
+
+    def closure():
+        optimizers[0].zero_grad()
+        loss = loss_of(models[0])
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        expected = loss_of(models[1])
+        optimizers[1].zero_grad()
+        expected.backward()
+        assert optimizers[1].step() is None
+        assert optimizers[0].step(closure) == expected
+    for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_parameters_without_a_gradient_stay_as_they_are(name):
+    model = tiny_model()
+    optimizer = build_optimizer(model, OptimizerConfig(name=name))
+    before = copy.deepcopy(model.state_dict())
+    model.lm_head(torch.ones(1, 8)).sum().backward()
+    optimizer.step()
+    changed = {key for key, value in model.state_dict().items() if not value.equal(before[key])}
+    assert changed == {"lm_head.weight"}
+
+
+# Adam-atan2
+
+
+def test_adam_atan2_follows_the_written_formula():
+    torch.manual_seed(0)
+    lr, beta1, beta2, decay, a, b = 0.03, 0.8, 0.9, 0.2, 1.27, 0.7
+    p = nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
+    optimizer = AdamATan2([p], lr=lr, betas=(beta1, beta2), weight_decay=decay, a=a, b=b)
+    expected, m, v = p.detach().clone(), torch.zeros_like(p), torch.zeros_like(p)
+    for t in range(1, 8):
+        g = torch.randn_like(p)
+        p.grad = g.clone()
+        optimizer.step()
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+        expected = expected * (1 - lr * decay) - lr * a * torch.atan2(m_hat, b * v_hat.sqrt())
+        torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_adam_atan2_does_not_see_the_scale_of_the_gradients(scale):
+    torch.manual_seed(0)
+    ps = [nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(5))]
+    optimizers = [AdamATan2([p]) for p in ps]
+    for _ in range(5):
+        g = torch.randn(5)
+        for p, optimizer, factor in zip(ps, optimizers, (1.0, scale), strict=True):
+            p.grad = factor * g
+            optimizer.step()
+    assert torch.equal(ps[0], ps[1])
+
+
+def test_first_step_of_adam_atan2_has_the_length_of_the_learning_rate():
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = AdamATan2([p], lr=0.1, a=4 / math.pi)
+    p.grad = torch.tensor([1e-10, -1.0, 0.0])
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), torch.tensor([-0.1, 0.1, 0.0]))
+
+
+# Muon
+
+
+def test_orthogonalized_matrices_keep_their_singular_vectors_and_level_the_values():
+    torch.manual_seed(0)
+    for rows, columns in ((6, 6), (4, 9), (9, 4)):
+        matrices = torch.randn(3, rows, columns, dtype=torch.float64)
+        U, S, Vh = torch.linalg.svd(matrices, full_matrices=False)
+        # the polynomial, applied to the singular values alone
+        s = S / S.norm(dim=1, keepdim=True)
+        for _ in range(5):
+            s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+        torch.testing.assert_close(orthogonalize(matrices), U @ torch.diag_embed(s) @ Vh)
+        torch.testing.assert_close(
+            orthogonalize(matrices.float()).double(), orthogonalize(matrices), rtol=0, atol=1e-3
+        )
+        assert s.max() < 1.3
+
+
+def test_orthogonalized_zero_matrix_is_zero():
+    assert (orthogonalize(torch.zeros(2, 3, 4)) == 0).all()
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon came with torch 2.9")
+@pytest.mark.parametrize("nesterov", [True, False])
+@pytest.mark.parametrize("adjust_lr_fn", ["original", "match_rms_adamw"])
+def test_matrices_move_as_under_torch_muon(nesterov, adjust_lr_fn):
+    torch.manual_seed(0)
+    shapes = [(16, 16), (48, 16), (16, 64), (16, 16)]
+    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [nn.Parameter(p.detach().clone()) for p in ours]
+    start = [p.detach().clone() for p in ours]
+    settings = {"momentum": 0.9, "nesterov": nesterov, "adjust_lr_fn": adjust_lr_fn}
+    composite = MuonWithAdamW(ours, [], matrix_lr=0.02, matrix_weight_decay=0.1, **settings)
+    muon = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, **settings)
+    for _ in range(4):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn_like(p)
+            q.grad = p.grad.clone()
+        composite.step()
+        muon.step()
+    for p, q, before in zip(ours, theirs, start, strict=True):
+        assert (p - q).norm() < 0.02 * (q - before).norm()  # torch iterates in bfloat16
+
+
+def test_the_rest_moves_exactly_as_under_torch_adamw():
+    model, twin = tiny_model(), tiny_model()
+    config = OptimizerConfig(name="muon", weight_decay=0.3)
+    composite = build_optimizer(model, config)
+    parts = split_parameters(twin)
+    groups = [{"params": parts["heads"], "weight_decay": 0.3}, {"params": parts["rest"]}]
+    adamw = torch.optim.AdamW(groups, config.lr, config.betas, config.eps, 0.0)
+    for _ in range(4):
+        composite.zero_grad()
+        loss_of(model).backward()
+        for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+            q.grad = p.grad.clone()
+        composite.step()
+        adamw.step()
+    mine, theirs = dict(model.named_parameters()), dict(twin.named_parameters())
+    for name in names_of(twin, parts["heads"] + parts["rest"]):
+        assert torch.equal(mine[name], theirs[name])
+    for name in names_of(twin, parts["matrices"]):
+        assert not torch.equal(mine[name], theirs[name])
+
+
+def test_copied_composite_goes_on_like_the_original():
+    model = tiny_model()
+    optimizer = build_optimizer(model, OptimizerConfig(name="muon"))
+    train(model, optimizer, build_schedule(optimizer, ScheduleConfig()), 2)
+    twin, twin_optimizer = copy.deepcopy((model, optimizer))
+    for m, o in ((model, optimizer), (twin, twin_optimizer)):
+        o.zero_grad()
+        loss_of(m).backward()
+        o.step()
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_one_schedule_scales_matrices_and_the_rest_alike():
+    optimizer = build_optimizer(tiny_model(), OptimizerConfig(name="muon", lr=1e-3, matrix_lr=0.02))
+    schedule = build_schedule(optimizer, ScheduleConfig(decay="linear"), total_steps=4)
+    optimizer.step()
+    schedule.step()
+    rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
+    assert rates == pytest.approx({"matrices": 0.015, "decayed": 7.5e-4, "rest": 7.5e-4})
+
+
+def test_muon_refuses_what_is_no_matrix():
+    with pytest.raises(ValueError, match=r"a parameter of shape \[3\] belongs to AdamW"):
+        MuonWithAdamW([nn.Parameter(torch.zeros(3))], [])
+
+
+# Which parameter goes where
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_parameter_is_in_exactly_one_group(name):
+    model = tiny_model()
+    held = parameters_in(build_optimizer(model, OptimizerConfig(name=name)))
+    assert len(held) == len(set(held))
+    assert set(held) == set(model.parameters())
+
+
+def test_only_linear_weights_of_the_blocks_are_matrices():
+    model = tiny_model()
+    parts = {kind: names_of(model, params) for kind, params in split_parameters(model).items()}
+    weights = {f"blocks.{i}.{part}.weight" for i in range(2) for part in ("up", "down")}
+    assert parts["matrices"] == weights
+    assert parts["heads"] == {"lm_head.weight", "halt_head.weight"}
+    assert {"embed_tokens.weight", "position.mix.weight", "norm.weight", "start"} <= parts["rest"]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_only_weights_of_linear_layers_decay(name):
+    model = tiny_model()
+    optimizer = build_optimizer(model, OptimizerConfig(name=name))
+    decaying = [p for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]]
+    parts = split_parameters(model)
+    assert set(decaying) == set(parts["matrices"] + parts["heads"])
+
+
+def test_head_tied_to_the_embedding_is_treated_as_the_embedding():
+    model = tiny_model()
+    model.lm_head.weight = model.embed_tokens.weight
+    assert "embed_tokens.weight" in names_of(model, split_parameters(model)["rest"])
+
+
+def test_frozen_parameters_are_left_out_and_a_frozen_model_is_refused():
+    model = tiny_model()
+    model.embed_tokens.requires_grad_(False)
+    held = parameters_in(build_optimizer(model, OptimizerConfig()))
+    assert model.embed_tokens.weight not in set(held)
+    with pytest.raises(ValueError, match="no trainable parameter"):
+        build_optimizer(model.requires_grad_(False), OptimizerConfig())
+
+
+# Schedules
+
+
+def test_warmup_rises_in_equal_steps_and_never_starts_at_zero():
+    config = ScheduleConfig(warmup_steps=4)
+    assert [learning_rate_factor(s, config) for s in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("decay", "middle"), [("linear", 0.55), ("cosine", 0.55), ("constant", 1.0)]
+)
+def test_decay_runs_from_one_to_min_ratio_at_the_end(decay, middle):
+    config = ScheduleConfig(warmup_steps=10, decay=decay, min_ratio=0.1)
+    factors = [learning_rate_factor(s, config, total_steps=30) for s in (10, 20, 30, 1000)]
+    end = 1.0 if decay == "constant" else 0.1
+    assert factors == pytest.approx([1.0, middle, end, end])
+
+
+def test_cosine_decay_is_slow_at_both_ends():
+    config = ScheduleConfig(decay="cosine")
+    quarter, three_quarters = (learning_rate_factor(s, config, 100) for s in (25, 75))
+    assert quarter == pytest.approx((1 + math.sqrt(0.5)) / 2)
+    assert quarter + three_quarters == pytest.approx(1.0)
+
+
+def test_the_schedules_own_length_comes_before_the_trainers():
+    config = ScheduleConfig(decay="linear", total_steps=10)
+    assert learning_rate_factor(5, config, total_steps=1000) == pytest.approx(0.5)
+
+
+def test_trial_run_shorter_than_its_warmup_only_warms_up():
+    config = ScheduleConfig(warmup_steps=100, decay="cosine")
+    assert learning_rate_factor(0, config, total_steps=1) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("endless", [None, -1, math.inf])
+def test_decay_without_an_end_is_refused_before_the_first_step(endless):
+    optimizer = build_optimizer(tiny_model(), OptimizerConfig())
+    with pytest.raises(ValueError, match="a cosine decay has to end somewhere"):
+        build_schedule(optimizer, ScheduleConfig(warmup_steps=5, decay="cosine"), endless)
+
+
+# Configurations
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "sentence"),
+    [
+        (OptimizerConfig, {"name": "adam_atan"}, "'adam_atan' is not an optimizer; did you mean"),
+        (OptimizerConfig, {"name": "muom"}, "did you mean 'muon'"),
+        (OptimizerConfig, {"adjust_lr_fn": "orginal"}, "did you mean 'original'"),
+        (OptimizerConfig, {"lr": 0.0}, "lr is a number above 0, got 0"),
+        (OptimizerConfig, {"matrix_lr": math.nan}, "matrix_lr is a number above 0, got nan"),
+        (OptimizerConfig, {"weight_decay": -1.0}, "weight_decay is a number of at least 0"),
+        (OptimizerConfig, {"betas": (0.9, 1.0)}, "betas are two numbers from 0 to below 1"),
+        (OptimizerConfig, {"momentum": 1.0}, "momentum lies from 0 to below 1"),
+        (OptimizerConfig, {"ns_steps": 0}, r"ns_steps lies in 1\.\.99"),
+        (ScheduleConfig, {"decay": "cosin"}, "'cosin' is not a decay; did you mean 'cosine'"),
+        (ScheduleConfig, {"warmup_steps": -1}, "warmup_steps is at least 0"),
+        (ScheduleConfig, {"min_ratio": 2.0}, "min_ratio is a factor from 0 to 1"),
+        (ScheduleConfig, {"warmup_steps": 9, "total_steps": 9}, "leaves no step after the 9 of"),
+    ],
+)
+def test_wrong_settings_are_refused_with_a_sentence(config, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        config(**settings)

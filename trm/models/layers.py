@@ -1,0 +1,213 @@
+"""Layers that both model families are built from: attention, SwiGLU, RMS norm, initialisation."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
+
+# The longest sequence for which plain matrix products beat the blocked CPU kernel of
+# scaled_dot_product_attention (at 45 tokens in bfloat16, forward and backward, by 6 to 10 times).
+_CPU_EXPLICIT_TOKENS = 256
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The dtype that activations on the tensor's device should have: autocast's, or its own."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
+
+
+def truncated_lecun_normal_(weight: Tensor) -> Tensor:
+    """Fill ``[out, in]`` from a normal cut at two deviations, with true deviation in ** -0.5.
+
+    The deviation of the untruncated normal is raised so that the truncated one is as asked
+    (LeCun 1998; JAX's ``truncated_normal`` initialisers).
+    """
+    return truncated_normal_(weight, 1 / math.sqrt(weight.shape[1]))
+
+
+def truncated_normal_(weight: Tensor, std: float) -> Tensor:
+    """Fill from a normal cut at two deviations, whose deviation after the cut is ``std``."""
+    with torch.no_grad():
+        # 0.8796...: deviation of a standard normal cut at plus and minus 2.
+        return nn.init.trunc_normal_(weight, a=-2.0, b=2.0).mul_(std / 0.87962566103423978)
+
+
+class Linear(nn.Linear):
+    """``nn.Linear`` without a bias, initialised truncated LeCun normal."""
+
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__(in_features, out_features, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw the weights afresh."""
+        truncated_lecun_normal_(self.weight)
+
+
+class _RMSNorm(torch.autograd.Function):
+    """RMS norm with its backward in closed form: a third of the passes autograd would make.
+
+    With r = 1 / rms(x), y = r x and the incoming gradient g: dx = r (g - y mean(g y)).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        scale = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+        y = F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
+        ctx.save_for_backward(y, scale.to(x.dtype))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        y, scale = ctx.saved_tensors
+        along = (grads[0] * y).mean(-1, keepdim=True)
+        return torch.addcmul(grads[0], y, along, value=-1).mul_(scale), None
+
+
+def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
+    """x / sqrt(mean(x**2) + eps) over the last dimension, without learned gains; keeps the dtype.
+
+    Zhang & Sennrich 2019. The mean is taken in float32.
+    """
+    if x.device.type == "cpu" and torch.is_grad_enabled() and x.requires_grad:
+        return _RMSNorm.apply(x, eps)
+    return F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn each pair of channels (i, i + D / 2) of queries or keys by its angle.
+
+    Args:
+        x: [..., S, D].
+        rotation: cosines and sines, [S, D / 2] each (RoFormer, half-split pairing).
+    """
+    cos, sin = rotation
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """Softmax attention, scores scaled by head_dim ** -0.5.
+
+    Short sequences on a CPU go through plain matrix products, all else through
+    ``scaled_dot_product_attention``: same result, whichever is faster.
+
+    Args:
+        q: queries, [B, heads, Q, D].
+        k: keys, [B, heads, K, D].
+        v: values, [B, heads, K, D].
+        bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
+        causal: query i (of Q == K) sees keys 0 to i only.
+
+    Returns:
+        [B, heads, Q, D], dtype of ``v``.
+    """
+    if bias is not None and causal:
+        future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+        bias = bias.masked_fill(future, -math.inf)
+        causal = False
+    # The fused CPU kernels have no backward for the bias; they fall back to a slower plain path.
+    learned_bias = bias is not None and bias.requires_grad and torch.is_grad_enabled()
+    explicit = q.device.type == "cpu" and (k.shape[-2] <= _CPU_EXPLICIT_TOKENS or learned_bias)
+    if not explicit:
+        mask = None if bias is None else bias.to(q.dtype)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    if bias is not None:
+        scores += bias.to(scores.dtype)
+    # In float32: exact, and faster than the CPU's bfloat16 softmax.
+    return torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype) @ v
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention without biases in its projections.
+
+    Args:
+        hidden_size: channels of a token.
+        num_heads: heads, each of hidden_size / num_heads channels.
+        causal: a token sees itself and what is before it only.
+
+    Raises:
+        ValueError: hidden_size is not a multiple of num_heads.
+    """
+
+    def __init__(self, hidden_size: int, num_heads: int, causal: bool = False):
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(
+                f"hidden_size must be a multiple of num_heads, got {hidden_size} and {num_heads}."
+            )
+        self.num_heads, self.causal = num_heads, causal
+        self.qkv = Linear(hidden_size, 3 * hidden_size)
+        self.out = Linear(hidden_size, hidden_size)
+
+    def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads]."""
+        batch, length, _ = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.num_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        return q, k, v
+
+    def forward(
+        self, x: Tensor, rotation: Rotation | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """Attend within [B, S, D]; ``bias`` as in ``attend``, ``rotation`` as in ``rotate``."""
+        q, k, v = self.project(x, rotation)
+        y = attend(q, k, v, bias, self.causal)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+def swiglu_size(width: int, expansion: float) -> int:
+    """Inner size of a SwiGLU: 2/3 of expansion * width, rounded up to a multiple of 256."""
+    return -(-round(expansion * width * 2 / 3) // 256) * 256
+
+
+class SwiGLU(nn.Module):
+    """down(silu(gate(x)) * up(x)) over the last dimension, without biases (Shazeer 2020)."""
+
+    def __init__(self, width: int, intermediate_size: int):
+        super().__init__()
+        self.gate_up = Linear(width, 2 * intermediate_size)
+        self.down = Linear(intermediate_size, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., width] to [..., width]."""
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * up)
+
+
+class PostNormBlock(nn.Module):
+    """rms_norm(x + mixing over tokens), then rms_norm(x + SwiGLU over channels).
+
+    Args:
+        mixing: attention over tokens, or a SwiGLU over tokens (the MLP mixer; as wide as the
+            sequence is long, and its norm, too, is over tokens).
+        mlp: SwiGLU over channels.
+        eps: of the norms.
+    """
+
+    def __init__(self, mixing: Attention | SwiGLU, mlp: SwiGLU, eps: float = 1e-5):
+        super().__init__()
+        self.mixing, self.mlp, self.eps = mixing, mlp, eps
+
+    def forward(
+        self, x: Tensor, rotation: Rotation | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """[B, S, D] to [B, S, D]; rotation and bias are for attention."""
+        if isinstance(self.mixing, Attention):
+            x = rms_norm(x + self.mixing(x, rotation, bias), self.eps)
+        else:
+            tokens = x.transpose(1, 2)  # [B, D, S]
+            x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)
+        return rms_norm(x + self.mlp(x), self.eps)

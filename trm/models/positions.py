@@ -1,0 +1,348 @@
+"""Where tokens sit on a canvas, and the ways a transformer can be told.
+
+A position encoding adds vectors to the embeddings, rotates queries and keys, or biases attention
+scores. A neighbourhood says which cells may see each other; it goes with any encoding. Both serve
+the bidirectional recursive model (a grid of cells) and a causal sequence model (the same cells in
+reading order, row ends being one more column).
+"""
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from trm.models.layers import Rotation, truncated_normal_
+
+NEIGHBOURHOODS = ("all", "rays", "near")
+
+
+def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
+    """Raise a ValueError that names the nearest valid choice unless ``value`` is one."""
+    choices = tuple(choices)
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {value!r}.{hint}")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
+
+    Compared by identity, so that what is derived from the cells can be cached.
+
+    Attributes:
+        rows: int64 [S], 0 is the top row; -1 for prefix tokens.
+        columns: int64 [S], 0 is the leftmost column; -1 for prefix tokens.
+        height: rows of the canvas.
+        width: columns of the canvas.
+        prefix_length: tokens in front of the cells.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    height: int
+    width: int
+    prefix_length: int = 0
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def canvas(
+        height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
+    ) -> "Cells":
+        """All cells of a canvas in reading order behind a prefix; the same object every time."""
+        # A cached tensor may first be asked for by a validation loop under inference mode, and
+        # tensors born there can never take part in training.
+        with torch.inference_mode(False):
+            rows = torch.full((prefix_length + height * width,), -1, device=device)
+            columns = rows.clone()
+            index = torch.arange(height * width, device=device)
+            rows[prefix_length:] = index // width
+            columns[prefix_length:] = index % width
+        return Cells(rows, columns, height, width, prefix_length)
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def index(self) -> Tensor:
+        """Flat position of each token, prefix included, int64 [S]."""
+        return torch.arange(len(self), device=self.rows.device)
+
+
+class Position(nn.Module):
+    """A position encoding; this base class is ``none``: no information at all."""
+
+    def vectors(self, cells: Cells) -> Tensor | None:
+        """What to add to the embeddings, [S, hidden_size]."""
+        return None
+
+    def rotation(self, cells: Cells) -> Rotation | None:
+        """Cosines and sines to rotate queries and keys with, float32 [S, head_dim / 2] each."""
+        return None
+
+    def bias(self, cells: Cells) -> Tensor | None:
+        """What to add to the attention scores of query i and key j, [num_heads, S, S]."""
+        return None
+
+
+class Learned(Position):
+    """One learned vector per flat position, prefix included (GPT-2; ABS_LEARNED).
+
+    Needs exactly the canvas that it was made for: on another width the same flat position is
+    another cell.
+    """
+
+    def __init__(
+        self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
+    ):
+        super().__init__()
+        self.height, self.width = height, width
+        self.weight = nn.Parameter(torch.empty(prefix_length + height * width, hidden_size))
+        truncated_normal_(self.weight, std)
+
+    def vectors(self, cells: Cells) -> Tensor:
+        """Learned vectors, [S, hidden_size]."""
+        check_canvas("learned", cells, self.height, self.width, exact=True)
+        return self.weight[: len(cells)]
+
+
+class Learned2D(Position):
+    """A learned vector per row plus one per column (position coupling, CUSTOM_PID).
+
+    Prefix tokens have learned vectors of their own. Smaller canvases use the top left part.
+    """
+
+    def __init__(
+        self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
+    ):
+        super().__init__()
+        self.height, self.width = height, width
+        # Row and column are summed: each carries half of the variance.
+        std = std / math.sqrt(2)
+        self.rows = nn.Parameter(torch.empty(height, hidden_size))
+        self.columns = nn.Parameter(torch.empty(width, hidden_size))
+        self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
+        for table in (self.rows, self.columns, self.prefix):
+            truncated_normal_(table, std)
+
+    def vectors(self, cells: Cells) -> Tensor:
+        """Sums of row and column vectors, [S, hidden_size]."""
+        check_canvas("learned_2d", cells, self.height, self.width, exact=False)
+        p = cells.prefix_length
+        on_canvas = self.rows[cells.rows[p:]] + self.columns[cells.columns[p:]]
+        return torch.cat((self.prefix[:p], on_canvas)) if p else on_canvas
+
+
+class Sinusoidal(Position):
+    """Fixed sines (even channels) and cosines (odd channels) of the flat position.
+
+    Vaswani et al. 2017, section 3.5, times ``amplitude``.
+    """
+
+    def __init__(self, hidden_size: int, amplitude: float = 1.0):
+        super().__init__()
+        self.hidden_size, self.amplitude = hidden_size, amplitude
+
+    def vectors(self, cells: Cells) -> Tensor:
+        """The fixed table's first S rows, float32 [S, hidden_size]."""
+        angles = _angles(cells.index, self.hidden_size, 10000.0)
+        table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+        return self.amplitude * table
+
+
+class Rope1D(Position):
+    """Rotation by the flat position, prefix included (RoFormer, Su et al. 2021)."""
+
+    def __init__(self, head_dim: int, theta: float = 10000.0):
+        super().__init__()
+        if head_dim % 2:
+            raise ValueError(f"rope_1d needs an even head size, got {head_dim}.")
+        self.head_dim, self.theta = head_dim, theta
+
+    def rotation(self, cells: Cells) -> Rotation:
+        """Cosines and sines, float32 [S, head_dim / 2] each."""
+        angles = _angles(cells.index, self.head_dim, self.theta)
+        return angles.cos(), angles.sin()
+
+
+class Rope2D(Position):
+    """Half of the rotated pairs turn with the column, half with the row.
+
+    The pairs are channels i and i + head_dim / 2; the first half of them belongs to the column.
+    Prefix tokens sit at row -1, column -1.
+    """
+
+    def __init__(self, head_dim: int, theta: float = 10000.0):
+        super().__init__()
+        if head_dim % 4:
+            raise ValueError(
+                f"rope_2d needs a head size that is a multiple of 4, got {head_dim}; "
+                "change hidden_size or num_heads."
+            )
+        self.head_dim, self.theta = head_dim, theta
+
+    def rotation(self, cells: Cells) -> Rotation:
+        """Cosines and sines, float32 [S, head_dim / 2] each."""
+        by_column = _angles(cells.columns, self.head_dim // 2, self.theta)
+        by_row = _angles(cells.rows, self.head_dim // 2, self.theta)
+        angles = torch.cat((by_column, by_row), dim=-1)
+        return angles.cos(), angles.sin()
+
+
+class Relative2D(Position):
+    """A learned bias per head for the offset from query to key; fits a canvas of any size.
+
+    Offsets of up to ``radius`` rows and columns are told apart exactly. Beyond, only the
+    direction counts: one class for each of the four axes and four diagonals and the eight octants
+    between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
+    2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].
+    """
+
+    def __init__(self, num_heads: int, radius: int = 2):
+        super().__init__()
+        if radius < 0:
+            raise ValueError(f"radius must be 0 or more, got {radius}.")
+        self.radius = radius
+        self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
+
+    def bias(self, cells: Cells) -> Tensor:
+        """Biases, [num_heads, S, S]: query i, key j."""
+        classes = relative_classes(cells, self.radius)
+        return self.weight.index_select(1, classes.flatten()).view(-1, *classes.shape)
+
+
+def _angles(positions: Tensor, size: int, theta: float) -> Tensor:
+    """Angles of ``size / 2`` frequencies from 1 down towards 1 / theta, float32 [S, size / 2]."""
+    powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
+    return torch.outer(positions.float(), theta**-powers)
+
+
+def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) -> None:
+    """Raise a ValueError unless a table made for height x width serves these cells."""
+    smaller = cells.height <= height and cells.width <= width
+    if (cells.height, cells.width) == (height, width) or (smaller and not exact):
+        return
+    raise ValueError(
+        f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x {width}, "
+        f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
+        "rope_1d, rope_2d, sinusoidal or relative_2d, which take any size."
+    )
+
+
+def _offsets(cells: Cells) -> tuple[Tensor, Tensor]:
+    """Rows down and columns right from query i to key j, int64 [S, S] each."""
+    down = cells.rows[None, :] - cells.rows[:, None]
+    right = cells.columns[None, :] - cells.columns[:, None]
+    return down, right
+
+
+@lru_cache(maxsize=64)
+def relative_classes(cells: Cells, radius: int) -> Tensor:
+    """The class of each pair (query, key) that ``Relative2D`` biases, int64 [S, S]."""
+    with torch.inference_mode(False):
+        down, right = _offsets(cells)
+        side = 2 * radius + 1
+        near = (down.abs() <= radius) & (right.abs() <= radius)
+        exact = (down + radius) * side + right + radius
+        # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
+        # a quadrant off its diagonal splits into the octant along the row and the one across.
+        signs = (down.sign() + 1) * 3 + right.sign() + 1
+        signs = signs - (signs > 4).long()
+        quadrant = (down > 0).long() * 2 + (right > 0).long()
+        octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
+        on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
+        classes = torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
+        prefix = cells.rows < 0
+        pair = prefix[:, None].long() * 2 + prefix[None, :].long()
+        return torch.where(pair > 0, side**2 + 15 + pair, classes)
+
+
+@lru_cache(maxsize=64)
+def neighbourhood_mask(cells: Cells, neighbourhood: str, radius: int) -> Tensor | None:
+    """Which keys j each query i may see, bool [S, S]; None where all may.
+
+    ``near``: the square of cells at most ``radius`` rows and columns away. ``rays``: that square
+    and the eight compass lines through the cell. A prefix sees all and is seen by all.
+
+    Raises:
+        ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
+    """
+    check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
+    if neighbourhood == "all":
+        return None
+    with torch.inference_mode(False):
+        down, right = _offsets(cells)
+        allowed = (down.abs() <= radius) & (right.abs() <= radius)
+        if neighbourhood == "rays":
+            allowed |= (down == 0) | (right == 0) | (down.abs() == right.abs())
+        prefix = cells.rows < 0
+        return allowed | prefix[:, None] | prefix[None, :]
+
+
+def attention_bias(
+    position: Position, cells: Cells, neighbourhood: str, radius: int
+) -> Tensor | None:
+    """Position bias with minus infinity outside the neighbourhood, [num_heads or 1, S, S]."""
+    bias = position.bias(cells)
+    allowed = neighbourhood_mask(cells, neighbourhood, radius)
+    if allowed is None:
+        return bias
+    if bias is None:
+        bias = torch.zeros(1, *allowed.shape, device=allowed.device)
+    return bias.masked_fill(~allowed, -math.inf)
+
+
+POSITIONS = ("none", "learned", "learned_2d", "rope_1d", "rope_2d", "sinusoidal", "relative_2d")
+
+
+def make_position(
+    name: str,
+    *,
+    hidden_size: int,
+    num_heads: int,
+    height: int,
+    width: int,
+    prefix_length: int = 0,
+    radius: int = 2,
+    rope_theta: float = 10000.0,
+    std: float = 0.02,
+    amplitude: float = 1.0,
+) -> Position:
+    """The position encoding of that name (one of ``POSITIONS``).
+
+    Args:
+        name: which encoding.
+        hidden_size: channels of an embedding.
+        num_heads: attention heads, each of hidden_size / num_heads channels.
+        height: rows of the canvas that learned vectors are made for.
+        width: columns of that canvas.
+        prefix_length: tokens in front of the cells.
+        radius: rows and columns that ``relative_2d`` tells apart exactly.
+        rope_theta: longest wavelength of a rotation, over 2 pi.
+        std: standard deviation of learned vectors at the start.
+        amplitude: largest value of ``sinusoidal``.
+
+    Raises:
+        ValueError: the name is unknown, or the head size does not suit the rotation.
+    """
+    check_choice("position", name, POSITIONS)
+    head_dim = hidden_size // num_heads
+    match name:
+        case "learned":
+            return Learned(hidden_size, height, width, prefix_length, std)
+        case "learned_2d":
+            return Learned2D(hidden_size, height, width, prefix_length, std)
+        case "sinusoidal":
+            return Sinusoidal(hidden_size, amplitude)
+        case "rope_1d":
+            return Rope1D(head_dim, rope_theta)
+        case "rope_2d":
+            return Rope2D(head_dim, rope_theta)
+        case "relative_2d":
+            return Relative2D(num_heads, radius)
+    return Position()

@@ -1,0 +1,139 @@
+"""From operands to answers: the one door through which every command and script solves."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from canvas.arithmetic import BASES
+from canvas.layouts import Worked
+from canvas.problems import Problems, Task
+from canvas.reader import read
+from canvas.render import Drawing, draw
+from trm.solving.rollout import RowFiller, free_running
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One problem, worked out by a model on its own rows.
+
+    Attributes:
+        a, b: the operands.
+        product: what the canvas says; None where no number can be read off it.
+        correct: whether that is a · b.
+        exact: whether every cell of the working is right, not the product alone.
+        canvas: ``uint8 [H, W]``, the model's.
+        truth: ``uint8 [H, W]``, how the finished canvas should look.
+        rows: the canvas row of each step.
+        row_confidence: the model's probability that each row is right.
+        row_steps: supervision steps spent on each row.
+    """
+
+    a: int
+    b: int
+    product: int | None
+    correct: bool
+    exact: bool
+    canvas: np.ndarray
+    truth: np.ndarray
+    rows: list[int]
+    row_confidence: list[float]
+    row_steps: list[int]
+
+    @property
+    def confidence(self) -> float:
+        """Probability that the whole solution is right: the product of its rows'."""
+        return float(np.prod(self.row_confidence))
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A model with what it needs to know about canvases.
+
+    Args:
+        filler: the model, filling a row at a time.
+        task: layout and base; digit ranges are those of training and bind nobody.
+        height, width: the canvas to solve on; None cuts it to the problems plus one cell around.
+        grows: whether the model may be shown a canvas of another size than in training.
+    """
+
+    filler: RowFiller
+    task: Task
+    height: int | None = None
+    width: int | None = None
+
+    def solve(
+        self,
+        problems: Problems,
+        on_row: Callable[[int, np.ndarray], None] | None = None,
+    ) -> list[Solution]:
+        """Work problems out row by row on the model's own rows.
+
+        Args:
+            problems: any number; all are worked out together, in one batch.
+            on_row: called with the step and all canvases before and after each row.
+
+        Raises:
+            ValueError: a problem does not fit the canvas, or is written in another base.
+        """
+        if problems.a.base != self.task.base:
+            raise ValueError(
+                f"the model multiplies in base {self.task.base}, not {problems.a.base}"
+            )
+        drawing = self.draw(problems)
+        rollout = free_running(self.filler, drawing, on_row)
+        solutions = []
+        for i, (a, b) in enumerate(
+            zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)
+        ):
+            n = int(drawing.steps[i])
+            try:
+                said = read(rollout.canvases[i], self.task.rules, self.task.base)
+                product = said.product if (said.a, said.b) == (a, b) else None
+            except ValueError:
+                product = None
+            solutions.append(
+                Solution(
+                    a=a,
+                    b=b,
+                    product=product,
+                    correct=product == a * b,
+                    exact=bool(rollout.rows_exact[i, :n].all()),
+                    canvas=rollout.canvases[i],
+                    truth=drawing.canvases[i],
+                    rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
+                    row_confidence=[float(c) for c in rollout.confidence[i, :n]],
+                    row_steps=[int(s) for s in rollout.steps[i, :n]],
+                )
+            )
+        return solutions
+
+    def draw(self, problems: Problems) -> Drawing:
+        """Problems on a canvas to solve them on: centred, right ends below each other."""
+        worked = self.task.rules.work(problems.a, problems.b)
+        longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
+        rows, columns = self.task.rules.extent(*longest)
+        height, width = self.height or rows + 2, self.width or columns + 2
+        self._check_fit(problems, worked, height, width)
+        top = (height - worked.heights) // 2
+        # The room left and right depends on the operands' lengths alone: the place of the operands
+        # must not tell how long the product is.
+        room = np.array(
+            [
+                width - self.task.rules.extent(int(n), int(m))[1]
+                for n, m in zip(problems.a.lengths, problems.b.lengths, strict=True)
+            ]
+        )
+        right = width - np.maximum(room, 0) // 2
+        return draw(worked, height, width, top=top, left=np.maximum(right - worked.widths, 0))
+
+    def _check_fit(self, problems: Problems, worked: Worked, height: int, width: int) -> None:
+        for i in np.flatnonzero((worked.heights > height) | (worked.widths > width)):
+            need_height = max(int(worked.heights[i]), height)
+            need_width = max(int(worked.widths[i]), width)
+            raise ValueError(
+                f"{problems[i : i + 1].names()[0]} needs a canvas of at least {worked.heights[i]} x "
+                f"{worked.widths[i]} (height x width), and this one has {height} x {width}. Re-run "
+                f"with --height {need_height} --width {need_width}, or train on a larger canvas."
+            )

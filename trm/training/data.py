@@ -1,0 +1,243 @@
+"""Training samples and validation problems as a LightningDataModule.
+
+A training sample is one row step of one problem. Which problem, which of its rows, where on the
+canvas and which augmentation are functions of (seed, split, epoch, index) alone: the same for any
+number of workers or devices, and after any resume. Batches are drawn as a whole, vectorised.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from albumentations import BasicTransform
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from augment.transforms import SampleTransform
+from canvas.problems import Problems, Split, Task, keys, random_below, random_words, sample
+from canvas.render import Drawing, draw, row_step
+
+Batch = dict[str, torch.Tensor]
+
+_STEP, _PLACE, _TRANSFORM, _MARGIN = range(1, 5)  # purposes of random keys; 0 draws the problem
+
+
+@dataclass
+class Canvas:
+    """The canvas that problems are drawn on.
+
+    Attributes:
+        height, width: cells; null cuts every batch's canvas to its longest problem.
+        margin: a cut canvas gets 0 to this many more rows and columns, drawn anew for every batch.
+        square: a cut canvas is made square, as rotations need it.
+    """
+
+    height: int | None = None
+    width: int | None = None
+    margin: int = 2
+    square: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.height is None) != (self.width is None):
+            raise ValueError("give a canvas both a height and a width, or neither to have it cut")
+        if self.margin < 0:
+            raise ValueError(f"a margin is 0 cells or more, not {self.margin}")
+
+    @property
+    def cut(self) -> bool:
+        """Whether each batch has its own size."""
+        return self.height is None
+
+    def check(self, task: Task) -> None:
+        """Raise ValueError if the task's longest problems do not fit."""
+        rows, columns = task.extent()
+        if self.height is not None and self.width is not None:
+            if rows > self.height or columns > self.width:
+                raise ValueError(
+                    f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "
+                    f"need a canvas of at least {rows} x {columns} (height x width), not "
+                    f"{self.height} x {self.width}"
+                )
+
+    def size(self, task: Task, problems: Problems, key: np.ndarray) -> tuple[int, int]:
+        """Height and width for a batch of problems; ``key`` is one random word ``uint64 [1]``."""
+        if self.height is not None and self.width is not None:
+            return self.height, self.width
+        longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
+        rows, columns = task.rules.extent(*longest)
+        more = random_below(random_words(key, 2), self.margin + 1)[0]
+        height, width = rows + int(more[0]), columns + int(more[1])
+        return (max(height, width),) * 2 if self.square else (height, width)
+
+
+def place(task: Task, problems: Problems, size: tuple[int, int], key: np.ndarray) -> Drawing:
+    """Draw problems on a canvas of that size, each at a random offset from its key ``[B]``."""
+    worked = task.rules.work(problems.a, problems.b)
+    words = random_words(key, 2)
+    room = np.stack([size[0] - worked.heights, size[1] - worked.widths], axis=1)
+    if (room < 0).any():
+        draw(worked, *size)  # says what does not fit
+    offset = random_below(words, room + 1)
+    return draw(worked, *size, top=offset[:, 0], left=offset[:, 1])
+
+
+class _Samples(Dataset):
+    """Common to both data sets: an index is epoch · size + i, and a batch is drawn at once.
+
+    ``size`` is that of an epoch and ``batch_size`` that of a batch, both over all devices.
+    """
+
+    def __init__(
+        self, task: Task, canvas: Canvas, split: Split, seed: int, size: int, batch_size: int
+    ) -> None:
+        self.task, self.canvas, self.split = task, canvas, split
+        self.seed, self.size, self.batch_size = seed, size, batch_size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, Drawing, int, np.ndarray]:
+        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
+        problems = sample(self.task, self.seed, self.split, epoch, index)
+        margin = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, _MARGIN)
+        size = self.canvas.size(self.task, problems, margin)
+        where = keys(self.seed, self.split, epoch, index, _PLACE)
+        return problems, place(self.task, problems, size, where), epoch, index
+
+
+class RowSteps(_Samples):
+    """Batches of row steps: ``inputs`` and ``labels`` uint8 [B, H, W], ``answer`` bool [B, H, W]."""
+
+    def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
+        super().__init__(*args)
+        self.transform = transform
+
+    def __getitem__(self, index: int) -> Batch:
+        return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        _, drawing, epoch, index = self._drawing(indices)
+        word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
+        steps = row_step(drawing, random_below(word, drawing.steps))
+        arrays = [steps.inputs, steps.labels, steps.answer]
+        if self.transform is not None:
+            seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
+            turned = [
+                self.transform(*one, seed=int(seed))
+                for *one, seed in zip(*arrays, seeds, strict=True)
+            ]
+            arrays = [np.stack(part) for part in zip(*turned, strict=True)]
+        names = ("inputs", "labels", "answer")
+        return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
+
+
+class SolvedProblems(_Samples):
+    """Batches of whole problems for validation: the operands and their drawings."""
+
+    def __getitem__(self, index: int) -> tuple[Problems, Drawing]:
+        return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, Drawing]:
+        problems, drawing, _, _ = self._drawing(indices)
+        return problems, drawing
+
+
+class EpochSampler(DistributedSampler):
+    """Indices epoch · size + rank, + ranks, …: each device its share, no index twice.
+
+    Lightning tells every sampler the epoch. Being a DistributedSampler, it is left alone where
+    Lightning would add its own.
+    """
+
+    def __init__(self, dataset: _Samples, replicas: int, rank: int) -> None:
+        super().__init__(dataset, num_replicas=replicas, rank=rank, shuffle=False)
+        self.size = len(dataset)
+
+    def __iter__(self) -> Iterator[int]:
+        first = self.epoch * self.size
+        return iter(range(first + self.rank, first + self.size, self.num_replicas))
+
+    def __len__(self) -> int:
+        return len(range(self.rank, self.size, self.num_replicas))
+
+
+def _as_they_are(batch: Any) -> Any:
+    return batch
+
+
+class CanvasDataModule(L.LightningDataModule):
+    """Worked multiplications on canvases.
+
+    Args:
+        task: what is multiplied and in which layout.
+        canvas: the canvas of training samples and of validation.
+        batch_size: samples a device and step.
+        batches_per_epoch: batches of one (virtual) epoch, on each device; training resumes
+            exactly at the end of an epoch, so keep it short.
+        validation_problems: problems of the validation and test splits, whole solutions each.
+        seed: of everything that is drawn.
+        transforms: albumentations transforms for training samples, applied after masking.
+        workers: processes that draw samples; 0 draws them in the training process.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        canvas: Canvas,
+        batch_size: int = 128,
+        batches_per_epoch: int = 200,
+        validation_problems: int = 256,
+        seed: int = 0,
+        transforms: list[BasicTransform] | None = None,
+        workers: int = 0,
+    ) -> None:
+        super().__init__()
+        canvas.check(task)
+        self.task, self.canvas = task, canvas
+        self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
+        self.validation_problems, self.seed, self.workers = validation_problems, seed, workers
+        self.transform = SampleTransform(transforms) if transforms else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint says about the data: enough to draw and solve problems like these."""
+        return {"task": asdict(self.task), "canvas": asdict(self.canvas), "seed": self.seed}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing is carried over: samples follow from seed, epoch and index."""
+
+    def train_dataloader(self) -> DataLoader:
+        """Row steps, a new epoch's each time."""
+        size = self.batch_size * self.batches_per_epoch * self._devices
+        return self._loader(RowSteps, "train", size, transform=self.transform)
+
+    def val_dataloader(self) -> DataLoader:
+        """Whole problems of the validation split."""
+        return self._loader(SolvedProblems, "validation", self.validation_problems)
+
+    def test_dataloader(self) -> DataLoader:
+        """Whole problems of the test split."""
+        return self._loader(SolvedProblems, "test", self.validation_problems)
+
+    def predict_dataloader(self) -> DataLoader:
+        """Whole problems of the test split."""
+        return self.test_dataloader()
+
+    @property
+    def _devices(self) -> int:
+        return self.trainer.world_size if self.trainer else 1
+
+    def _loader(self, kind: type[_Samples], split: Split, size: int, **more: Any) -> DataLoader:
+        batch_size = self.batch_size * self._devices
+        data = kind(self.task, self.canvas, split, self.seed, size, batch_size, **more)
+        rank = self.trainer.global_rank if self.trainer else 0
+        return DataLoader(
+            data,
+            batch_size=self.batch_size,
+            sampler=EpochSampler(data, self._devices, rank),
+            collate_fn=_as_they_are,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )

@@ -1,0 +1,122 @@
+"""How deep recursion is trained.
+
+`carry` is the reference's way: one supervision step a training step, the state carried over to the
+next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more: recursive
+reasoning with tiny networks"). `fresh` starts every batch anew, takes a random number of steps
+without gradient and then some supervised ones, so that a model stays right when it is iterated
+longer than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis
+with recurrent networks").
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trm.models.halting import Batch, Carry, carry_step, initial_carry
+from trm.models.positions import check_choice
+from trm.models.recursive import TinyRecursiveModel
+from trm.training.losses import StepLoss
+
+SCHEDULES = ("carry", "fresh")
+
+LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor], StepLoss]
+
+
+@dataclass
+class DepthConfig:
+    """How deep recursion is trained.
+
+    Attributes:
+        schedule: `carry` or `fresh`.
+        halt_max_steps: `carry`: supervision steps a sample gets at most.
+        exploration: `carry`: probability that a sample must take a random number of steps.
+        free_steps: `fresh`: fewest and most steps without gradient.
+        supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
+    """
+
+    schedule: str = "fresh"
+    halt_max_steps: int = 16
+    exploration: float = 0.1
+    free_steps: tuple[int, int] = (0, 5)
+    supervised_steps: int = 2
+
+    def __post_init__(self) -> None:
+        check_choice("depth.schedule", self.schedule, SCHEDULES)
+        low, high = self.free_steps
+        if not 0 <= low <= high:
+            raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
+        if self.supervised_steps < 1 or self.halt_max_steps < 1:
+            raise ValueError("at least one step has to be supervised")
+        if not 0 <= self.exploration <= 1:
+            raise ValueError(f"depth.exploration is a probability, not {self.exploration}")
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One training step: what to minimise, and the last supervised step's loss for the log."""
+
+    loss: Tensor
+    last: StepLoss
+    steps: float  # supervision steps a sample has had, mean over the batch
+
+
+def fresh_step(
+    model: TinyRecursiveModel, batch: Batch, depth: DepthConfig, loss: LossFunction, seed: int
+) -> StepResult:
+    """Start anew, take some free steps and then the supervised ones.
+
+    Args:
+        model: in training mode.
+        batch: ``inputs``, ``labels`` [B, H, W] integers and ``answer`` [B, H, W] bool.
+        depth: how many steps.
+        loss: of (logits, halt_logits, labels, answer).
+        seed: the number of free steps follows from it, the same on every device.
+    """
+    free = random.Random(seed).randint(*depth.free_steps)
+    context = model.encode(batch["inputs"])
+    state = model.initial_state(context)
+    with torch.no_grad():
+        for _ in range(free):
+            state = model.iterate(context, state)
+    losses = []
+    for _ in range(depth.supervised_steps):
+        state = model.iterate(context, state.detach())
+        logits, halt_logits = model.read(state, context)
+        losses.append(loss(logits, halt_logits, batch["labels"], batch["answer"]))
+    total = torch.stack([one.total for one in losses]).mean()
+    return StepResult(total, losses[-1], float(free + depth.supervised_steps))
+
+
+def carried_step(
+    model: TinyRecursiveModel,
+    batch: Batch,
+    carry: Carry | None,
+    depth: DepthConfig,
+    loss: LossFunction,
+    seed: int,
+) -> tuple[StepResult, Carry]:
+    """One supervision step on the samples in the carry, halted ones replaced from the batch.
+
+    Args:
+        model: in training mode.
+        batch: as for `fresh_step`.
+        carry: of the step before; None at the start.
+        depth: when samples halt.
+        loss: of (logits, halt_logits, labels, answer).
+        seed: of the exploration; each device should have its own.
+    """
+    device = batch["inputs"].device
+    generator = torch.Generator(device).manual_seed(seed)
+    carry, logits, halt_logits = carry_step(
+        model,
+        carry or initial_carry(model, batch),
+        batch,
+        depth.halt_max_steps,
+        depth.exploration,
+        generator,
+    )
+    step = loss(logits, halt_logits, carry.batch["labels"], carry.batch["answer"])
+    return StepResult(step.total, step, carry.steps.float().mean().item()), carry

@@ -1,0 +1,176 @@
+"""The recursive model as a LightningModule: it connects, and computes nothing itself."""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import lightning as L
+import torch
+
+from canvas.problems import Problems
+from canvas.render import Drawing
+from trm.models.halting import Batch, Carry
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
+from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
+from trm.training.losses import step_loss
+from trm.training.optimisers import (
+    OptimizerConfig,
+    ScheduleConfig,
+    build_optimizer,
+    build_schedule,
+)
+
+CHECKPOINT_KEY = "trm"  # where a checkpoint says which model it holds
+
+
+@dataclass
+class LossConfig:
+    """What is charged for.
+
+    Attributes:
+        name: `softmax` or `stablemax`.
+        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
+        halt_weight: weight of the halting head's loss.
+    """
+
+    name: str = "softmax"
+    givens_weight: float = 0.0
+    halt_weight: float = 0.5
+
+
+class RecursiveModule(L.LightningModule):
+    """Trains a `TinyRecursiveModel` to fill in one masked row of a canvas.
+
+    Args:
+        model: the network's shape.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        depth: how recursion is trained.
+        loss: what is charged for.
+        solve_steps: supervision steps a row gets at most when problems are solved.
+        compile: compile the supervision step (needs a C++ compiler on a CPU).
+        seed: of the model's own draws while training.
+    """
+
+    def __init__(
+        self,
+        model: RecursiveConfig,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        depth: DepthConfig,
+        loss: LossConfig,
+        solve_steps: int = 16,
+        compile: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.model = TinyRecursiveModel(model)
+        self.optimizer, self.schedule = optimizer, schedule
+        self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
+        self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
+        self.compiled = compile
+
+    def setup(self, stage: str) -> None:
+        """Compile on the device where training runs; keys of checkpoints stay as they are."""
+        if self.compiled:
+            self.model.iterate = torch.compile(self.model.iterate)  # type: ignore[method-assign]
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """One optimiser step."""
+        result = self._step(batch)
+        last = result.last
+        figures = {
+            "loss": result.loss.detach(),
+            "loss_cells": last.lm.detach(),
+            "loss_halting": last.halt.detach(),
+            "cell_accuracy": last.cell_accuracy,
+            "row_accuracy": last.row_exact.float().mean(),
+            "halting_accuracy": last.halt_accuracy,
+            "supervision_steps": result.steps,
+        }
+        for name, value in figures.items():
+            self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
+        return result.loss
+
+    def _step(self, batch: Batch) -> StepResult:
+        charge = partial(
+            step_loss,
+            loss=self.loss.name,
+            givens_weight=self.loss.givens_weight,
+            halt_weight=self.loss.halt_weight,
+        )
+        seed = self.seed * 1_000_003 + self.global_step
+        if self.depth.schedule == "fresh":
+            return fresh_step(self.model, batch, self.depth, charge, seed)
+        seed = seed * 1_009 + self.global_rank
+        result, self.carry = carried_step(
+            self.model, batch, self.carry, self.depth, charge, seed
+        )
+        return result
+
+    def filler(self) -> RecursiveFiller:
+        """The model as it solves."""
+        return RecursiveFiller(self.model, self.solve_steps)
+
+    def validation_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+        """Solve whole problems, free-running and teacher-forced."""
+        self._evaluate(batch, "validation")
+
+    def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+        """As `validation_step`, on the test split."""
+        self._evaluate(batch, "test")
+
+    def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
+        """Solve whole problems; returns their names and a `trm.solving.rollout.Rollout`."""
+        problems, drawing = batch
+        return problems.names(), free_running(self.filler(), drawing)
+
+    def _evaluate(self, batch: tuple[Problems, Drawing], split: str) -> None:
+        _, drawing = batch
+        free = free_running(self.filler(), drawing)
+        forced = teacher_forced(self.filler(), drawing)
+        solved = free.rows_exact.sum(axis=1) == drawing.steps
+        rows, problems = len(forced.rows_exact), len(drawing)
+        believed = forced.filled.confidence > 0.5
+        figures = {
+            "solved": (solved.mean(), problems),
+            "free_running_rows": (free.rows_exact.sum() / rows, rows),
+            "teacher_forced_rows": (forced.rows_exact.mean(), rows),
+            "teacher_forced_cells": (forced.cells_right.mean(), rows),
+            "halting_accuracy": ((believed == forced.rows_exact).mean(), rows),
+            "supervision_steps": (forced.filled.steps.mean(), rows),
+        }
+        for name, (value, weight) in figures.items():
+            self.log(
+                f"{split}/{name}",
+                float(value),
+                batch_size=weight,
+                sync_dist=True,
+                prog_bar=name == "solved",
+            )
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
+        """Row steps go to the device; whole problems stay, the solver takes what it needs."""
+        if isinstance(batch, dict):
+            return super().transfer_batch_to_device(batch, device, index)
+        return batch
+
+    def configure_optimizers(self) -> Any:
+        """One optimiser, its learning rate set anew after every step."""
+        optimizer = build_optimizer(self.model, self.optimizer)
+        total = int(self.trainer.estimated_stepping_batches)
+        scheduler = build_schedule(optimizer, self.schedule, total)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Write down, in plain data, which model the weights belong to."""
+        checkpoint[CHECKPOINT_KEY] = {
+            "format": 1,
+            "family": "recursive",
+            "model": asdict(self.model.config),
+            "solve_steps": self.solve_steps,
+        }
