@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit, times_digit
@@ -117,13 +118,9 @@ class Layout(ABC):
         heights = (kinds != ABSENT).sum(axis=1)
         kinds[np.arange(len(a)), heights - 1] = PRODUCT
         widths = self._widths(content, a)
-        # Right to left becomes left to right, with every working's first column at 0.
-        columns = widths[:, None] - 1 - np.arange(width)
-        outside = (columns < 0)[:, None, :]
-        columns = np.maximum(columns, 0)[:, None, :]
         return Worked(
-            symbols=np.where(outside, symbols.BLANK, np.take_along_axis(content, columns, axis=2)),
-            given=np.take_along_axis(given, columns, axis=2) & ~outside,
+            symbols=_left_to_right(content, widths, symbols.BLANK),
+            given=_left_to_right(given, widths, False),
             kinds=kinds,
             heights=heights,
             widths=widths,
@@ -153,6 +150,14 @@ def _write(
     samples = np.arange(len(content)) if present is None else np.flatnonzero(present)
     where = index if isinstance(index, int) else index[samples]
     content[samples, where, shift : shift + n] = ids[samples]
+
+
+def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndarray:
+    """Right-to-left cells ``[B, R, C]`` the other way round, each working's first column at 0."""
+    B, R, C = cells.shape
+    room = np.full((B, R, 2 * C), empty, dtype=cells.dtype)
+    room[:, :, :C] = cells[:, :, ::-1]
+    return sliding_window_view(room, C, axis=2)[np.arange(B), :, C - widths]
 
 
 def _partials(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:

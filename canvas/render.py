@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.layouts import Worked
@@ -100,22 +101,23 @@ def draw(
             f"a working of {rows} x {columns} cells{offset} needs a canvas of at least "
             f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
         )
-    canvases = np.full((B, height, width), symbols.BLANK, dtype=np.uint8)
-    given = np.zeros((B, height, width), dtype=bool)
-    R, C = worked.symbols.shape[1:]
-    row = top[:, None] + np.arange(R)  # [B, R]
-    column = left[:, None] + np.arange(C)  # [B, C]
-    # Cells beyond a working may lie beyond the canvas: they are blank and are left out.
-    inside = (np.arange(R) < worked.heights[:, None])[:, :, None] & (
-        np.arange(C) < worked.widths[:, None]
-    )[:, None, :]
-    sample, r, c = np.nonzero(inside)
-    target = (sample * height + row[sample, r]) * width + column[sample, c]
-    canvases.reshape(-1)[target] = worked.symbols[inside]
-    given.reshape(-1)[target] = worked.given[inside]
+    canvases = _placed(worked.symbols, symbols.BLANK, (height, width), top, left)
+    given = _placed(worked.given, False, (height, width), top, left)
     return Drawing(
         canvases, given, top, left, worked.kinds, worked.heights, worked.widths, worked.first_step
     )
+
+
+def _placed(
+    parts: np.ndarray, empty: int, size: tuple[int, int], top: np.ndarray, left: np.ndarray
+) -> np.ndarray:
+    """Parts ``[B, R, C]`` at their offsets on canvases ``[B, *size]`` that are empty otherwise."""
+    B, *part = parts.shape
+    # What is empty in a part may lie beyond the canvas, hence the room below and to the right.
+    room = np.full((B, size[0] + part[0], size[1] + part[1]), empty, dtype=parts.dtype)
+    windows = sliding_window_view(room, part, axis=(1, 2), writeable=True)
+    windows[np.arange(B), top, left] = parts
+    return np.ascontiguousarray(room[:, : size[0], : size[1]])
 
 
 def row_step(drawing: Drawing, step: np.ndarray) -> RowSteps:
@@ -137,14 +139,30 @@ def row_steps(drawing: Drawing) -> RowSteps:
 
 
 def _row_steps(drawing: Drawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
-    canvases, given = drawing.canvases[problem], drawing.given[problem]
-    target = (drawing.top[problem] + drawing.first_step + step)[:, None]
-    row = np.arange(canvases.shape[1])
-    answer = (row == target)[:, :, None] & ~given
-    hidden = (row > target)[:, :, None] & ~given
-    labels = np.where(hidden, np.uint8(symbols.BLANK), canvases)
-    inputs = np.where(answer, np.uint8(symbols.MASK), labels)
+    height, width = drawing.canvases.shape[1:]
+    target = drawing.row_of_step(0)[problem] + step
+    # Whole canvases copied from small tables are several times quicker than broadcast rows.
+    row = np.arange(height)
+    shape = (height, height, width)
+    at = np.broadcast_to((row == row[:, None])[:, :, None], shape).copy()
+    below = np.broadcast_to((row > row[:, None])[:, :, None], shape).copy()
+    open_cells = np.take(~drawing.given, problem, axis=0)
+    answer = np.take(at, target, axis=0)
+    answer &= open_cells
+    hidden = np.take(below, target, axis=0)
+    hidden &= open_cells
+    labels = np.take(drawing.canvases, problem, axis=0)
+    _fill(labels, hidden, symbols.BLANK)
+    inputs = labels.copy()
+    _fill(inputs, answer, symbols.MASK)
     return RowSteps(inputs, labels, answer, problem, step)
+
+
+def _fill(cells: np.ndarray, where: np.ndarray, symbol: int) -> None:
+    """``cells[where] = symbol`` for ids of whole canvases, without a branch for every cell."""
+    change = cells ^ np.uint8(symbol)
+    change *= where.view(np.uint8)
+    cells ^= change
 
 
 def sequences(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:

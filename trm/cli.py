@@ -1,8 +1,73 @@
-"""The command `trm`."""
+"""The command `trm`: one table from a command's name to what runs it."""
 
+import argparse
+import importlib
 import sys
+from importlib.metadata import version
+
+# name: (module, one line for the help). Modules are imported only when their command runs, so
+# that drawing a canvas does not wait for a training framework.
+COMMANDS = {
+    "render": ("trm.commands.render", "draw a multiplication in the terminal or to a file"),
+    "solve": ("trm.commands.solve", "work problems out with a trained model"),
+    "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
+}
+TRAINING = {
+    "fit": "train a model",
+    "validate": "score a checkpoint on the validation split",
+    "test": "score a checkpoint on the test split",
+    "predict": "solve the test split",
+}
+EXAMPLES = """\
+examples:
+  trm render 321x654 --layout lattice
+  trm fit --config configs/quickstart.yaml
+  trm fit --config configs/trm/small.yaml --trainer.max_steps 5000 --model.optimizer.lr 1e-3
+  trm solve --checkpoint runs/quickstart 123x45 7x8
+  trm demo --checkpoint runs/quickstart
+  tensorboard --logdir runs
+
+Exit codes: 0 done, 2 the call was wrong.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trm",
+        description="Tiny recursive transformers that learn long multiplication on a 2D canvas.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"trm {version('canvas-trm')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, line in TRAINING.items():
+        commands.add_parser(name, help=line, add_help=False)
+    for name, (_, line) in COMMANDS.items():
+        commands.add_parser(name, help=line, add_help=False)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code."""
+    name = arguments[0] if arguments else ""
+    try:
+        if name in TRAINING:
+            from trm.training.cli import run as train
+
+            train(arguments)
+            return 0
+        if name in COMMANDS:
+            module = importlib.import_module(COMMANDS[name][0])
+            parser = argparse.ArgumentParser(prog=f"trm {name}", description=module.__doc__)
+            module.add_arguments(parser)
+            return module.run(parser.parse_args(arguments[1:]))
+    except (ValueError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        print(f"trm {name}: {error}", file=sys.stderr)
+        return 2
+    _parser().parse_args(arguments)  # prints the help, the version or what was wrong
+    return 2
 
 
 def main() -> None:
-    from trm.training.cli import run
-    run(sys.argv[1:])
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,7 +1,6 @@
 """Layers that both model families are built from: attention, SwiGLU, RMS norm, initialisation."""
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +8,8 @@ from torch import Tensor, nn
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
 
-# The longest sequence for which plain matrix products beat the blocked CPU kernel of
-# scaled_dot_product_attention (at 45 tokens in bfloat16, forward and backward, by 6 to 10 times).
+# The longest bfloat16 sequence for which plain matrix products beat the blocked CPU kernel of
+# scaled_dot_product_attention (at 45 tokens, forward and backward, by 6 to 10 times).
 _CPU_EXPLICIT_TOKENS = 256
 
 
@@ -47,35 +46,17 @@ class Linear(nn.Linear):
         truncated_lecun_normal_(self.weight)
 
 
-class _RMSNorm(torch.autograd.Function):
-    """RMS norm with its backward in closed form: a third of the passes autograd would make.
-
-    With r = 1 / rms(x), y = r x and the incoming gradient g: dx = r (g - y mean(g y)).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-        scale = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
-        y = F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
-        ctx.save_for_backward(y, scale.to(x.dtype))
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        y, scale = ctx.saved_tensors
-        along = (grads[0] * y).mean(-1, keepdim=True)
-        return torch.addcmul(grads[0], y, along, value=-1).mul_(scale), None
-
-
 def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
     """x / sqrt(mean(x**2) + eps) over the last dimension, without learned gains; keeps the dtype.
 
     Zhang & Sennrich 2019. The mean is taken in float32.
     """
-    if x.device.type == "cpu" and torch.is_grad_enabled() and x.requires_grad:
-        return _RMSNorm.apply(x, eps)
-    return F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
+    if x.device.type != "cpu":
+        return F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
+    # No slower than the library's on a CPU, and bit for bit the reference's on any layout: the
+    # recursion makes a large difference out of a different rounding.
+    exact = x.float()
+    return (exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
@@ -95,8 +76,8 @@ def attend(
 ) -> Tensor:
     """Softmax attention, scores scaled by head_dim ** -0.5.
 
-    Short sequences on a CPU go through plain matrix products, all else through
-    ``scaled_dot_product_attention``: same result, whichever is faster.
+    On a CPU, learned biases and short sequences (bfloat16 or biased) go through plain matrix
+    products, all else through ``scaled_dot_product_attention``: same result, whichever is faster.
 
     Args:
         q: queries, [B, heads, Q, D].
@@ -114,7 +95,8 @@ def attend(
         causal = False
     # The fused CPU kernels have no backward for the bias; they fall back to a slower plain path.
     learned_bias = bias is not None and bias.requires_grad and torch.is_grad_enabled()
-    explicit = q.device.type == "cpu" and (k.shape[-2] <= _CPU_EXPLICIT_TOKENS or learned_bias)
+    short = k.shape[-2] <= _CPU_EXPLICIT_TOKENS and (bias is not None or q.dtype != torch.float32)
+    explicit = q.device.type == "cpu" and (short or learned_bias)
     if not explicit:
         mask = None if bias is None else bias.to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)

@@ -126,16 +126,20 @@ class Learned2D(Position):
         std = std / math.sqrt(2)
         self.rows = nn.Parameter(torch.empty(height, hidden_size))
         self.columns = nn.Parameter(torch.empty(width, hidden_size))
-        self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
-        for table in (self.rows, self.columns, self.prefix):
-            truncated_normal_(table, std)
+        truncated_normal_(self.rows, std)
+        truncated_normal_(self.columns, std)
+        # Not an empty parameter: one that never gets a gradient stalls distributed training.
+        self.prefix: nn.Parameter | None = None
+        if prefix_length:
+            self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
+            truncated_normal_(self.prefix, std * math.sqrt(2))
 
     def vectors(self, cells: Cells) -> Tensor:
         """Sums of row and column vectors, [S, hidden_size]."""
         check_canvas("learned_2d", cells, self.height, self.width, exact=False)
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[p:]] + self.columns[cells.columns[p:]]
-        return torch.cat((self.prefix[:p], on_canvas)) if p else on_canvas
+        return on_canvas if self.prefix is None else torch.cat((self.prefix, on_canvas))
 
 
 class Sinusoidal(Position):

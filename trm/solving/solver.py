@@ -1,12 +1,11 @@
 """From operands to answers: the one door through which every command and script solves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from canvas.arithmetic import BASES
+from canvas.arithmetic import Numbers
 from canvas.layouts import Worked
 from canvas.problems import Problems, Task
 from canvas.reader import read
@@ -25,6 +24,7 @@ class Solution:
         exact: whether every cell of the working is right, not the product alone.
         canvas: ``uint8 [H, W]``, the model's.
         truth: ``uint8 [H, W]``, how the finished canvas should look.
+        given: ``bool [H, W]``, the cells that the model was shown.
         rows: the canvas row of each step.
         row_confidence: the model's probability that each row is right.
         row_steps: supervision steps spent on each row.
@@ -37,6 +37,7 @@ class Solution:
     exact: bool
     canvas: np.ndarray
     truth: np.ndarray
+    given: np.ndarray
     rows: list[int]
     row_confidence: list[float]
     row_steps: list[int]
@@ -55,7 +56,6 @@ class Solver:
         filler: the model, filling a row at a time.
         task: layout and base; digit ranges are those of training and bind nobody.
         height, width: the canvas to solve on; None cuts it to the problems plus one cell around.
-        grows: whether the model may be shown a canvas of another size than in training.
     """
 
     filler: RowFiller
@@ -102,12 +102,17 @@ class Solver:
                     exact=bool(rollout.rows_exact[i, :n].all()),
                     canvas=rollout.canvases[i],
                     truth=drawing.canvases[i],
+                    given=drawing.given[i],
                     rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
                     row_confidence=[float(c) for c in rollout.confidence[i, :n]],
                     row_steps=[int(s) for s in rollout.steps[i, :n]],
                 )
             )
         return solutions
+
+    def write(self, number: int) -> str:
+        """A number in the model's base."""
+        return Numbers.from_ints([number], self.task.base).to_text()[0]
 
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other."""
@@ -119,13 +124,9 @@ class Solver:
         top = (height - worked.heights) // 2
         # The room left and right depends on the operands' lengths alone: the place of the operands
         # must not tell how long the product is.
-        room = np.array(
-            [
-                width - self.task.rules.extent(int(n), int(m))[1]
-                for n, m in zip(problems.a.lengths, problems.b.lengths, strict=True)
-            ]
-        )
-        right = width - np.maximum(room, 0) // 2
+        lengths = zip(problems.a.lengths, problems.b.lengths, strict=True)
+        widest = [self.task.rules.extent(int(n), int(m))[1] for n, m in lengths]
+        right = width - np.maximum(width - np.array(widest), 0) // 2
         return draw(worked, height, width, top=top, left=np.maximum(right - worked.widths, 0))
 
     def _check_fit(self, problems: Problems, worked: Worked, height: int, width: int) -> None:

@@ -13,6 +13,7 @@ from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
 from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
+from trm.training.keys import CHECKPOINT_KEY
 from trm.training.losses import step_loss
 from trm.training.optimisers import (
     OptimizerConfig,
@@ -21,7 +22,7 @@ from trm.training.optimisers import (
     build_schedule,
 )
 
-CHECKPOINT_KEY = "trm"  # where a checkpoint says which model it holds
+
 
 
 @dataclass

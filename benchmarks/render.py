@@ -1,0 +1,93 @@
+"""Rows per second of drawing training samples: batches of arrays against one sample at a time.
+
+The plain renderer below is what one writes first: a problem is worked out with Python integers,
+its rows are strings, and the canvas is copied for every row. Both give the same arrays, which is
+checked before anything is timed.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from canvas import symbols
+from canvas.layouts import get_layout
+from canvas.problems import Problems, Task, sample
+from canvas.render import draw, row_steps
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def ours(problems: Problems, height: int, width: int) -> Arrays:
+    """Inputs, labels and answer masks of all row steps of a batch, ``[N, H, W]`` each."""
+    steps = row_steps(draw(get_layout("standard").work(problems.a, problems.b), height, width))
+    return steps.inputs, steps.labels, steps.answer
+
+
+def plain(pairs: list[tuple[int, int]], height: int, width: int) -> Arrays:
+    """The same, one problem and one row after the other."""
+    inputs, labels, answers = [], [], []
+    for a, b in pairs:
+        digits = str(b)[::-1]
+        rows = [str(a), "*_" + str(b)]
+        rows += [str(a * int(digit)) + "_" * i for i, digit in enumerate(digits)]
+        rows.append(str(a * b))
+        right = max(len(row) for row in rows)
+        canvas = np.full((height, width), symbols.BLANK, dtype=np.uint8)
+        for i, row in enumerate(rows):
+            if i >= 2:
+                asked = canvas.copy()
+                asked[i] = symbols.MASK
+                inputs.append(asked)
+            canvas[i, right - len(row) : right] = symbols.encode(row)
+            if i >= 2:
+                labels.append(canvas.copy())
+                answer = np.zeros((height, width), dtype=bool)
+                answer[i] = True
+                answers.append(answer)
+    return np.stack(inputs), np.stack(labels), np.stack(answers)
+
+
+def timed(function: Callable[[], Arrays]) -> float:
+    """Rows a second."""
+    start = time.perf_counter()
+    rows = len(function()[0])
+    return rows / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Check that both draw the same, then time them in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--digits", type=int, default=7, help="of both operands")
+    parser.add_argument("--size", type=int, default=20, help="height and width of the canvas")
+    parser.add_argument("--batch", type=int, default=512, help="problems drawn at once")
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+
+    length = (options.digits, options.digits)
+    task = Task(layout="standard", digits_a=length, digits_b=length)
+    problems = sample(task, 0, "train", 0, np.arange(options.batch))
+    pairs = list(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True))
+    size = (options.size, options.size)
+    for mine, theirs in zip(ours(problems, *size), plain(pairs, *size), strict=True):
+        if not (mine.dtype == theirs.dtype and np.array_equal(mine, theirs)):
+            raise SystemExit("the two renderers draw different arrays: nothing was timed")
+
+    speeds: dict[str, list[float]] = {"arrays": [], "plain": []}
+    for _ in range(options.repeats):
+        speeds["arrays"].append(timed(lambda: ours(problems, *size)))
+        speeds["plain"].append(timed(lambda: plain(pairs, *size)))
+    medians = {name: statistics.median(values) for name, values in speeds.items()}
+    print(
+        f"row steps of {options.digits} x {options.digits} digits on {size[0]} x {size[1]}, "
+        f"batches of {options.batch}, one thread, median of {options.repeats} interleaved repeats"
+    )
+    for name, value in medians.items():
+        print(f"{name:>8}  {value:>10,.0f} rows/s")
+    print(f"{'ratio':>8}  {medians['arrays'] / medians['plain']:>10.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Attention and its helpers, against PyTorch's own."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from trm.models import layers
+from trm.models.layers import Attention, SwiGLU, attend, rms_norm, rotate, swiglu_size
+
+
+def qkv(length=6):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(3, 2, 4, length, 8, generator=generator).double().unbind(0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("limit", [0, 256])
+def test_plain_and_fused_attention_agree(monkeypatch, causal, biased, limit):
+    monkeypatch.setattr(layers, "_CPU_EXPLICIT_TOKENS", limit)
+    q, k, v = qkv()
+    bias = torch.randn(4, 6, 6).double() if biased else None
+    mask = torch.zeros(6, 6).double() if bias is None else bias
+    if causal:
+        mask = mask.masked_fill(torch.ones(6, 6).triu(1).bool(), -math.inf)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(attend(q, k, v, bias, causal), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_causal_token_does_not_see_what_comes_after():
+    torch.manual_seed(0)
+    attention = Attention(16, 2, causal=True)
+    x = torch.randn(1, 5, 16)
+    changed = x.clone()
+    changed[:, 3:] = 0
+    torch.testing.assert_close(attention(x)[:, :3], attention(changed)[:, :3])
+    assert not torch.allclose(attention(x)[:, 3:], attention(changed)[:, 3:])
+
+
+def test_rms_norm_has_unit_mean_square_and_keeps_bfloat16():
+    x = 7 * torch.randn(3, 64)
+    assert rms_norm(x).square().mean(-1).sub(1).abs().max() < 1e-4
+    assert rms_norm(x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_rotation_turns_channel_pairs_half_a_head_apart():
+    quarter = (torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))  # 90 and 0 degrees
+    turned = rotate(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), quarter)
+    assert turned.tolist() == [[-3.0, 2.0, 1.0, 4.0]]
+
+
+def test_swiglu_is_two_thirds_of_the_expansion_up_to_a_multiple_of_256():
+    assert [swiglu_size(width, 4.0) for width in (32, 96, 97, 512)] == [256, 256, 512, 1536]
+    assert SwiGLU(12, 256)(torch.zeros(2, 12)).shape == (2, 12)
+
+
+def test_initial_weights_have_the_lecun_deviation():
+    weight = layers.Linear(400, 300).weight
+    assert weight.std().item() == pytest.approx(1 / 20, rel=0.02)
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValueError, match="multiple of num_heads, got 10 and 4"):
+        Attention(10, 4)

@@ -1,0 +1,134 @@
+"""Position encodings and neighbourhoods, against their definitions."""
+
+import itertools
+
+import pytest
+import torch
+
+from trm.models.layers import rotate
+from trm.models.positions import (
+    NEIGHBOURHOODS,
+    POSITIONS,
+    Cells,
+    Relative2D,
+    attention_bias,
+    make_position,
+    neighbourhood_mask,
+    relative_classes,
+)
+
+
+def make(name, **changes):
+    sizes = {"hidden_size": 16, "num_heads": 2, "height": 4, "width": 5}
+    return make_position(name, **(sizes | changes))
+
+
+def test_prefix_tokens_come_first_and_are_marked():
+    cells = Cells.canvas(2, 3, prefix_length=2)
+    assert cells.rows.tolist() == [-1, -1, 0, 0, 0, 1, 1, 1]
+    assert cells.columns.tolist() == [-1, -1, 0, 1, 2, 0, 1, 2]
+    assert cells is Cells.canvas(2, 3, prefix_length=2)
+
+
+def sees(neighbourhood, radius, a, b):
+    down, right = b[0] - a[0], b[1] - a[1]
+    if neighbourhood == "all" or max(abs(down), abs(right)) <= radius:
+        return True
+    return neighbourhood == "rays" and (0 in (down, right) or abs(down) == abs(right))
+
+
+@pytest.mark.parametrize(("neighbourhood", "radius"), [("rays", 0), ("rays", 2), ("near", 1)])
+def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood, radius):
+    cells = [(row, column) for row in range(5) for column in range(7)]
+    mask = neighbourhood_mask(Cells.canvas(5, 7), neighbourhood, radius)
+    for (i, a), (j, b) in itertools.product(enumerate(cells), repeat=2):
+        assert mask[i, j] == sees(neighbourhood, radius, a, b)
+
+
+@pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS[1:])
+def test_prefix_and_cells_always_see_each_other(neighbourhood):
+    mask = neighbourhood_mask(Cells.canvas(6, 6, prefix_length=2), neighbourhood, 1)
+    assert mask[:2].all()
+    assert mask[:, :2].all()
+    assert not mask.all()
+
+
+def test_relative_classes_are_exact_near_and_directions_beyond():
+    radius, cells = 2, Cells.canvas(9, 9, prefix_length=1)
+    classes = relative_classes(cells, radius)[1:, 1:]
+    by_offset, members = {}, {}
+    for i, j in itertools.product(range(81), repeat=2):
+        offset = (j // 9 - i // 9, j % 9 - i % 9)
+        assert by_offset.setdefault(offset, int(classes[i, j])) == int(classes[i, j])
+        members.setdefault(int(classes[i, j]), set()).add(offset)
+    near = {o for o in by_offset if max(map(abs, o)) <= radius}
+    assert all(members[by_offset[offset]] == {offset} for offset in near)
+    far = set(by_offset.values()) - {by_offset[offset] for offset in near}
+    assert len(far) == 16
+
+    def direction(offset):
+        down, right = offset
+        octant = (abs(down) > abs(right)) - (abs(down) < abs(right))
+        straight = 0 in offset
+        return (down > 0) - (down < 0), (right > 0) - (right < 0), 0 if straight else octant
+
+    for number in far:
+        assert len({direction(offset) for offset in members[number]}) == 1
+    table = Relative2D(1, radius).weight
+    used = set(relative_classes(Cells.canvas(9, 9, prefix_length=2), radius).flatten().tolist())
+    assert used == set(range(table.shape[1]))
+
+
+def test_rope_2d_scores_depend_on_the_offset_alone():
+    cells = Cells.canvas(4, 5)
+    rotation = make("rope_2d").rotation(cells)
+    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
+    scores = rotate(q.expand(20, 8), rotation) @ rotate(k.expand(20, 8), rotation).T
+    down, right = 1, 2
+    moved = [(i, i + 5 * down + right) for i in range(15) if i % 5 + right < 5]
+    values = torch.stack([scores[i, j] for i, j in moved])
+    torch.testing.assert_close(values, values[:1].expand_as(values), rtol=0, atol=1e-5)
+    assert (scores[0, 1] - scores[0, 5]).abs() > 1e-3
+
+
+def test_learned_2d_adds_row_and_column():
+    position = make("learned_2d", prefix_length=1)
+    vectors = position.vectors(Cells.canvas(3, 4, prefix_length=1))
+    torch.testing.assert_close(vectors[1 + 2 * 4 + 3], position.rows[2] + position.columns[3])
+    torch.testing.assert_close(vectors[0], position.prefix[0])
+
+
+def test_learned_vectors_serve_the_canvas_they_were_made_for():
+    with pytest.raises(ValueError, match=r"learned was made for canvases of exactly 4 x 5"):
+        make("learned").vectors(Cells.canvas(4, 4))
+    with pytest.raises(ValueError, match=r"at most 4 x 5, got 4 x 6\. Build"):
+        make("learned_2d").vectors(Cells.canvas(4, 6))
+
+
+def test_sinusoids_are_those_of_the_paper():
+    vectors = make("sinusoidal").vectors(Cells.canvas(2, 4))
+    angle = torch.tensor(7 / 10000 ** (4 / 16))
+    torch.testing.assert_close(vectors[7, 4:6], torch.stack((angle.sin(), angle.cos())))
+
+
+def test_an_unknown_position_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="Did you mean 'relative_2d'"):
+        make("relative2d")
+    with pytest.raises(ValueError, match="head size that is a multiple of 4, got 2"):
+        make("rope_2d", num_heads=8)
+
+
+def test_a_bias_first_built_under_inference_mode_still_trains():
+    position = Relative2D(2)
+    with torch.inference_mode():
+        attention_bias(position, Cells.canvas(3, 11), "rays", 2)
+    bias = attention_bias(position, Cells.canvas(3, 11), "rays", 2)
+    bias[bias.isfinite()].sum().backward()
+    assert position.weight.grad is not None
+
+
+def test_every_position_says_something_but_none():
+    for name in POSITIONS:
+        position, cells = make(name), Cells.canvas(4, 5)
+        answers = (position.vectors(cells), position.rotation(cells), position.bias(cells))
+        assert sum(answer is not None for answer in answers) == (name != "none")

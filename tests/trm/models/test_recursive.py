@@ -1,0 +1,220 @@
+"""The recursive model: canvases in, logits and a halt logit out, whatever the encoding."""
+
+import itertools
+
+import pytest
+import torch
+
+from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.positions import NEIGHBOURHOODS, POSITIONS
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+
+SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
+SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
+ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "relative_2d"}
+
+
+def make(**changes):
+    torch.manual_seed(0)
+    model = TinyRecursiveModel(RecursiveConfig(**(SMALL | changes)))
+    # The head starts at zero, where it cannot tell anything apart.
+    torch.nn.init.normal_(model.halt_head.weight)
+    return model
+
+
+def canvases(batch=3, height=4, width=5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, 14, (batch, height, width), generator=generator, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("position", "neighbourhood"), list(itertools.product(POSITIONS, NEIGHBOURHOODS))
+)
+def test_every_position_goes_with_every_neighbourhood(position, neighbourhood):
+    model = make(position=position, neighbourhood=neighbourhood, radius=1)
+    for size in [(4, 5), (3, 4), (6, 7)]:
+        if size != (4, 5) and position == "learned":
+            continue
+        if size == (6, 7) and position not in ANY_SIZE:
+            continue
+        model.zero_grad()
+        logits, halt_logits = model(canvases(3, *size))
+        assert logits.shape == (3, *size, VOCAB_SIZE)
+        assert halt_logits.shape == (3,)
+        (logits.square().mean() + halt_logits.sum()).backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
+
+
+def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights():
+    model = make(position="relative_2d", neighbourhood="rays")
+    with torch.autocast("cpu", torch.bfloat16):
+        context = model.encode(canvases())
+        state = model.iterate(context, model.initial_state(context))
+        logits, halt_logits = model.read(state, context)
+    assert (state.z_H.dtype, context.bias.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert halt_logits.dtype == torch.float32
+    # Weights first cast in the cycles without gradient must be cast anew for the last.
+    (logits.float().square().mean() + halt_logits.sum()).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    exact, _ = model(canvases())
+    torch.testing.assert_close(logits.float(), exact, rtol=0, atol=0.4)
+
+
+def test_only_the_last_H_cycle_carries_a_gradient():
+    model = make(H_cycles=3)
+    context = model.encode(canvases())
+    once = RecursiveConfig(**(SMALL | {"H_cycles": 1}))
+    with torch.no_grad():
+        state = model.initial_state(context)
+        for _ in range(2):
+            state = model._cycle(context, state)
+    model.read(model.iterate(context, model.initial_state(context)), context)[0].sum().backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    model.config = once
+    context = model.encode(canvases())
+    model.read(model.iterate(context, state), context)[0].sum().backward()
+    for name, parameter in model.named_parameters():
+        if name in expected:
+            torch.testing.assert_close(parameter.grad, expected[name])
+
+
+def test_relative_bias_sees_the_same_working_wherever_it_lies_on_the_canvas():
+    # One network pass looks one step around; the border is out of sight of the cells compared.
+    settings = {"position": "relative_2d", "neighbourhood": "near", "radius": 1}
+    model = make(**settings, H_cycles=1, L_cycles=1)
+    torch.nn.init.normal_(model.position.weight)
+    working = canvases(2, 3, 3)
+    shown = []
+    for row, column in [(3, 3), (5, 7)]:
+        tokens = torch.full((2, 12, 14), BLANK, dtype=torch.uint8)
+        tokens[:, row : row + 3, column : column + 3] = working
+        shown.append(model(tokens)[0][:, row : row + 3, column : column + 3])
+    torch.testing.assert_close(shown[0], shown[1], rtol=1e-5, atol=1e-5)
+
+
+def test_without_a_position_the_cells_are_a_set():
+    model = make(position="none")
+    tokens = canvases()
+    order = torch.randperm(20)
+    shuffled = tokens.flatten(1)[:, order].view(3, 4, 5)
+    expected = model(tokens)[0].flatten(1, 2)[:, order]
+    torch.testing.assert_close(model(shuffled)[0].flatten(1, 2), expected, rtol=0, atol=1e-4)
+
+
+def test_samples_taken_out_of_a_batch_go_on_as_before():
+    model = make(position="relative_2d", halt_pool="mask")
+    for index in (torch.tensor([True, False, True]), torch.tensor([2, 0])):
+        context = model.encode(canvases())
+        state = model.iterate(context, model.initial_state(context))
+        fewer, kept = context.select(index), state.select(index)
+        logits, halt = model.read(model.iterate(context, state), context)
+        fewer_logits, fewer_halt = model.read(model.iterate(fewer, kept), fewer)
+        torch.testing.assert_close(fewer_logits, logits[index], rtol=0, atol=1e-5)
+        torch.testing.assert_close(fewer_halt, halt[index], rtol=0, atol=1e-5)
+
+
+def test_steps_are_supervision_steps_that_each_start_without_history():
+    model = make()
+    context = model.encode(canvases())
+    state = model.initial_state(context)
+    for _ in range(2):
+        state = model.iterate(context, state.detach())
+    torch.testing.assert_close(model(canvases(), steps=2)[0], model.read(state, context)[0])
+
+
+def test_nothing_carries_a_gradient_under_no_grad():
+    model = make(position="relative_2d")
+    with torch.no_grad():
+        logits, halt_logits = model(canvases())
+    assert not logits.requires_grad
+    assert not halt_logits.requires_grad
+
+
+def test_the_head_judges_the_masked_row():
+    model = make(halt_pool="mask")
+    tokens = canvases().clamp(max=BLANK)
+    tokens[0, 2] = MASK
+    context = model.encode(tokens)
+    expected = torch.zeros(4, 5)
+    expected[2] = 1 / 5
+    torch.testing.assert_close(context.halt_weights[0].view(4, 5), expected)
+    # Nothing is masked in the others: they are judged as a whole.
+    torch.testing.assert_close(context.halt_weights[1], torch.full((20,), 1 / 20))
+    state = model.initial_state(context)
+    state.z_H = torch.randn_like(state.z_H)
+    head = model.halt_head
+    expected = head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
+    torch.testing.assert_close(model.read(state, context)[1][0], expected)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_prefix_tokens_tell_samples_apart(position):
+    model = make(position=position, num_prefixes=3, prefix_length=2, prefix_size=20)
+    tokens = canvases(1).expand(2, 4, 5)
+    ids = torch.tensor([0, 2])
+    same, _ = model(tokens, ids)
+    torch.testing.assert_close(same[0], same[1], rtol=0, atol=1e-5)  # prefixes start at zero
+    torch.nn.init.normal_(model.prefix)
+    other, halt_logits = model(tokens, ids)
+    assert other.shape == (2, 4, 5, VOCAB_SIZE)
+    assert (other[0] - other[1]).abs().max() > 1e-3
+    halt_logits.sum().backward()
+    assert model.prefix.grad[1].abs().sum() == 0
+    assert model.prefix.grad[2].abs().sum() > 0
+
+
+def test_the_mixer_runs_on_its_own_canvas_only():
+    model = make(block="mixer", position="none")
+    model(canvases())[0].sum().backward()
+    with pytest.raises(ValueError, match=r"the mixer was made for canvases of exactly 4 x 5"):
+        model(canvases(2, 5, 4))
+
+
+def test_the_reference_shape_has_the_parameters_it_has():
+    model = TinyRecursiveModel(RecursiveConfig())
+    D, inner = 512, 1536
+    per_layer = 4 * D * D + 3 * D * inner
+    assert model.num_parameters == 2 * per_layer + 2 * VOCAB_SIZE * D + 2 * D + 2
+
+
+def test_the_head_starts_by_doubting_every_answer():
+    model = TinyRecursiveModel(RecursiveConfig(**SMALL))
+    assert model(canvases())[1].tolist() == [-5.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
+        ({"position": "rope2d"}, "Did you mean 'rope_2d'"),
+        ({"neighbourhood": "ray"}, "Did you mean 'rays'"),
+        ({"halt_pool": "masks"}, "Did you mean 'mask'"),
+        ({"block": "mixer"}, "set position to none"),
+        ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),
+        ({"radius": -1}, "radius must be 0 or more"),
+        ({"num_prefixes": 2}, "go together"),
+        ({"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}, r"at most .* = 16, got 17"),
+        ({"expansion": 0.0}, "greater than 0"),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        RecursiveConfig(**(SMALL | changes))
+
+
+def test_canvases_that_do_not_suit_the_model_are_refused():
+    with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
+        make()(canvases().float())
+    with pytest.raises(ValueError, match=r"got torch.uint8 \[4, 5\]"):
+        make()(canvases()[0])
+    with pytest.raises(ValueError, match="leave prefix_ids out"):
+        make()(canvases(), torch.zeros(3))
+    with pytest.raises(ValueError, match="choose among 2 prefixes"):
+        make(num_prefixes=2, prefix_length=1)(canvases())
+    with pytest.raises(ValueError, match=r"shape \[3\], got \[2\]"):
+        make(num_prefixes=2, prefix_length=1)(canvases(), torch.zeros(2))
+    with pytest.raises(ValueError, match="steps must be 1 or more"):
+        make()(canvases(), steps=0)

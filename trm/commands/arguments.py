@@ -1,0 +1,60 @@
+"""Arguments that several commands share, and how they are read."""
+
+import argparse
+import re
+from collections.abc import Callable
+
+from canvas.arithmetic import parse
+from canvas.problems import Problems
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A reader of whole numbers from ``least`` up, for argparse."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        return value
+
+    return read
+
+
+def read_problems(texts: list[str], base: int = 10) -> Problems:
+    """Problems from what people type: ``123x456``, ``123*456`` or ``123×456``.
+
+    Raises:
+        ValueError: a text is not a multiplication of two positive whole numbers.
+    """
+    pairs = []
+    for text in texts:
+        parts = re.split(r"[x*×X]", text)
+        if len(parts) != 2:
+            raise ValueError(f"{text!r} is not a multiplication; write it like 123x456")
+        pairs.append((parse(parts[0], base), parse(parts[1], base)))
+    return Problems.from_ints(pairs, base)
+
+
+def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
+    """``--height`` and ``--width``."""
+    for side in ("height", "width"):
+        parser.add_argument(f"--{side}", type=whole(1), help=f"cells (default: {default})")
+
+
+def add_solver(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `trm.solving.checkpoint.load_solver` takes."""
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        metavar="PATH",
+        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken",
+    )
+    parser.add_argument(
+        "--steps",
+        type=whole(1),
+        help="supervision steps a row gets at most (default: as the checkpoint says)",
+    )
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, mps, …")

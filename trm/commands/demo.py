@@ -1,0 +1,109 @@
+"""`trm demo`: watch a trained model work, and learn how often it is right."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from canvas.picture import save_gif, save_png
+from canvas.problems import Problems, Task, sample
+from trm.commands.arguments import add_solver, whole
+from trm.commands.solve import solve_and_show
+from trm.evaluation.accuracy import by_length, held_out, products
+from trm.solving.checkpoint import find_checkpoint, load_solver
+from trm.solving.solver import Solver
+
+SHOWN = 3  # problems worked out before the reader's eyes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_solver(parser)
+    parser.add_argument("--problems", type=whole(1), default=1000, help="held out (default: 1000)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
+    parser.add_argument(
+        "--output", metavar="DIR", help="for the pictures (default: beside the checkpoint)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch, measure, draw, and say what to try next."""
+    checkpoint = find_checkpoint(args.checkpoint)
+    output = Path(args.output or checkpoint.parent.parent)
+    output.mkdir(parents=True, exist_ok=True)
+    solver = load_solver(checkpoint, args.steps, device=args.device)
+    task = solver.task
+    console = Console(highlight=False)
+
+    console.rule("Problems it has never seen, row by row")
+    longest = replace(task, digits_a=(task.digits_a[1],) * 2, digits_b=(task.digits_b[1],) * 2)
+    shown = sample(longest, args.seed, "test", 0, np.arange(SHOWN))
+    for i in range(SHOWN):
+        solve_and_show(console, solver, shown[i : i + 1], watch=True)
+
+    console.rule("How often it is right")
+    _measure(console, solver, args.problems, args.seed)
+
+    console.rule("Longer than anything it practised on")
+    beyond = Task(
+        task.layout, task.base, (task.digits_a[1] + 1,) * 2, (task.digits_b[1],) * 2
+    )
+    try:
+        solve_and_show(console, solver, sample(beyond, args.seed, "test", 0, np.arange(1)))
+    except ValueError as error:
+        console.print(f"It cannot try: {error}\n")
+
+    console.rule("What to try next")
+    picture, animation = _draw(solver, shown[:1], output)
+    a, b = shown.a.to_text()[-1], shown.b.to_text()[-1]
+    console.print(
+        f"look at       {picture}\n"
+        f"watch         {animation}\n"
+        f"your problem  trm solve --checkpoint {checkpoint} --watch {a}x{b}\n"
+        f"see inside    tensorboard --logdir {checkpoint.parent.parent.parent}\n"
+        "train more    trm fit --config configs/trm/small.yaml",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _measure(console: Console, solver: Solver, problems: int, seed: int) -> None:
+    batch = 100
+    solutions = []
+    for start in track(range(0, problems, batch), "solving", console=console, transient=True):
+        solutions += held_out(solver, min(batch, problems - start), seed=seed, first=start)
+    cells = by_length(solutions, solver.task.base)
+    rows = sorted({a for a, _ in cells})
+    columns = sorted({b for _, b in cells})
+    table = Table("digits", *[f"× {b}" for b in columns], title="right products")
+    for a in rows:
+        shares = [cells.get((a, b)) for b in columns]
+        table.add_row(
+            str(a), *["" if s is None else f"{s.value:.1%} of {s.total}" for s in shares]
+        )
+    console.print(table)
+    console.print(
+        f"{products(solutions)} of held-out products exact, every row built on the model's own; "
+        f"test pairs, lengths drawn evenly, seed {seed}\n",
+        soft_wrap=True,
+    )
+
+
+def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
+    frames: list[np.ndarray] = []
+    (solution,) = solver.solve(problem, lambda _, canvases: frames.append(canvases[0].copy()))
+    picture, animation = output / "solved.png", output / "solving.gif"
+    save_png(picture, solution.canvas, truth=solution.truth, given=solution.given, cell=40)
+    save_gif(
+        animation,
+        frames,
+        truths=[solution.truth] * len(frames),
+        given=solution.given,
+        highlight_rows=[row for row in solution.rows for _ in range(2)],
+        cell=40,
+    )
+    return picture, animation

@@ -1,0 +1,105 @@
+"""From a file to a solver."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from canvas.problems import Task
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.rollout import RecursiveFiller
+from trm.solving.solver import Solver
+from trm.training.keys import CHECKPOINT_KEY, DATA_KEY
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """A checkpoint file: the path itself, or the best one of the newest run below a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        for name in ("best.ckpt", "last.ckpt", "*.ckpt"):
+            found = sorted(path.rglob(name), key=lambda file: file.stat().st_mtime)
+            if found:
+                return found[-1]
+        raise FileNotFoundError(f"there is no checkpoint below {path}")
+    raise FileNotFoundError(
+        f"there is no checkpoint {path}; train one, for example with "
+        "`trm fit --config configs/quickstart.yaml`, and name its file or its run's folder"
+    )
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """The content of a checkpoint file; nothing in it is executed.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: the file is not a checkpoint of this package.
+    """
+    path = find_checkpoint(path)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise ValueError(f"{path} cannot be read as a checkpoint: {reason}") from None
+    if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
+        raise ValueError(
+            f"{path} holds no model of this package: a checkpoint written by `trm fit` is wanted"
+        )
+    return content
+
+
+def load_solver(
+    path: str | Path,
+    steps: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    device: str = "auto",
+) -> Solver:
+    """A solver from a checkpoint.
+
+    Args:
+        path: a checkpoint file, or the folder of a run.
+        steps: supervision steps a row gets at most; None: as the checkpoint says.
+        height, width: the canvas to solve on; None: as in training, or cut to the problems if
+            training's was cut.
+        device: where to compute; `auto` takes an accelerator if there is one.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the file is not a checkpoint of this package, or there is no such device.
+    """
+    content = load_checkpoint(path)
+    about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
+    model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
+    prefix = "model."
+    weights = {
+        name.removeprefix(prefix): value
+        for name, value in content["state_dict"].items()
+        if name.startswith(prefix)
+    }
+    model.load_state_dict(weights)
+    model.eval().to(_device(device))
+    filler = RecursiveFiller(model, steps or about["solve_steps"])
+    canvas = data["canvas"]
+    return Solver(
+        filler, Task(**data["task"]), height or canvas["height"], width or canvas["width"]
+    )
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        return accelerator or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
+    return device

@@ -1,0 +1,77 @@
+"""What a recursive model thinks after each supervision step, without stopping it early."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from trm.models.recursive import TinyRecursiveModel
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every supervision step of a batch of rows.
+
+    Attributes:
+        canvases: ``uint8 [T, B, H, W]``, the most likely symbol of every cell after each of T
+            supervision steps; only masked cells count.
+        halt_logits: ``float32 [T, B]``, of "the row is right"; above 0 the model would stop.
+    """
+
+    canvases: np.ndarray
+    halt_logits: np.ndarray
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """The probability, to the model, that the row is right: ``float32 [T, B]``."""
+        return (1 / (1 + np.exp(-np.clip(self.halt_logits, -80, 80)))).astype(np.float32)
+
+    @property
+    def halts_at(self) -> np.ndarray:
+        """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
+        wants = self.halt_logits > 0
+        return np.where(wants.any(axis=0), wants.argmax(axis=0) + 1, 0)
+
+    @property
+    def answers(self) -> np.ndarray:
+        """``uint8 [B, H, W]`` at the step of halting, or after the last step without one."""
+        last = np.where(self.halts_at > 0, self.halts_at, len(self.canvases)) - 1
+        return self.canvases[last, np.arange(self.canvases.shape[1])]
+
+    def rows_exact(self, labels: np.ndarray, answer: np.ndarray) -> np.ndarray:
+        """Whether every cell to fill in was right after each step.
+
+        Args:
+            labels: ``uint8 [B, H, W]``.
+            answer: ``bool [B, H, W]``, the cells to fill in.
+
+        Returns:
+            ``bool [T, B]``.
+        """
+        return ((self.canvases == labels) | ~answer).all(axis=(2, 3))
+
+
+@torch.no_grad()
+def trace(model: TinyRecursiveModel, inputs: np.ndarray, steps: int) -> Trace:
+    """Run a model for a number of supervision steps, whatever its halting head says.
+
+    Args:
+        model: on the device where it is to run; autocast is the caller's.
+        inputs: canvases with a masked row, ``uint8 [B, H, W]``.
+        steps: supervision steps; may exceed those of training.
+
+    Raises:
+        ValueError: fewer than one step, or canvases that the model refuses.
+    """
+    if steps < 1:
+        raise ValueError(f"a trace takes at least one supervision step, not {steps}")
+    tokens = torch.from_numpy(inputs).to(next(model.parameters()).device)
+    context = model.encode(tokens)
+    state = model.initial_state(context)
+    cells, halting = [], []
+    for _ in range(steps):
+        state = model.iterate(context, state)
+        logits, halt_logits = model.read(state, context)
+        cells.append(logits.argmax(dim=-1).to(tokens.dtype))
+        halting.append(halt_logits)
+    return Trace(torch.stack(cells).cpu().numpy(), torch.stack(halting).float().cpu().numpy())

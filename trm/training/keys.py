@@ -1,0 +1,4 @@
+"""Where a Lightning checkpoint says what it holds."""
+
+CHECKPOINT_KEY = "trm"  # which model the weights belong to
+DATA_KEY = "CanvasDataModule"  # the data module's own state: task and canvas
