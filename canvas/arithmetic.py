@@ -29,9 +29,9 @@ class Numbers:
     @classmethod
     def from_digits(cls, digits: np.ndarray, base: int = 10) -> "Numbers":
         """Numbers from ``[B, n]`` digits, least significant first; lengths are found."""
-        nonzero = digits != 0
-        top = digits.shape[1] - np.argmax(nonzero[:, ::-1], axis=1)
-        lengths = np.where(nonzero.any(axis=1), top, 1).astype(np.int64)
+        nonzero = digits.T != 0  # reducing along B is several times quicker than along n
+        places = np.arange(1, len(nonzero) + 1, dtype=np.int64)
+        lengths = (nonzero * places[:, None]).max(axis=0, initial=1)
         return cls(digits.astype(np.uint8, copy=False), lengths, base)
 
     @classmethod
@@ -41,7 +41,7 @@ class Numbers:
         for value in values:
             if value < 0:
                 raise ValueError(f"a canvas holds whole numbers from 0 up, got {value}")
-            row = []
+            row: list[int] = []
             while value or not row:
                 value, digit = divmod(value, base)
                 row.append(digit)
@@ -117,14 +117,16 @@ def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int = 10) -
     return Numbers(digits.astype(np.uint8), lengths.astype(np.int64), base)
 
 
-def _carry(columns: np.ndarray, base: int) -> Numbers:
-    """Numbers from ``[B, n]`` column sums (n wide enough for the result)."""
-    digits = np.empty(columns.shape, dtype=np.uint8)
+def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
+    """Numbers from ``[B, n]`` column sums (n wide enough), digits already below place ``start``."""
+    places = np.ascontiguousarray(columns.T)  # [n, B]: every pass below runs along memory
     carry = np.zeros(len(columns), dtype=columns.dtype)
-    for place in range(columns.shape[1]):
-        carry, digits[:, place] = np.divmod(columns[:, place] + carry, base)
+    for place in places[start:]:
+        place += carry
+        np.floor_divide(place, base, out=carry)
+        place -= carry * base
     assert not carry.any(), "the caller makes room for the top carry"
-    return Numbers.from_digits(digits, base)
+    return Numbers.from_digits(places.T, base)
 
 
 def times_digit(x: Numbers, digit: np.ndarray) -> Numbers:
@@ -138,7 +140,7 @@ def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
     n = max(x.digits.shape[1], y.digits.shape[1] + shift) + 1
     columns = x.padded(n).astype(np.int16)
     columns[:, shift : shift + y.digits.shape[1]] += y.digits
-    return _carry(columns, x.base)
+    return _carry(columns, x.base, start=shift)
 
 
 def drop_lowest_digit(x: Numbers) -> Numbers:

@@ -55,7 +55,7 @@ class Row(NamedTuple):
     numbers: Numbers  # [B]
     shift: int  # blank columns at its right end
     index: np.ndarray | int  # which row of the working, [B] or the same for all
-    present: np.ndarray | None = None  # bool [B], None: all
+    present: np.ndarray  # bool [B], which workings have it
 
 
 class Layout(ABC):
@@ -111,10 +111,8 @@ class Layout(ABC):
         self._write_givens(content, a, b)
         for kind, numbers, shift, index, present in self.rows(a, b):
             _write(content, index, shift + self.margin, numbers, present)
-            samples = slice(None) if present is None else np.flatnonzero(present)
-            where = index if isinstance(index, int) else index[samples]
-            kinds[np.arange(len(a))[samples], where] = kind
-        given = self._given(content.shape)
+            kinds[present, index if isinstance(index, int) else index[present]] = kind
+        given = self._given(content.shape) & (kinds != ABSENT)[:, :, None]
         heights = (kinds != ABSENT).sum(axis=1)
         kinds[np.arange(len(a)), heights - 1] = PRODUCT
         widths = self._widths(content, a)
@@ -140,16 +138,16 @@ def _write(
     present: np.ndarray | None = None,
 ) -> None:
     """Write numbers into one row of each right-to-left working, ``shift`` columns from the right."""
-    ids = numbers.digits + np.uint8(symbols.DIGIT_ZERO)
-    n = min(ids.shape[1], content.shape[2] - shift)
-    beyond = np.arange(n) >= numbers.lengths[:, None]
-    ids = np.where(beyond, np.uint8(symbols.BLANK), ids[:, :n])
-    if present is None and isinstance(index, int):
-        content[:, index, shift : shift + n] = ids
-        return
-    samples = np.arange(len(content)) if present is None else np.flatnonzero(present)
-    where = index if isinstance(index, int) else index[samples]
-    content[samples, where, shift : shift + n] = ids[samples]
+    n = min(numbers.digits.shape[1], content.shape[2] - shift)
+    ids = numbers.digits[:, :n] + np.uint8(symbols.DIGIT_ZERO)
+    inside = np.arange(n) < numbers.lengths[:, None]
+    if present is not None:
+        inside &= present[:, None]
+    if isinstance(index, int):
+        np.copyto(content[:, index, shift : shift + n], ids, where=inside)
+    else:
+        sample, place = np.nonzero(inside)
+        content[sample, index[sample], shift + place] = ids[inside]
 
 
 def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndarray:
@@ -162,8 +160,11 @@ def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndar
 
 def _partials(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:
     """Each multiplier digit's place i, the products a · b_i, and which samples have that digit."""
-    for i in range(int(b.lengths.max())):
-        yield i, times_digit(a, b.digits[:, i]), i < b.lengths
+    n = int(b.lengths.max())
+    multiplicands = Numbers(np.repeat(a.digits, n, axis=0), np.repeat(a.lengths, n), a.base)
+    products = times_digit(multiplicands, b.digits[:, :n].reshape(-1))
+    for i in range(n):
+        yield i, products[i::n], i < b.lengths
 
 
 def _sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.ndarray]]:

@@ -93,10 +93,12 @@ class Task:
         if self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         for name in ("digits_a", "digits_b"):
-            low, high = (int(n) for n in getattr(self, name))
-            if not 1 <= low <= high:
-                raise ValueError(f"{name} is [fewest, most] from 1 up, not [{low}, {high}]")
-            setattr(self, name, (low, high))
+            digits = tuple(int(n) for n in getattr(self, name))
+            if len(digits) != 2 or not 1 <= digits[0] <= digits[1]:
+                raise ValueError(f"{name} is [fewest, most] from 1 up, not {list(digits)}")
+            setattr(self, name, digits)
+        if not np.isfinite(self.long_bias):
+            raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
 
     @property
     def rules(self) -> Layout:

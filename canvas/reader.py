@@ -50,19 +50,28 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Multiplication:
         raise ValueError(f"the sign is not where the {layout.name} layout puts it")
     if height <= layout.first_step:
         raise ValueError("there is nothing below the operands: the canvas is not worked out")
-    return Multiplication(
-        a=_number(a[::-1], "multiplicand", base),
-        b=_number(b[::-1], "multiplier", base),
-        product=_number(np.array(layout.read_answer(content), dtype=np.uint8), "product", base),
-    )
+    a, b = _filled(a)[::-1], _filled(b)[::-1]
+    operands = {"a": _number(a, "multiplicand", base), "b": _number(b, "multiplier", base)}
+    expected_height, _ = layout.extent(len(a), len(b))
+    if height != expected_height:
+        raise ValueError(
+            f"a multiplier of {len(b)} digits takes {expected_height} rows in the {layout.name} "
+            f"layout, this canvas has {height}: it is not worked out"
+        )
+    product = np.array(layout.read_answer(content), dtype=np.uint8)
+    return Multiplication(**operands, product=_number(product, "product", base))
+
+
+def _filled(ids: np.ndarray) -> np.ndarray:
+    """Ids without the blanks at either end."""
+    filled = np.flatnonzero(ids != symbols.BLANK)
+    return ids[filled[0] : filled[-1] + 1] if filled.size else ids[:0]
 
 
 def _number(ids: np.ndarray, name: str, base: int) -> int:
-    """A number from ids, least significant first, with blanks at either end or none."""
-    filled = np.flatnonzero(ids != symbols.BLANK)
-    if not filled.size:
+    """A number from ids, least significant first; every one of them has to be a digit."""
+    if not ids.size:
         raise ValueError(f"the {name} is blank")
-    ids = ids[filled[0] : filled[-1] + 1]
     digits = ids.astype(np.int16) - symbols.DIGIT_ZERO
     if ((digits < 0) | (digits >= base)).any():
         written = symbols.decode(ids[::-1])

@@ -10,6 +10,8 @@ from canvas.layouts import Worked
 
 IGNORE = -100  # a label that no loss counts
 
+_BLOCK = 2**17  # cells drawn at once
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -141,20 +143,25 @@ def row_steps(drawing: Drawing) -> RowSteps:
 def _row_steps(drawing: Drawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
     height, width = drawing.canvases.shape[1:]
     target = drawing.row_of_step(0)[problem] + step
-    # Whole canvases copied from small tables are several times quicker than broadcast rows.
+    # Speed is memory traffic here: masks are copied whole from a small table, steps are drawn in
+    # blocks that stay in the processor's cache, and one large array can have large pages.
     row = np.arange(height)
-    shape = (height, height, width)
-    at = np.broadcast_to((row == row[:, None])[:, :, None], shape).copy()
-    below = np.broadcast_to((row > row[:, None])[:, :, None], shape).copy()
-    open_cells = np.take(~drawing.given, problem, axis=0)
-    answer = np.take(at, target, axis=0)
-    answer &= open_cells
-    hidden = np.take(below, target, axis=0)
-    hidden &= open_cells
-    labels = np.take(drawing.canvases, problem, axis=0)
-    _fill(labels, hidden, symbols.BLANK)
-    inputs = labels.copy()
-    _fill(inputs, answer, symbols.MASK)
+    masks = np.empty((2, height, height, width), dtype=bool)
+    masks[0] = (row == row[:, None])[:, :, None]  # at and below each row
+    masks[1] = (row > row[:, None])[:, :, None]
+    inputs, labels, answer = np.empty((3, len(problem), height, width), dtype=np.uint8)
+    answer = answer.view(bool)
+    unknown = ~drawing.given
+    size = max(1, _BLOCK // (height * width))
+    for start in range(0, len(problem), size):
+        block = slice(start, start + size)
+        at, below = masks.take(target[block], axis=1) & unknown.take(problem[block], axis=0)
+        cells = drawing.canvases.take(problem[block], axis=0)
+        _fill(cells, below, symbols.BLANK)
+        labels[block] = cells
+        _fill(cells, at, symbols.MASK)
+        inputs[block] = cells
+        answer[block] = at
     return RowSteps(inputs, labels, answer, problem, step)
 
 

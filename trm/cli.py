@@ -54,14 +54,14 @@ def run(arguments: list[str]) -> int:
         if name in TRAINING:
             from trm.training.cli import run as train
 
-            train(arguments)
+            train()  # LightningCLI reads the command line itself
             return 0
         if name in COMMANDS:
             module = importlib.import_module(COMMANDS[name][0])
             parser = argparse.ArgumentParser(prog=f"trm {name}", description=module.__doc__)
             module.add_arguments(parser)
             return module.run(parser.parse_args(arguments[1:]))
-    except (ValueError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         print(f"trm {name}: {error}", file=sys.stderr)
         return 2
     _parser().parse_args(arguments)  # prints the help, the version or what was wrong

@@ -49,9 +49,7 @@ def run(args: argparse.Namespace) -> int:
     _measure(console, solver, args.problems, args.seed)
 
     console.rule("Longer than anything it practised on")
-    beyond = Task(
-        task.layout, task.base, (task.digits_a[1] + 1,) * 2, (task.digits_b[1],) * 2
-    )
+    beyond = Task(task.layout, task.base, (task.digits_a[1] + 1,) * 2, (task.digits_b[1],) * 2)
     try:
         solve_and_show(console, solver, sample(beyond, args.seed, "test", 0, np.arange(1)))
     except ValueError as error:
@@ -82,9 +80,7 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int) -> None
     table = Table("digits", *[f"× {b}" for b in columns], title="right products")
     for a in rows:
         shares = [cells.get((a, b)) for b in columns]
-        table.add_row(
-            str(a), *["" if s is None else f"{s.value:.1%} of {s.total}" for s in shares]
-        )
+        table.add_row(str(a), *["" if s is None else f"{s.value:.1%} of {s.total}" for s in shares])
     console.print(table)
     console.print(
         f"{products(solutions)} of held-out products exact, every row built on the model's own; "

@@ -62,7 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
-        raise ValueError(f"this problem has {len(steps.inputs)} steps, there is no step {args.step}")
+        raise ValueError(
+            f"this problem has {len(steps.inputs)} steps, there is no step {args.step}"
+        )
     given = show(drawing.given.view(np.uint8))[0].view(bool)
     picture = truth = show(drawing.canvases)[0]
     if args.step is not None:
@@ -70,9 +72,7 @@ def run(args: argparse.Namespace) -> int:
         picture, truth = show(steps.inputs[this])[0], show(steps.labels[this])[0]
     if args.gif:
         pairs = np.stack([steps.inputs, steps.labels], axis=1)
-        save_gif(
-            args.gif, list(show(pairs.reshape(-1, *drawing.canvases.shape[1:]))), given=given
-        )
+        save_gif(args.gif, list(show(pairs.reshape(-1, *drawing.canvases.shape[1:]))), given=given)
     if args.png:
         save_png(args.png, picture, truth=truth, given=given)
     if not (args.gif or args.png):

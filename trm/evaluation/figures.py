@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, WRONG_INK, to_image
+from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
 from canvas.render import RowSteps
+from canvas.symbols import BLANK
 from trm.solving.trace import Trace
 
 _DPI = 100
@@ -27,7 +28,9 @@ _EDGE = 16  # around the figure
 _HEAD = 64  # legend and headings
 _TITLE = 30  # above each sample
 _TICKS = (34, 26)  # room for a chart's tick labels, left and below
+_RAISED = 8  # images stand this much higher, for they have a margin of their own
 _GREY = "#595959"
+_HALT: dict[str, Any] = {"color": INK, "linewidth": 7, "alpha": 0.18}  # the mark of halting
 _HEADINGS = ("input", "label", "prediction", "confidence over supervision steps")
 
 
@@ -37,7 +40,8 @@ def sample_panels(
     """What a recursive model makes of some row steps, a line of panels each.
 
     The panels are the input, the label, the prediction (at the step of halting, or the last one)
-    and the halting head's probability after each supervision step.
+    and the halting head's probability after each supervision step. Rows that are blank in every
+    panel are left out where all lines can spare them.
 
     Args:
         steps: B row steps.
@@ -61,15 +65,19 @@ def sample_panels(
     exact = trace.rows_exact(steps.labels, steps.answer)
     panels = [
         [
-            to_image(canvas, truth=label, given=shown, highlight_row=row, cell=cell)
-            for canvas in (asked, label, said)
+            to_image(
+                canvas[cut],
+                truth=steps.labels[i, cut],
+                given=given[i, cut],
+                highlight_row=rows[i] - cut.start,
+                cell=cell,
+            )
+            for canvas in (steps.inputs[i], steps.labels[i], predictions[i])
         ]
-        for asked, label, said, shown, row in zip(
-            steps.inputs, steps.labels, predictions, given, rows, strict=True
-        )
+        for i, cut in enumerate(_rows_in_use(steps))
     ]
     wide, high = panels[0][0].size
-    line = max(high, _CHART[1] + _TICKS[1]) + _TITLE
+    line = max(high - _RAISED, _CHART[1] + _TICKS[1]) + _TITLE
     left = [_EDGE + i * (wide + _GAP) for i in range(4)]
     left[3] += _TICKS[0]
     width = left[3] + _CHART[0] + _EDGE
@@ -89,8 +97,8 @@ def sample_panels(
         write(_EDGE + cell // 2, top + _TITLE / 2, title, fontsize=11, weight="bold")
         bottom = height - top - _TITLE
         for x, image in zip(left, panels[i], strict=False):
-            figure.figimage(np.asarray(image), x, bottom - high, origin="upper")
-        chart = max(_CHART[1], high - _TICKS[1])
+            figure.figimage(np.asarray(image), x, bottom - high + _RAISED, origin="upper")
+        chart = line - _TITLE - _TICKS[1]
         box = (left[3] / width, (bottom - chart) / height, _CHART[0] / width, chart / height)
         _confidence(
             figure.add_axes(box), trace.confidence[:, i], exact[:, i], int(trace.halts_at[i])
@@ -112,6 +120,16 @@ def pixels(figure: Figure) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
+def _rows_in_use(steps: RowSteps) -> list[slice]:
+    """The rows to show of each canvas, the same number of each: the working and a row around it."""
+    used = (steps.labels != BLANK).any(axis=2) | steps.answer.any(axis=2)  # [B, H]
+    height = used.shape[1]
+    first, end = used.argmax(axis=1), height - used[:, ::-1].argmax(axis=1)
+    tall = min(height, int((end - first).max()) + 2)
+    start = np.clip(first - 1, 0, height - tall).tolist()
+    return [slice(top, top + tall) for top in start]
+
+
 def _outcome(trace: Trace, exact: np.ndarray, sample: int) -> str:
     halt, last = int(trace.halts_at[sample]), len(exact)
     right = exact[(halt or last) - 1, sample]
@@ -126,7 +144,7 @@ def _confidence(axes: Axes, confidence: np.ndarray, exact: np.ndarray, halt: int
     size = 7 if T <= 24 else 4
     axes.axhline(0.5, color=_GREY, linestyle="--", linewidth=1)
     if halt:
-        axes.axvline(halt, color=WRONG_INK, linewidth=6, alpha=0.3, solid_capstyle="butt")
+        axes.axvline(halt, solid_capstyle="butt", **_HALT)
     axes.plot(x, confidence, color=HIGHLIGHT, linewidth=1.2, zorder=3)
     for right, fill in ((True, HIGHLIGHT), (False, PAPER)):
         where = exact == right
@@ -141,7 +159,10 @@ def _confidence(axes: Axes, confidence: np.ndarray, exact: np.ndarray, halt: int
             clip_on=False,
             zorder=4,
         )
-    axes.set(xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04), yticks=(0, 0.5, 1))
+    axes.set(
+        xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04), yticks=(0, 0.5, 1), yticklabels=("0", "0.5", "1")
+    )
+    axes.set_yticklabels(("0", "0.5", "1"))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     axes.tick_params(labelsize=9, colors=_GREY, length=3)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
@@ -158,7 +179,7 @@ def _legend(figure: Figure, right: float, top: float) -> None:
         Line2D([], [], label="row right", **dot),
         Line2D([], [], label="row wrong", markerfacecolor=PAPER, **dot),
         Line2D([], [], label="halting threshold", color=_GREY, linestyle="--", linewidth=1),
-        Line2D([], [], label="halts", color=WRONG_INK, linewidth=6, alpha=0.3),
+        Line2D([], [], label="halts", **_HALT),
     ]
     figure.legend(
         handles=handles,

@@ -6,27 +6,17 @@ the bidirectional recursive model (a grid of cells) and a causal sequence model 
 reading order, row ends being one more column).
 """
 
-import difflib
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
+from trm.choices import check_choice
 from trm.models.layers import Rotation, truncated_normal_
 
 NEIGHBOURHOODS = ("all", "rays", "near")
-
-
-def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
-    """Raise a ValueError that names the nearest valid choice unless ``value`` is one."""
-    choices = tuple(choices)
-    if value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {value!r}.{hint}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,19 +195,24 @@ class Relative2D(Position):
     direction counts: one class for each of the four axes and four diagonals and the eight octants
     between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
     2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].
+
+    The bias is ``scale`` times the table. A bias has to reach several units before a head looks one
+    way only, and Adam moves each number by about its learning rate a step: unscaled, at a rate that
+    suits embeddings, it takes thousands of steps.
     """
 
-    def __init__(self, num_heads: int, radius: int = 2):
+    def __init__(self, num_heads: int, radius: int = 2, scale: float = 1.0):
         super().__init__()
         if radius < 0:
             raise ValueError(f"radius must be 0 or more, got {radius}.")
-        self.radius = radius
+        self.radius, self.scale = radius, scale
         self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
 
     def bias(self, cells: Cells) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
         classes = relative_classes(cells, self.radius)
-        return self.weight.index_select(1, classes.flatten()).view(-1, *classes.shape)
+        table = self.weight * self.scale
+        return table.index_select(1, classes.flatten()).view(-1, *classes.shape)
 
 
 def _angles(positions: Tensor, size: int, theta: float) -> Tensor:
@@ -316,6 +311,7 @@ def make_position(
     rope_theta: float = 10000.0,
     std: float = 0.02,
     amplitude: float = 1.0,
+    bias_scale: float = 1.0,
 ) -> Position:
     """The position encoding of that name (one of ``POSITIONS``).
 
@@ -330,6 +326,7 @@ def make_position(
         rope_theta: longest wavelength of a rotation, over 2 pi.
         std: standard deviation of learned vectors at the start.
         amplitude: largest value of ``sinusoidal``.
+        bias_scale: of ``relative_2d``.
 
     Raises:
         ValueError: the name is unknown, or the head size does not suit the rotation.
@@ -348,5 +345,5 @@ def make_position(
         case "rope_2d":
             return Rope2D(head_dim, rope_theta)
         case "relative_2d":
-            return Relative2D(num_heads, radius)
+            return Relative2D(num_heads, radius, bias_scale)
     return Position()

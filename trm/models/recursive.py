@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import MASK, VOCAB_SIZE
+from trm.choices import check_choice
 from trm.models.layers import (
     Attention,
     Linear,
@@ -33,7 +34,6 @@ from trm.models.positions import (
     Cells,
     attention_bias,
     check_canvas,
-    check_choice,
     make_position,
 )
 
@@ -180,6 +180,7 @@ class TinyRecursiveModel(nn.Module):
             rope_theta=config.rope_theta,
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
+            bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
         self.layers = nn.ModuleList(self._block() for _ in range(config.num_layers))
         self.lm_head = Linear(D, config.vocab_size)

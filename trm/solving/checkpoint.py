@@ -44,9 +44,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     path = find_checkpoint(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise ValueError(f"{path} cannot be read as a checkpoint: {reason}") from None
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError):
+        # PyTorch's own sentence advises to load the file with its code: not with ours.
+        raise ValueError(
+            f"{path} cannot be read as a checkpoint: it is cut short, of another kind, or holds "
+            "code, which is never executed; take a checkpoint written by `trm fit`"
+        ) from None
     if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
         raise ValueError(
             f"{path} holds no model of this package: a checkpoint written by `trm fit` is wanted"
@@ -76,19 +79,30 @@ def load_solver(
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
-    model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
     prefix = "model."
     weights = {
         name.removeprefix(prefix): value
         for name, value in content["state_dict"].items()
         if name.startswith(prefix)
     }
-    model.load_state_dict(weights)
+    try:
+        model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
+        model.load_state_dict(weights)
+    except (RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"the weights in {path} do not fit this version's model ({reason}): use the version "
+            "that trained them"
+        ) from None
     model.eval().to(_device(device))
     filler = RecursiveFiller(model, steps or about["solve_steps"])
     canvas = data["canvas"]
     return Solver(
-        filler, Task(**data["task"]), height or canvas["height"], width or canvas["width"]
+        filler,
+        Task(**data["task"]),
+        height or canvas["height"],
+        width or canvas["width"],
+        margin=(canvas["margin"] + 1) // 2,  # the middle of what training has seen
     )
 
 
@@ -98,8 +112,8 @@ def _device(name: str) -> torch.device:
         return accelerator or torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()  # "meta" has no numbers
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].split(". ")[0]
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device

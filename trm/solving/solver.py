@@ -55,13 +55,15 @@ class Solver:
     Args:
         filler: the model, filling a row at a time.
         task: layout and base; digit ranges are those of training and bind nobody.
-        height, width: the canvas to solve on; None cuts it to the problems plus one cell around.
+        height, width: the canvas to solve on; None cuts it to the longest problem and ``margin``.
+        margin: rows and columns that a cut canvas has to spare.
     """
 
     filler: RowFiller
     task: Task
     height: int | None = None
     width: int | None = None
+    margin: int = 1
 
     def solve(
         self,
@@ -84,9 +86,7 @@ class Solver:
         drawing = self.draw(problems)
         rollout = free_running(self.filler, drawing, on_row)
         solutions = []
-        for i, (a, b) in enumerate(
-            zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)
-        ):
+        for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
             n = int(drawing.steps[i])
             try:
                 said = read(rollout.canvases[i], self.task.rules, self.task.base)
@@ -119,7 +119,7 @@ class Solver:
         worked = self.task.rules.work(problems.a, problems.b)
         longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
         rows, columns = self.task.rules.extent(*longest)
-        height, width = self.height or rows + 2, self.width or columns + 2
+        height, width = self.height or rows + self.margin, self.width or columns + self.margin
         self._check_fit(problems, worked, height, width)
         top = (height - worked.heights) // 2
         # The room left and right depends on the operands' lengths alone: the place of the operands
@@ -133,8 +133,9 @@ class Solver:
         for i in np.flatnonzero((worked.heights > height) | (worked.widths > width)):
             need_height = max(int(worked.heights[i]), height)
             need_width = max(int(worked.widths[i]), width)
+            name = problems[i : i + 1].names()[0]
             raise ValueError(
-                f"{problems[i : i + 1].names()[0]} needs a canvas of at least {worked.heights[i]} x "
-                f"{worked.widths[i]} (height x width), and this one has {height} x {width}. Re-run "
+                f"{name} needs a canvas of at least {worked.heights[i]} x {worked.widths[i]} "
+                f"(height x width), and this one has {height} x {width}. Re-run "
                 f"with --height {need_height} --width {need_width}, or train on a larger canvas."
             )

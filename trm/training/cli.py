@@ -1,19 +1,44 @@
 """LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
 
-import lightning as L
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+import logging
+import warnings
+from pathlib import Path
 
+import lightning as L
+from jsonargparse import Namespace
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.utilities import rank_zero_info
+
+from trm.training.callbacks import SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
 from trm.training.module import RecursiveModule
 
-SUBCOMMANDS = ("fit", "validate", "test", "predict")
+# Warnings of Lightning about itself: the user can do nothing about them.
+_NOT_OURS = (
+    r".*treespec, LeafSpec.*",
+    r".*is not supported by the model summary.*",
+    r".*does not have many workers.*",
+    r".*overridden `transfer_batch_to_device` in `LightningModule`.*",
+)
 
 
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Learned positions and the mixer are made for the canvas that the data is drawn on."""
+        """What every run has, under a key of its own, and what follows from another key."""
+        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.set_defaults(
+            {
+                "checkpoint.filename": "best",
+                "checkpoint.monitor": "validation/solved",
+                "checkpoint.mode": "max",
+                "checkpoint.save_last": True,
+            }
+        )
+        parser.add_lightning_class_args(SamplePanels, "panels")
+        # Learned positions and the mixer are made for the canvas that the data is drawn on.
         for side in ("height", "width"):
             parser.link_arguments(
                 f"data.canvas.{side}",
@@ -21,15 +46,42 @@ class TrainingCLI(LightningCLI):
                 compute_fn=lambda size: size or 20,
             )
 
+    def before_instantiate_classes(self) -> None:
+        """`--ckpt_path last` and `best` mean the newest run of that name, not the one that begins.
 
-def run(arguments: list[str]) -> None:
-    """Run one subcommand of Lightning's trainer."""
-    TrainingCLI(
-        L.LightningModule,
-        CanvasDataModule,
-        subclass_mode_model=True,
-        seed_everything_default=0,
-        save_config_callback=SaveConfigCallback,
-        save_config_kwargs={"overwrite": False},
-        args=arguments,
+        Lightning looks in the folder of the new run, where there is nothing yet.
+        """
+        config = self.config[self.config.subcommand]
+        logger = config.trainer.logger
+        named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
+        if config.ckpt_path not in ("last", "best") or not named or config.checkpoint.dirpath:
+            return
+        runs = Path(logger.init_args.save_dir, logger.init_args.name or "")
+        found = runs.glob(f"*/checkpoints/{config.ckpt_path}.ckpt")
+        newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
+        config.ckpt_path = str(newest) if newest else config.ckpt_path
+
+    def before_fit(self) -> None:
+        """Say what is trained."""
+        if isinstance(self.model, RecursiveModule):
+            rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def run() -> None:
+    """Run the subcommand of Lightning's trainer that the command line names."""
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
+        lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
+    with warnings.catch_warnings():
+        for message in _NOT_OURS:
+            warnings.filterwarnings("ignore", message)
+        TrainingCLI(
+            L.LightningModule,
+            CanvasDataModule,
+            subclass_mode_model=True,
+            seed_everything_default=0,
+            trainer_defaults={
+                "callbacks": [LearningRateMonitor(logging_interval="step"), Throughput()],
+                "num_sanity_val_steps": 0,
+            },
+        )

@@ -52,14 +52,15 @@ class Canvas:
 
     def check(self, task: Task) -> None:
         """Raise ValueError if the task's longest problems do not fit."""
+        if self.height is None or self.width is None:
+            return
         rows, columns = task.extent()
-        if self.height is not None and self.width is not None:
-            if rows > self.height or columns > self.width:
-                raise ValueError(
-                    f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "
-                    f"need a canvas of at least {rows} x {columns} (height x width), not "
-                    f"{self.height} x {self.width}"
-                )
+        if rows > self.height or columns > self.width:
+            raise ValueError(
+                f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "
+                f"need a canvas of at least {rows} x {columns} (height x width), not "
+                f"{self.height} x {self.width}"
+            )
 
     def size(self, task: Task, problems: Problems, key: np.ndarray) -> tuple[int, int]:
         """Height and width for a batch of problems; ``key`` is one random word ``uint64 [1]``."""
@@ -108,7 +109,7 @@ class _Samples(Dataset):
 
 
 class RowSteps(_Samples):
-    """Batches of row steps: ``inputs`` and ``labels`` uint8 [B, H, W], ``answer`` bool [B, H, W]."""
+    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each."""
 
     def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
         super().__init__(*args)
@@ -125,9 +126,14 @@ class RowSteps(_Samples):
         if self.transform is not None:
             seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
             turned = [
-                self.transform(*one, seed=int(seed))
-                for *one, seed in zip(*arrays, seeds, strict=True)
+                self.transform(inputs, labels, answer, seed=int(seed))
+                for inputs, labels, answer, seed in zip(*arrays, seeds, strict=True)
             ]
+            if any(one[0].shape != arrays[0].shape[1:] for one in turned):
+                raise ValueError(
+                    "the transforms exchange rows and columns: give data.canvas an equal height "
+                    "and width, or square: true"
+                )
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         names = ("inputs", "labels", "answer")
         return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
@@ -140,7 +146,8 @@ class SolvedProblems(_Samples):
         return self.__getitems__([index])
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, Drawing]:
-        problems, drawing, _, _ = self._drawing(indices)
+        # Lightning counts epochs here, too; the same problems each time make scores comparable.
+        problems, drawing, _, _ = self._drawing([index % self.size for index in indices])
         return problems, drawing
 
 
@@ -195,6 +202,14 @@ class CanvasDataModule(L.LightningDataModule):
     ) -> None:
         super().__init__()
         canvas.check(task)
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("batches_per_epoch", batches_per_epoch, 1),
+            ("validation_problems", validation_problems, 1),
+            ("workers", workers, 0),
+        ):
+            if value < least:
+                raise ValueError(f"data.{name} is {least} or more, not {value}")
         self.task, self.canvas = task, canvas
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.seed, self.workers = validation_problems, seed, workers

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trm.choices import check_choice
 from trm.models.halting import Batch, Carry, carry_step, initial_carry
-from trm.models.positions import check_choice
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.losses import StepLoss
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.symbols import PAD
+from trm.choices import check_choice
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -156,8 +157,7 @@ def _check_arguments(
     givens_weight: float,
     halt_weight: float,
 ) -> None:
-    if loss not in LOSSES:
-        raise ValueError(f"{loss!r} is not a loss; choose one of {', '.join(LOSSES)}")
+    check_choice("loss", loss, LOSSES)
     for name, weight in (("givens_weight", givens_weight), ("halt_weight", halt_weight)):
         if not weight >= 0:
             raise ValueError(f"{name} is a weight of at least 0, got {weight}")

@@ -9,20 +9,16 @@ import torch
 
 from canvas.problems import Problems
 from canvas.render import Drawing
+from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
+from trm.training.data import CanvasDataModule
 from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
 from trm.training.keys import CHECKPOINT_KEY
-from trm.training.losses import step_loss
-from trm.training.optimisers import (
-    OptimizerConfig,
-    ScheduleConfig,
-    build_optimizer,
-    build_schedule,
-)
-
-
+from trm.training.losses import LOSSES, step_loss
+from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.schedules import ScheduleConfig, build_schedule
 
 
 @dataclass
@@ -38,6 +34,12 @@ class LossConfig:
     name: str = "softmax"
     givens_weight: float = 0.0
     halt_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_choice("loss.name", self.name, LOSSES)
+        for name in ("givens_weight", "halt_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")
 
 
 class RecursiveModule(L.LightningModule):
@@ -66,6 +68,8 @@ class RecursiveModule(L.LightningModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if solve_steps < 1:
+            raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
         self.model = TinyRecursiveModel(model)
         self.optimizer, self.schedule = optimizer, schedule
         self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
@@ -73,7 +77,18 @@ class RecursiveModule(L.LightningModule):
         self.compiled = compile
 
     def setup(self, stage: str) -> None:
-        """Compile on the device where training runs; keys of checkpoints stay as they are."""
+        """Compile on the device where training runs; keys of checkpoints stay as they are.
+
+        Raises:
+            ValueError: the state cannot be carried over, as canvases differ in size.
+        """
+        data = getattr(self.trainer, "datamodule", None)
+        carried = stage == "fit" and self.depth.schedule == "carry"
+        if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, on canvases of one "
+                "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
+            )
         if self.compiled:
             self.model.iterate = torch.compile(self.model.iterate)  # type: ignore[method-assign]
 
@@ -81,7 +96,7 @@ class RecursiveModule(L.LightningModule):
         """One optimiser step."""
         result = self._step(batch)
         last = result.last
-        figures = {
+        figures: dict[str, Any] = {
             "loss": result.loss.detach(),
             "loss_cells": last.lm.detach(),
             "loss_halting": last.halt.detach(),
@@ -105,9 +120,7 @@ class RecursiveModule(L.LightningModule):
         if self.depth.schedule == "fresh":
             return fresh_step(self.model, batch, self.depth, charge, seed)
         seed = seed * 1_009 + self.global_rank
-        result, self.carry = carried_step(
-            self.model, batch, self.carry, self.depth, charge, seed
-        )
+        result, self.carry = carried_step(self.model, batch, self.carry, self.depth, charge, seed)
         return result
 
     def filler(self) -> RecursiveFiller:
@@ -123,9 +136,9 @@ class RecursiveModule(L.LightningModule):
         self._evaluate(batch, "test")
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
-        """Solve whole problems; returns their names and a `trm.solving.rollout.Rollout`."""
+        """Solve whole problems; their names and the arrays of a `trm.solving.rollout.Rollout`."""
         problems, drawing = batch
-        return problems.names(), free_running(self.filler(), drawing)
+        return {"problems": problems.names(), **vars(free_running(self.filler(), drawing))}
 
     def _evaluate(self, batch: tuple[Problems, Drawing], split: str) -> None:
         _, drawing = batch
@@ -160,7 +173,7 @@ class RecursiveModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """One optimiser, its learning rate set anew after every step."""
         optimizer = build_optimizer(self.model, self.optimizer)
-        total = int(self.trainer.estimated_stepping_batches)
+        total = self.trainer.estimated_stepping_batches
         scheduler = build_schedule(optimizer, self.schedule, total)
         return {
             "optimizer": optimizer,

@@ -1,10 +1,8 @@
-"""How weights move: AdamW, Adam-atan2 or Muon, and how the learning rate changes over a run.
+"""How weights move: AdamW, Adam-atan2 or Muon.
 
-Each choice is one `torch.optim.Optimizer` with one schedule, which is what Lightning's automatic
-optimisation takes.
+Each choice is one `torch.optim.Optimizer`, which is what Lightning's automatic optimisation takes.
 """
 
-import difflib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR
+
+from trm.choices import check_choice
 
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 LR_ADJUSTMENTS = ("original", "match_rms_adamw")
-DECAYS = ("constant", "cosine", "linear")
 
 HEADS = ("lm_head", "halt_head", "q_head")  # modules with these names are output heads
 TABLES = ("embed", "position")  # modules whose name starts so are looked up, not multiplied
@@ -44,8 +42,8 @@ class OptimizerConfig:
     adjust_lr_fn: str = "original"  # Muon: one of LR_ADJUSTMENTS, as in torch.optim.Muon
 
     def __post_init__(self) -> None:
-        _check_choice("an optimizer", self.name, OPTIMIZERS)
-        _check_choice("an adjust_lr_fn", self.adjust_lr_fn, LR_ADJUSTMENTS)
+        check_choice("optimizer.name", self.name, OPTIMIZERS)
+        check_choice("adjust_lr_fn", self.adjust_lr_fn, LR_ADJUSTMENTS)
         for field in ("lr", "matrix_lr", "eps"):
             if not 0 < getattr(self, field) < math.inf:
                 raise ValueError(f"{field} is a number above 0, got {getattr(self, field)}")
@@ -155,7 +153,7 @@ class MuonWithAdamW(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ):
-        _check_choice("an adjust_lr_fn", adjust_lr_fn, LR_ADJUSTMENTS)
+        check_choice("adjust_lr_fn", adjust_lr_fn, LR_ADJUSTMENTS)
         matrices, others = list(matrices), list(others)
         for p in matrices:
             if p.ndim != 2:
@@ -325,85 +323,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
     )
 
 
-@dataclass
-class ScheduleConfig:
-    """How the learning rate changes over a run, as a factor on every group's own rate.
-
-    Raises:
-        ValueError: an unknown decay, or a number outside its range.
-    """
-
-    warmup_steps: int = 0  # optimiser steps of linear increase; the first step is never 0
-    decay: str = "constant"  # after warmup, one of DECAYS
-    min_ratio: float = 0.0  # the factor at total_steps and after, unless constant
-    total_steps: int | None = None  # where the decay ends; None: the trainer's max_steps
-
-    def __post_init__(self) -> None:
-        _check_choice("a decay", self.decay, DECAYS)
-        if self.warmup_steps < 0:
-            raise ValueError(f"warmup_steps is at least 0, got {self.warmup_steps}")
-        if not 0 <= self.min_ratio <= 1:
-            raise ValueError(f"min_ratio is a factor from 0 to 1, got {self.min_ratio}")
-        if self.total_steps is not None and self.total_steps <= self.warmup_steps:
-            raise ValueError(
-                f"total_steps {self.total_steps} leaves no step after the {self.warmup_steps} of "
-                "warmup; raise total_steps or lower warmup_steps"
-            )
-
-
-def learning_rate_factor(
-    step: int, config: ScheduleConfig, total_steps: float | None = None
-) -> float:
-    """The factor, 0 to 1, on the learning rate of update number ``step`` (the first is 0).
-
-    Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at the total.
-    A run that is shorter than its warmup (a trial of a few steps) only warms up.
-
-    Args:
-        step: updates made so far.
-        config: the schedule; its own ``total_steps``, if set, comes first.
-        total_steps: the length of the run; None, infinite or below 1 where it has none.
-
-    Raises:
-        ValueError: a decay without an end.
-    """
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    if config.decay == "constant":
-        return 1.0
-    total = config.total_steps if config.total_steps is not None else total_steps
-    if total is None or not 1 <= total < math.inf:
-        raise ValueError(
-            f"a {config.decay} decay has to end somewhere: set the schedule's total_steps or the "
-            'trainer\'s max_steps, or choose decay: "constant"'
-        )
-    progress = min(1.0, (step - config.warmup_steps) / max(1, total - config.warmup_steps))
-    left = 1 - progress if config.decay == "linear" else (1 + math.cos(math.pi * progress)) / 2
-    return config.min_ratio + (1 - config.min_ratio) * left
-
-
-def build_schedule(
-    optimizer: Optimizer, config: ScheduleConfig, total_steps: float | None = None
-) -> LambdaLR:
-    """A schedule, stepped once per update, that scales every group by `learning_rate_factor`.
-
-    Raises:
-        ValueError: a decay without an end.
-    """
-    learning_rate_factor(config.warmup_steps, config, total_steps)  # complain now, not after warmup
-    return LambdaLR(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
-
-
 def _call_with_grad(closure: Callable[[], Any] | None) -> Any:
     if closure is None:
         return None
     with torch.enable_grad():
         return closure()
-
-
-def _check_choice(what: str, name: str, choices: tuple[str, ...]) -> None:
-    if name not in choices:
-        near = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.0)
-        raise ValueError(
-            f"{name!r} is not {what}; did you mean {near[0]!r}? Choose one of {', '.join(choices)}"
-        )

@@ -1,0 +1,40 @@
+# make quickstart   train a small model, watch it multiply, learn how often it is right
+# make test         run all tests
+# make check        formatter, linter and type checker, as the gate runs them
+# make install      only install into .venv
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: quickstart test check install clean
+
+quickstart: $(INSTALLED)
+	$(BIN)/trm fit --config configs/quickstart.yaml
+	$(BIN)/trm demo --checkpoint runs/quickstart
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, $(PYTHON) is older. Name one: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Installing into .venv (some minutes the first time) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable '.[dev]' || { echo "The installation failed: see above. Is there a network?"; exit 1; }
+	@touch $@
+
+clean:
+	rm -rf .venv build *.egg-info

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from canvas import symbols
+
+
+def test_a_digit_has_the_id_after_its_value():
+    assert symbols.encode("0123456789").tolist() == list(range(1, 11))
+    assert symbols.DIGIT_ZERO == 1
+
+
+def test_every_named_symbol_has_its_character():
+    named = {
+        symbols.PAD: "~",
+        symbols.BLANK: "_",
+        symbols.TIMES: "*",
+        symbols.MASK: ".",
+        symbols.ROW_END: "#",
+        symbols.START: "^",
+        symbols.END: "$",
+        symbols.PLUS: "+",
+    }
+    assert {i: symbols.CHARACTERS[i] for i in named} == named
+    assert len(named) + 10 == symbols.VOCAB_SIZE
+
+
+def test_text_survives_the_way_to_ids_and_back():
+    assert symbols.decode(symbols.encode(symbols.CHARACTERS)) == symbols.CHARACTERS
+    assert symbols.encode("").shape == (0,)
+    assert symbols.decode(np.array([], dtype=np.uint8)) == ""
+
+
+def test_only_digits_are_digits():
+    ids = symbols.encode(symbols.CHARACTERS)
+    assert symbols.is_digit(ids).tolist() == [c.isdigit() for c in symbols.CHARACTERS]
+
+
+@pytest.mark.parametrize("text", ["12x3", "1 2", "1×2", "٣", "\n"])
+def test_a_character_that_no_canvas_holds_is_refused(text):
+    with pytest.raises(ValueError, match="is not a canvas symbol; the symbols are"):
+        symbols.encode(text)
+
+
+@pytest.mark.parametrize("ids", [[18], [-1], [1, 255]])
+def test_an_id_outside_the_vocabulary_is_refused(ids):
+    with pytest.raises(ValueError, match="symbol ids lie in 0..17"):
+        symbols.decode(np.array(ids))

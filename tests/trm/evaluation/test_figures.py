@@ -1,0 +1,104 @@
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK
+from canvas.problems import Problems, Task
+from canvas.render import Drawing, RowSteps, draw, row_step
+from canvas.symbols import DIGIT_ZERO
+from trm.evaluation.figures import pixels, sample_panels
+from trm.solving.trace import Trace
+
+RULES = Task(layout="standard").rules
+
+
+def first_rows() -> tuple[Drawing, RowSteps]:
+    problems = Problems.from_ints([(123, 45), (67, 8)])
+    drawing = draw(RULES.work(problems.a, problems.b), 6, 7)
+    return drawing, row_step(drawing, np.array([0, 1]))
+
+
+def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> Trace:
+    """A trace whose rows are right, or wrong in every cell, as told for each [step][sample]."""
+    wrong = np.full_like(steps.labels, DIGIT_ZERO)
+    ways = np.stack([wrong, steps.labels])
+    canvases = np.stack([ways[np.array(row, dtype=int), np.arange(len(row))] for row in right])
+    return Trace(canvases, np.array(halt_logits, dtype=np.float32))
+
+
+def markers(figure: Figure, sample: int, fill: str) -> list[float]:
+    """The supervision steps marked with circles of that filling."""
+    return [
+        float(x)
+        for line in figure.axes[sample].lines
+        if line.get_marker() == "o" and line.get_markerfacecolor() == fill
+        for x in line.get_xdata()
+    ]
+
+
+def words(figure: Figure) -> str:
+    return "\n".join(text.get_text() for text in figure.texts)
+
+
+def test_markers_are_filled_where_the_row_was_right():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[False, True], [True, False], [True] * 2])
+    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
+    assert markers(figure, 0, HIGHLIGHT) == [2, 3]
+    assert markers(figure, 0, PAPER) == [1]
+    assert markers(figure, 1, HIGHLIGHT) == [1, 3]
+    assert markers(figure, 1, PAPER) == [2]
+
+
+def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[True, True], [False, True], [True] * 2])
+    said = words(sample_panels(steps, drawing.given, seen, ["one", "two"]))
+    assert "halts at step 2, row wrong" in said
+    assert "does not halt in 3 steps, row right" in said
+    for word in ("one", "two", "input", "label", "prediction"):
+        assert word in said.splitlines()
+
+
+def test_wrong_prediction_is_drawn_as_wrong():
+    drawing, steps = first_rows()
+    orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
+
+    def orange_pixels(right: bool) -> int:
+        seen = made_up(steps, [[-1, -1]], [[right, right]])
+        image = pixels(sample_panels(steps, drawing.given, seen, ["one", "two"]))
+        return int((image == orange).all(axis=2).sum())
+
+    assert orange_pixels(right=False) > orange_pixels(right=True) + 500
+
+
+def test_pixels_are_an_image_of_the_figure_and_pyplot_stays_out():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-1, -1]], [[True, True]])
+    before = "matplotlib.pyplot" in sys.modules
+    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
+    image = pixels(figure)
+    assert image.dtype == np.uint8
+    width, height = (figure.get_size_inches() * figure.dpi).round()
+    assert image.shape == (height, width, 3)
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_panels_of_a_large_canvas_leave_out_blank_rows_but_no_columns():
+    problems = Problems.from_ints([(1234567, 7654321), (5, 6)])
+    worked = RULES.work(problems.a, problems.b)
+    drawing = draw(worked, 40, 20, top=np.array([30, 0]), left=3)
+    steps = row_step(drawing, np.array([3, 1]))
+    seen = made_up(steps, [[-1.0, -1.0]] * 40, [[True, True]] * 40)
+    image = pixels(sample_panels(steps, drawing.given, seen, ["long", "short"]))
+    assert image.shape[0] < 2 * 20 * 14
+    assert image.shape[1] > 3 * 20 * 14 + 400
+
+
+def test_misuse_is_refused():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-1, -1]], [[True, True]])
+    with pytest.raises(ValueError, match="got 2, 2 and 1 for 2 row steps"):
+        sample_panels(steps, drawing.given, seen, ["one"])

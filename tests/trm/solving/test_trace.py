@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Problems, Task
+from canvas.render import RowSteps, draw, row_steps
+from canvas.symbols import MASK
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.rollout import RecursiveFiller
+from trm.solving.trace import Trace, trace
+
+
+def some_rows() -> RowSteps:
+    problems = Problems.from_ints([(12, 34), (567, 89), (4, 5)])
+    return row_steps(draw(Task().rules.work(problems.a, problems.b), 4, 7))
+
+
+def tiny_model() -> TinyRecursiveModel:
+    """All weights at random, those of the halting head, too."""
+    torch.manual_seed(1)
+    model = TinyRecursiveModel(
+        RecursiveConfig(
+            hidden_size=16,
+            num_heads=2,
+            num_layers=1,
+            intermediate_size=16,
+            H_cycles=1,
+            L_cycles=1,
+            halt_pool="mask",
+        )
+    )
+    torch.nn.init.normal_(model.halt_head.weight)
+    return model.eval()
+
+
+def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
+    inputs, model = some_rows().inputs, tiny_model()
+    most = trace(model, inputs, steps=6).halt_logits.max(axis=0)
+    with torch.no_grad():  # so that some samples halt and some do not
+        model.halt_head.bias -= float(np.median(most)) + 1e-3
+    seen = trace(model, inputs, steps=6)
+    assert 0 < (seen.halts_at > 0).sum() < len(inputs)
+    filled = RecursiveFiller(model, max_steps=6)(inputs)
+    assert seen.canvases.shape == (6, *inputs.shape)
+    assert seen.canvases.dtype == np.uint8
+    np.testing.assert_array_equal(seen.answers, filled.canvases)
+    np.testing.assert_array_equal(np.where(seen.halts_at, seen.halts_at, 6), filled.steps)
+    stopped = seen.confidence[filled.steps - 1, np.arange(len(inputs))]
+    np.testing.assert_allclose(stopped, filled.confidence, rtol=1e-4)
+
+
+def test_longer_trace_begins_like_a_shorter_one():
+    inputs, model = some_rows().inputs, tiny_model()
+    short, long = (trace(model, inputs, n) for n in (2, 5))
+    np.testing.assert_array_equal(long.canvases[:2], short.canvases)
+    np.testing.assert_array_equal(long.halt_logits[:2], short.halt_logits)
+
+
+def test_trace_leaves_no_history_and_the_mode_as_it_was():
+    model = tiny_model().train()
+    trace(model, some_rows().inputs, 1)
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_sample_halts_at_the_first_step_that_trusts_its_row():
+    canvases = np.arange(6, dtype=np.uint8).reshape(3, 2, 1, 1)
+    seen = Trace(canvases, np.array([[-1, -1], [2, -1], [3, 0]], dtype=np.float32))
+    np.testing.assert_array_equal(seen.halts_at, [2, 0])
+    assert seen.answers.ravel().tolist() == [canvases[1, 0, 0, 0], canvases[2, 1, 0, 0]]
+
+
+def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
+    steps = some_rows()
+    almost = steps.labels.copy()
+    for canvas, answer in zip(almost, steps.answer, strict=True):
+        row, column = np.argwhere(answer)[0]
+        canvas[row, column] = MASK
+    outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
+    canvases = np.stack([steps.inputs, almost, outside_wrong, steps.labels])
+    seen = Trace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32))
+    right = seen.rows_exact(steps.labels, steps.answer)
+    assert not right[:2].any()
+    assert right[2:].all()
+
+
+def test_confidence_of_a_very_sure_model_is_one_without_overflow():
+    seen = Trace(np.zeros((1, 2, 1, 1), dtype=np.uint8), np.array([[1e6, -1e6]], dtype=np.float32))
+    np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)
+
+
+def test_trace_of_no_step_is_refused():
+    with pytest.raises(ValueError, match="at least one supervision step"):
+        trace(tiny_model(), some_rows().inputs, 0)

@@ -1,0 +1,80 @@
+"""How the learning rate changes over a run."""
+
+import math
+from dataclasses import dataclass
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from trm.choices import check_choice
+
+DECAYS = ("constant", "cosine", "linear")
+
+
+@dataclass
+class ScheduleConfig:
+    """How the learning rate changes over a run, as a factor on every group's own rate.
+
+    Raises:
+        ValueError: an unknown decay, or a number outside its range.
+    """
+
+    warmup_steps: int = 0  # optimiser steps of linear increase; the first step is never 0
+    decay: str = "constant"  # after warmup, one of DECAYS
+    min_ratio: float = 0.0  # the factor at total_steps and after, unless constant
+    total_steps: int | None = None  # where the decay ends; None: the trainer's max_steps
+
+    def __post_init__(self) -> None:
+        check_choice("schedule.decay", self.decay, DECAYS)
+        if self.warmup_steps < 0:
+            raise ValueError(f"warmup_steps is at least 0, got {self.warmup_steps}")
+        if not 0 <= self.min_ratio <= 1:
+            raise ValueError(f"min_ratio is a factor from 0 to 1, got {self.min_ratio}")
+        if self.total_steps is not None and self.total_steps <= self.warmup_steps:
+            raise ValueError(
+                f"total_steps {self.total_steps} leaves no step after the {self.warmup_steps} of "
+                "warmup; raise total_steps or lower warmup_steps"
+            )
+
+
+def learning_rate_factor(
+    step: int, config: ScheduleConfig, total_steps: float | None = None
+) -> float:
+    """The factor, 0 to 1, on the learning rate of update number ``step`` (the first is 0).
+
+    Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at the total.
+    A run that is shorter than its warmup (a trial of a few steps) only warms up.
+
+    Args:
+        step: updates made so far.
+        config: the schedule; its own ``total_steps``, if set, comes first.
+        total_steps: the length of the run; None, infinite or below 1 where it has none.
+
+    Raises:
+        ValueError: a decay without an end.
+    """
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.decay == "constant":
+        return 1.0
+    total = config.total_steps if config.total_steps is not None else total_steps
+    if total is None or not 1 <= total < math.inf:
+        raise ValueError(
+            f"a {config.decay} decay has to end somewhere: set the schedule's total_steps or the "
+            'trainer\'s max_steps, or choose decay: "constant"'
+        )
+    progress = min(1.0, (step - config.warmup_steps) / max(1, total - config.warmup_steps))
+    left = 1 - progress if config.decay == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return config.min_ratio + (1 - config.min_ratio) * left
+
+
+def build_schedule(
+    optimizer: Optimizer, config: ScheduleConfig, total_steps: float | None = None
+) -> LambdaLR:
+    """A schedule, stepped once per update, that scales every group by `learning_rate_factor`.
+
+    Raises:
+        ValueError: a decay without an end.
+    """
+    learning_rate_factor(config.warmup_steps, config, total_steps)  # complain now, not after warmup
+    return LambdaLR(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
