@@ -62,7 +62,8 @@ def run(arguments: list[str]) -> int:
             module.add_arguments(parser)
             return module.run(parser.parse_args(arguments[1:]))
     except (ValueError, OSError, MemoryError) as error:
-        print(f"trm {name}: {error}", file=sys.stderr)
+        # jsonargparse repeats the whole configuration below what is wrong with it.
+        print(f"trm {name}: {str(error).split(chr(10) + 'Given value')[0]}", file=sys.stderr)
         return 2
     _parser().parse_args(arguments)  # prints the help, the version or what was wrong
     return 2

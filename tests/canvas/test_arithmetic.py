@@ -149,7 +149,9 @@ def test_text_is_parsed_in_its_base():
     assert arithmetic.parse("9" * 5000) == 10**5000 - 1
 
 
-@pytest.mark.parametrize("text", ["", "  ", "0", "000", "-1", "+1", "1.5", "1e3", "1_0", "٣", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "0", "000", "-1", "+1", "1.5", "1e3", "1_0", "٣", "1 2"]
+)
 def test_text_that_is_no_positive_whole_number_is_refused(text):
     with pytest.raises(ValueError, match="is not a positive whole number; write it with"):
         arithmetic.parse(text)

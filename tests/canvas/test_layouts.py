@@ -37,7 +37,9 @@ def written_out(name: str, a: int, b: int, base: int) -> list[str]:
     if name == "running_sum":
         return right_aligned([*above, *partial, *sums])
     if name == "interleaved":
-        return right_aligned(above + [row for pair in zip(partial, sums, strict=True) for row in pair])
+        return right_aligned(
+            above + [row for pair in zip(partial, sums, strict=True) for row in pair]
+        )
     if name == "accumulate":
         return right_aligned([*above, *sums])
     width = len(in_base(a, base)) + 1
@@ -68,8 +70,7 @@ def problems(base: int) -> list[tuple[int, int]]:
         for b in (base ** (m - 1), base**m - 1)
     ]
     return edges + [
-        tuple(draw.randint(1, base ** draw.randint(1, most)) for most in (12, 9))
-        for _ in range(40)
+        tuple(draw.randint(1, base ** draw.randint(1, most)) for most in (12, 9)) for _ in range(40)
     ]
 
 
@@ -146,7 +147,10 @@ def test_the_last_row_is_the_product_and_kinds_name_the_others(layout):
     assert kinds == expected[layout.name] + ["product"]
     last = worked.kinds[np.arange(2), worked.heights - 1]
     assert (last == PRODUCT).all()
-    assert worked.steps.tolist() == [len(kinds) - layout.first_step, worked.heights[1] - layout.first_step]
+    assert worked.steps.tolist() == [
+        len(kinds) - layout.first_step,
+        worked.heights[1] - layout.first_step,
+    ]
 
 
 @every_layout

@@ -113,7 +113,9 @@ def test_a_sign_in_another_row_is_refused(layout):
         read(canvas, get_layout(layout))
 
 
-@pytest.mark.parametrize(("drawn_as", "read_as"), [("standard", "lattice"), ("lattice", "standard")])
+@pytest.mark.parametrize(
+    ("drawn_as", "read_as"), [("standard", "lattice"), ("lattice", "standard")]
+)
 def test_a_canvas_in_another_layout_is_refused(drawn_as, read_as):
     canvas = drawn(drawn_as, [(321, 654)]).canvases[0]
     with pytest.raises(ValueError, match=f"the sign is not where the {read_as} layout puts it"):

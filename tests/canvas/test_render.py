@@ -20,7 +20,9 @@ every_reference_sequence = pytest.mark.parametrize(
 )
 
 
-def drawn(name: str, a: int, b: int, height: int, width: int, top: int = 0, left: int = 0) -> Drawing:
+def drawn(
+    name: str, a: int, b: int, height: int, width: int, top: int = 0, left: int = 0
+) -> Drawing:
     problem = Problems.from_ints([(a, b)])
     return draw(get_layout(name).work(problem.a, problem.b), height, width, top, left)
 

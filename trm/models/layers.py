@@ -98,7 +98,8 @@ def attend(
     short = k.shape[-2] <= _CPU_EXPLICIT_TOKENS and (bias is not None or q.dtype != torch.float32)
     explicit = q.device.type == "cpu" and (short or learned_bias)
     if not explicit:
-        mask = None if bias is None else bias.to(q.dtype)
+        # With a batch dimension the mask takes the fused CPU kernel, without it the plain path.
+        mask = None if bias is None else bias.to(q.dtype).expand(1, *bias.shape[-3:])
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
     if causal:

@@ -1,6 +1,6 @@
 """From a file to a solver."""
 
-import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,14 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = find_checkpoint(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError):
-        # PyTorch's own sentence advises to load the file with its code: not with ours.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols of strange files
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception:
+        # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed
+        # on: it advises to load the file together with its code.
         raise ValueError(
             f"{path} cannot be read as a checkpoint: it is cut short, of another kind, or holds "
             "code, which is never executed; take a checkpoint written by `trm fit`"

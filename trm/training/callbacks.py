@@ -51,16 +51,6 @@ class SamplePanels(L.Callback):
         self.every_n_validations = every_n_validations
         self._validations = 0
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Refuse a module or data that these panels cannot show."""
-        data = getattr(trainer, "datamodule", None)
-        if not isinstance(pl_module, RecursiveModule) or not isinstance(data, CanvasDataModule):
-            raise ValueError(
-                "SamplePanels shows a RecursiveModule at work on a CanvasDataModule, not a "
-                f"{type(pl_module).__name__} on {type(data).__name__}: take it out of "
-                "trainer.callbacks"
-            )
-
     # Not at the validation's end: weight averaging has its weights in place from the start of a
     # validation epoch to its end, and whose end hook comes first is a matter of their order.
     def on_validation_batch_end(
@@ -79,23 +69,22 @@ class SamplePanels(L.Callback):
         if (self._validations - 1) % self.every_n_validations or not trainer.is_global_zero:
             return
         boards = [log for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
-        if boards:
-            image = self._draw(trainer, pl_module)
-        for board in boards:
-            board.experiment.add_image(
-                "panels/validation", image, trainer.global_step, dataformats="HWC"
-            )
-
-    def _draw(self, trainer: L.Trainer, module: L.LightningModule) -> np.ndarray:
-        data = trainer.datamodule  # type: ignore[attr-defined]
-        assert isinstance(module, RecursiveModule)  # as setup has seen to
-        assert isinstance(data, CanvasDataModule)
+        data = getattr(trainer, "datamodule", None)  # set only where there is one
+        if not (
+            boards and isinstance(pl_module, RecursiveModule) and isinstance(data, CanvasDataModule)
+        ):
+            return
         problems, drawing, steps = example_steps(
             data.task, data.canvas, data.seed, data.validation_problems, self.num_samples
         )
         with trainer.precision_plugin.forward_context():
-            seen = trace(module.model, steps.inputs, self.steps or module.solve_steps)
-        return pixels(sample_panels(steps, drawing.given, seen, titles(problems, drawing, steps)))
+            seen = trace(pl_module.model, steps.inputs, self.steps or pl_module.solve_steps)
+        figure = sample_panels(steps, drawing.given, seen, titles(problems, drawing, steps))
+        image = pixels(figure)
+        for board in boards:
+            board.experiment.add_image(
+                "panels/validation", image, trainer.global_step, dataformats="HWC"
+            )
 
 
 def example_steps(

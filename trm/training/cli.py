@@ -51,7 +51,9 @@ class TrainingCLI(LightningCLI):
 
         Lightning looks in the folder of the new run, where there is nothing yet.
         """
-        config = self.config[self.config.subcommand]
+        if self.subcommand is None:
+            return
+        config = self.config[self.subcommand]
         logger = config.trainer.logger
         named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
         if config.ckpt_path not in ("last", "best") or not named or config.checkpoint.dirpath:

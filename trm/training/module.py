@@ -177,7 +177,11 @@ class RecursiveModule(L.LightningModule):
         scheduler = build_schedule(optimizer, self.schedule, total)
         return {
             "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+            "lr_scheduler": {
+                "scheduler": scheduler,
+                "interval": "step",
+                "name": "learning_rate",
+            },
         }
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

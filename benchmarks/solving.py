@@ -1,0 +1,83 @@
+"""Rows per second of free-running solving with an untrained model at the quickstart's shape.
+
+Untrained, so that the number of supervision steps is known: every row takes all of them. A trained
+model halts earlier and is quicker by the share of steps it saves.
+"""
+
+import argparse
+import statistics
+import time
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+
+from canvas.problems import Task, sample
+from canvas.render import Drawing, draw
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.rollout import RecursiveFiller, free_running
+
+CONFIG = RecursiveConfig(
+    hidden_size=96,
+    num_heads=8,
+    num_layers=2,
+    intermediate_size=192,
+    H_cycles=1,
+    L_cycles=2,
+    position="relative_2d",
+    neighbourhood="rays",
+    radius=2,
+    halt_pool="mask",
+)
+
+
+def timed(filler: RecursiveFiller, drawing: Drawing, bf16: bool) -> float:
+    """Seconds to fill every row of every canvas."""
+    start = time.perf_counter()
+    with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+        free_running(filler, drawing)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Time batch sizes and precisions in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--digits", type=int, nargs=2, default=(3, 2), help="of a and b")
+    parser.add_argument("--batches", type=int, nargs="+", default=(1, 16, 128))
+    parser.add_argument("--steps", type=int, default=12, help="supervision steps a row")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+
+    torch.manual_seed(0)
+    filler = RecursiveFiller(TinyRecursiveModel(CONFIG).eval(), options.steps, halt=False)
+    n, m = options.digits
+    task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
+    height, width = (cells + 2 for cells in task.extent())
+    drawings = {}
+    for batch in options.batches:
+        problems = sample(task, 0, "test", 0, np.arange(batch))
+        drawings[batch] = draw(task.rules.work(problems.a, problems.b), height, width, 1, 1)
+
+    cases = [(batch, bf16) for batch in options.batches for bf16 in (False, True)]
+    seconds: dict[tuple[int, bool], list[float]] = {case: [] for case in cases}
+    for repeat in range(options.repeats + 1):
+        for batch, bf16 in cases:
+            took = timed(filler, drawings[batch], bf16)
+            if repeat:  # the first round also allocates
+                seconds[batch, bf16].append(took)
+
+    print(
+        f"{n} x {m} digits, lattice on {height} x {width}, {options.steps} steps a row, "
+        f"{options.threads} threads, median of {options.repeats} interleaved repeats"
+    )
+    print(f"{'batch':>6}  {'fp32 rows/s':>12}  {'bf16 rows/s':>12}  {'ratio':>6}")
+    for batch in options.batches:
+        rows = int(drawings[batch].steps.sum())
+        fp32, bf16 = (rows / statistics.median(seconds[batch, half]) for half in (False, True))
+        print(f"{batch:>6}  {fp32:>12,.1f}  {bf16:>12,.1f}  {bf16 / fp32:>6.2f}")
+
+
+if __name__ == "__main__":
+    main()

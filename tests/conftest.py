@@ -1,0 +1,85 @@
+"""The command `trm` as tests call it, and a model that it trained for some steps."""
+
+import contextlib
+import io
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from trm import cli
+
+REPOSITORY = Path(__file__).parents[1]
+QUIET = ("--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ran]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder that holds the packages and configs."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Runs `trm` with the given words in a folder, as its console script would."""
+
+    def run(*words: object, folder: Path = Path()) -> Ran:
+        arguments = [str(word) for word in words]
+        if arguments and arguments[0] in cli.TRAINING:
+            arguments += QUIET
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            patch.chdir(folder)
+            patch.setattr("sys.argv", ["trm", *arguments])
+            try:
+                code = cli.run(arguments)
+            except SystemExit as stop:
+                code = stop.code
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `trm fit --config configs/debug.yaml` has run once; not to be changed."""
+    folder = tmp_path_factory.mktemp("trained")
+    ran = command("fit", "--config", REPOSITORY / "configs/debug.yaml", folder=folder)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.fixture
+def trained_copy(trained: Path, tmp_path: Path) -> Path:
+    """The same, for a test that changes it."""
+    return Path(shutil.copytree(trained, tmp_path / "trained"))
+
+
+@pytest.fixture(scope="session")
+def checkpoint(trained: Path) -> Path:
+    """The checkpoint of that run."""
+    return trained / "runs/debug/version_0/checkpoints/best.ckpt"

@@ -1,0 +1,261 @@
+import numpy as np
+import pytest
+import torch
+
+from canvas.layouts import LAYOUTS
+from canvas.problems import Problems, Task
+from canvas.render import Drawing, draw, row_steps
+from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.rollout import Filled, RecursiveFiller, free_running, teacher_forced
+
+PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
+
+
+def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> Drawing:
+    problems = Problems.from_ints(pairs)
+    worked = Task(layout).rules.work(problems.a, problems.b)
+    return draw(worked, 10, 9, top=1, left=1)
+
+
+class Oracle:
+    """Knows the drawing: finds each canvas by its givens and copies the finished working."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing, self.seen = drawing, []
+
+    def which(self, canvas: np.ndarray) -> int:
+        drawing = self.drawing
+        first = int(drawing.row_of_step(0)[0])
+        alike = [
+            i
+            for i in range(len(drawing))
+            if (canvas[:first] == drawing.unsolved()[i, :first]).all()
+            and (canvas == drawing.canvases[i])[drawing.given[i]].all()
+        ]
+        return max(alike, key=lambda i: drawing.given[i].sum())
+
+    def fill(self, canvas: np.ndarray) -> np.ndarray:
+        return self.drawing.canvases[self.which(canvas)]
+
+    def __call__(self, inputs: np.ndarray) -> Filled:
+        self.seen.append(inputs.copy())
+        filled = np.stack([self.fill(canvas) for canvas in inputs])
+        return Filled(filled, np.full(len(inputs), 0.5, np.float32), np.ones(len(inputs), int))
+
+
+class Slip(Oracle):
+    """Puts a 7 into every cell of each problem's first row, and is right on all others."""
+
+    def fill(self, canvas: np.ndarray) -> np.ndarray:
+        filled = super().fill(canvas).copy()
+        row = self.drawing.row_of_step(0)[self.which(canvas)]
+        if (canvas[row] == MASK).any():
+            filled[row] = DIGIT_ZERO + 7
+        return filled
+
+
+def tiny_model(**more) -> TinyRecursiveModel:
+    torch.manual_seed(3)
+    config = RecursiveConfig(
+        hidden_size=16,
+        num_heads=2,
+        num_layers=1,
+        intermediate_size=16,
+        H_cycles=1,
+        L_cycles=1,
+        halt_pool="mask",
+        **more,
+    )
+    model = TinyRecursiveModel(config)
+    torch.nn.init.normal_(model.halt_head.weight)
+    return model.eval()
+
+
+def set_halting(model: TinyRecursiveModel, logit: float) -> None:
+    """The halting head says the same of every row."""
+    with torch.no_grad():
+        model.halt_head.weight.zero_()
+        model.halt_head.bias.fill_(logit)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_oracle_solves_every_layout_on_its_own_rows(layout):
+    drawing = drawing_of(layout)
+    rollout = free_running(Oracle(drawing), drawing)
+    assert (rollout.canvases == drawing.canvases).all()
+    assert (rollout.rows_exact.sum(axis=1) == drawing.steps).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_oracle_is_right_on_every_teacher_forced_row(layout):
+    drawing = drawing_of(layout)
+    forced = teacher_forced(Oracle(drawing), drawing)
+    assert len(forced.rows_exact) == drawing.steps.sum()
+    assert forced.rows_exact.all()
+    assert (forced.cells_right == 1).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
+    drawing = drawing_of(layout)
+    filler = Slip(drawing)
+    rollout = free_running(filler, drawing)
+    assert not rollout.rows_exact[:, 0].any()
+    for inputs in filler.seen[1:]:
+        for canvas in inputs:
+            i = filler.which(canvas)
+            row = drawing.row_of_step(0)[i]
+            assert (canvas[row] == DIGIT_ZERO + 7)[~drawing.given[i, row]].all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
+    drawing = drawing_of(layout)
+    filler = Slip(drawing)
+    forced = teacher_forced(filler, drawing)
+    (inputs,) = filler.seen
+    assert (inputs == row_steps(drawing).inputs).all()
+    assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
+
+
+def test_a_row_with_one_wrong_cell_is_not_exact_and_counts_its_right_cells():
+    drawing = drawing_of("standard", [(12, 3)])
+
+    class OneCell(Oracle):
+        def fill(self, canvas: np.ndarray) -> np.ndarray:
+            filled = super().fill(canvas).copy()
+            filled[drawing.row_of_step(0)[0], 0] = DIGIT_ZERO
+            return filled
+
+    forced = teacher_forced(OneCell(drawing), drawing)
+    assert forced.rows_exact.tolist() == [False, True]
+    assert forced.cells_right.tolist() == [8 / 9, 1.0]
+
+
+def test_what_a_model_says_outside_the_masked_row_changes_nothing():
+    drawing = drawing_of("lattice")
+
+    class Scribbler(Oracle):
+        def fill(self, canvas: np.ndarray) -> np.ndarray:
+            return np.where(canvas == MASK, super().fill(canvas), np.uint8(DIGIT_ZERO + 9))
+
+    rollout = free_running(Scribbler(drawing), drawing)
+    assert (rollout.canvases == drawing.canvases).all()
+
+
+def test_a_finished_problem_is_not_shown_again():
+    drawing = drawing_of("standard")
+    filler = Oracle(drawing)
+    rollout = free_running(filler, drawing)
+    assert [len(inputs) for inputs in filler.seen] == [
+        (drawing.steps > step).sum() for step in range(drawing.steps.max())
+    ]
+    beyond = np.arange(drawing.steps.max()) >= drawing.steps[:, None]
+    assert (rollout.steps[beyond] == 0).all()
+    assert (rollout.steps[~beyond] == 1).all()
+    assert (rollout.confidence[beyond] == 1).all()
+    assert (rollout.confidence[~beyond] == 0.5).all()
+    assert not rollout.rows_exact[beyond].any()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_mask_covers_a_full_row_but_its_givens_and_nothing_below_is_shown(layout):
+    drawing = drawing_of(layout)
+    filler = Oracle(drawing)
+    free_running(filler, drawing)
+    for step, inputs in enumerate(filler.seen):
+        for canvas in inputs:
+            i = filler.which(canvas)
+            row = drawing.row_of_step(step)[i]
+            expected = np.zeros(canvas.shape, dtype=bool)
+            expected[row] = ~drawing.given[i, row]
+            assert ((canvas == MASK) == expected).all()
+            assert (canvas[row + 1 :] == BLANK)[~drawing.given[i, row + 1 :]].all()
+
+
+def test_an_onlooker_sees_each_row_masked_and_then_filled():
+    drawing = drawing_of("lattice")
+    frames: list[tuple[int, np.ndarray]] = []
+    free_running(Oracle(drawing), drawing, lambda step, all_: frames.append((step, all_.copy())))
+    assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2]
+    assert (frames[0][1] == MASK).any(axis=(1, 2)).all()
+    assert not (frames[1][1] == MASK).any()
+    assert (frames[-1][1] == drawing.canvases).all()
+
+
+def test_a_model_sure_of_itself_takes_one_step_a_row():
+    model = tiny_model()
+    set_halting(model, 9.0)
+    filled = RecursiveFiller(model, max_steps=8)(row_steps(drawing_of("lattice")).inputs)
+    assert (filled.steps == 1).all()
+    np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
+
+
+def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
+    model = tiny_model()
+    set_halting(model, -9.0)
+    filled = RecursiveFiller(model, max_steps=40)(row_steps(drawing_of("lattice")).inputs)
+    assert (filled.steps == 40).all()
+    assert (filled.confidence < 0.5).all()
+
+
+def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
+    """A model that halts on some rows earlier than on others, and the rows."""
+    inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_model()
+    with torch.no_grad():
+        highest = torch.stack(
+            [model(torch.from_numpy(inputs), steps=steps)[1] for steps in range(1, 7)]
+        ).amax(dim=0)
+        model.halt_head.bias -= highest.median() + 1e-3
+    return model, inputs
+
+
+def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
+    model, inputs = sometimes_halting()
+    filled = RecursiveFiller(model, max_steps=6)(inputs)
+    assert len(set(filled.steps.tolist())) > 1
+    for canvas, cells, confidence, steps in zip(
+        inputs, filled.canvases, filled.confidence, filled.steps, strict=True
+    ):
+        with torch.no_grad():
+            logits, halt = model(torch.from_numpy(canvas[None]), steps=int(steps))
+        assert (logits.argmax(dim=-1)[0].numpy() == cells).all()
+        np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
+
+
+def test_without_halting_every_row_gets_all_steps_and_unhalted_rows_stay_the_same():
+    model, inputs = sometimes_halting()
+    early = RecursiveFiller(model, max_steps=6)(inputs)
+    late = RecursiveFiller(model, max_steps=6, halt=False)(inputs)
+    assert (late.steps == 6).all()
+    same = early.steps == 6
+    assert same.any()
+    assert (early.canvases[same] == late.canvases[same]).all()
+
+
+def test_the_order_of_samples_does_not_matter():
+    model, inputs = sometimes_halting()
+    order = np.random.default_rng(0).permutation(len(inputs))
+    straight, shuffled = (RecursiveFiller(model, 6)(x) for x in (inputs, inputs[order]))
+    assert (straight.canvases[order] == shuffled.canvases).all()
+    assert (straight.steps[order] == shuffled.steps).all()
+    np.testing.assert_allclose(straight.confidence[order], shuffled.confidence, atol=1e-5)
+
+
+def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
+    model, _ = sometimes_halting()
+    filler = RecursiveFiller(model, max_steps=6)
+    together = free_running(filler, drawing_of("lattice"))
+    for i, pair in enumerate(PAIRS):
+        drawing = drawing_of("lattice", [pair])
+        alone = free_running(filler, drawing)
+        n = int(drawing.steps[0])
+        assert (alone.canvases[0] == together.canvases[i]).all()
+        assert (alone.steps[0] == together.steps[i, :n]).all()
+        assert (alone.rows_exact[0] == together.rows_exact[i, :n]).all()
+
+
+def test_a_row_needs_at_least_one_step():
+    with pytest.raises(ValueError, match="at least one supervision step, not 0"):
+        RecursiveFiller(tiny_model(), max_steps=0)

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from canvas.layouts import LAYOUTS
+from canvas.problems import Problems, Task
+from canvas.symbols import DIGIT_ZERO, MASK
+from trm.solving.rollout import Filled
+from trm.solving.solver import Solver
+
+PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
+
+
+class Scribe:
+    """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
+
+    def __init__(self, fault=lambda canvas: None, confidence: float = 0.9) -> None:
+        self.fault, self.confidence = fault, confidence
+
+    def told(self, solver: Solver, problem: Problems) -> None:
+        self.canvas = solver.draw(problem).canvases[0]
+
+    def __call__(self, inputs: np.ndarray) -> Filled:
+        (shown,) = inputs
+        filled = self.canvas.copy()
+        row = np.flatnonzero((shown == MASK).any(axis=1))[0]
+        self.fault(filled[row])
+        return Filled(filled[None], np.array([self.confidence], np.float32), np.array([2]))
+
+
+def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):
+    scribe = scribe or Scribe()
+    solver = Solver(scribe, Task(layout), **canvas)
+    problem = Problems.from_ints([pair])
+    scribe.told(solver, problem)
+    (solution,) = solver.solve(problem)
+    return solution
+
+
+def put(column: int, symbol: int):
+    def fault(row: np.ndarray) -> None:
+        row[column] = symbol
+
+    return fault
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_right_working_has_the_right_product(layout, pair):
+    solution = solve(pair, layout)
+    assert (solution.a, solution.b, solution.product) == (*pair, pair[0] * pair[1])
+    assert solution.correct
+    assert solution.exact
+    assert (solution.canvas == solution.truth).all()
+
+
+def test_confidence_is_the_product_of_the_rows():
+    solution = solve((321, 654), "lattice", Scribe(confidence=0.9))
+    assert solution.row_steps == [2, 2, 2]
+    assert solution.confidence == pytest.approx(0.9**3)
+
+
+def test_rows_are_where_the_working_was_written():
+    solution = solve((321, 654), "lattice", height=9, width=9)
+    assert len(solution.rows) == len(solution.row_confidence) == 3
+    for row in solution.rows:
+        assert (solution.canvas[row] == solution.truth[row]).all()
+        assert not solution.given[row].all()
+
+
+def test_a_wrong_digit_makes_a_wrong_product():
+    solution = solve((12, 3), "standard", Scribe(put(-1, DIGIT_ZERO + 9)), margin=0)
+    assert solution.product is not None
+    assert not solution.correct
+    assert not solution.exact
+
+
+def test_a_canvas_that_cannot_be_read_has_no_product():
+    solution = solve((12, 3), "standard", Scribe(put(-1, MASK)))
+    assert solution.product is None
+    assert not solution.correct
+
+
+def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
+    scribe = Scribe()
+    solver = Solver(scribe, Task("standard"))
+    problem = Problems.from_ints([(12, 34)])
+    scribe.told(solver, problem)
+    first = int(solver.draw(problem).row_of_step(0)[0])
+    scribe.canvas[first, -2] = DIGIT_ZERO  # a partial product, not the product
+    truth = Scribe()
+    truth.told(solver, problem)
+    (solution,) = solver.solve(problem)
+    assert solution.correct
+    assert not solution.exact
+
+
+def test_a_cut_canvas_has_the_margin_to_spare():
+    problem = Problems.from_ints([(321, 654)])
+    for margin in (0, 1, 4):
+        drawing = Solver(Scribe(), Task("lattice"), margin=margin).draw(problem)
+        assert drawing.canvases.shape[1:] == (4 + margin, 6 + margin)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
+    short_and_long = Problems.from_ints([(10, 10), (99, 99)])
+    drawing = Solver(Scribe(), Task(layout), 12, 12).draw(short_and_long)
+    first, second = (
+        np.argwhere(given & (canvas != canvas[0, 0]))
+        for given, canvas in zip(drawing.given, drawing.canvases, strict=True)
+    )
+    assert (first == second).all()
+
+
+def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
+    solver = Solver(Scribe(), Task("lattice"), 6, 8)
+    with pytest.raises(ValueError, match="12345678901 x 99999 needs") as error:
+        solver.solve(Problems.from_ints([(1, 2), (12345678901, 99999)]))
+    assert "at least 6 x 14 (height x width), and this one has 6 x 8" in str(error.value)
+    assert "Re-run with --height 6 --width 14, or train on a larger canvas" in str(error.value)
+
+
+def test_the_canvas_that_a_refusal_names_is_large_enough():
+    problem = Problems.from_ints([(123456, 789)])
+    for layout in LAYOUTS:
+        with pytest.raises(ValueError, match="Re-run") as error:
+            Solver(Scribe(), Task(layout), 3, 3).draw(problem)
+        words = str(error.value).replace(",", "").split()
+        height, width = (int(words[words.index(f"--{side}") + 1]) for side in ("height", "width"))
+        Solver(Scribe(), Task(layout), height, width).draw(problem)
+
+
+def test_numbers_of_another_base_are_refused():
+    with pytest.raises(ValueError, match="base 10, not 3"):
+        Solver(Scribe(), Task("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
+
+
+def test_numbers_are_written_in_the_models_base():
+    assert Solver(Scribe(), Task("lattice", base=3)).write(11) == "102"

@@ -1,0 +1,202 @@
+import albumentations as A
+import numpy as np
+import pytest
+import torch
+
+from augment.transforms import CanvasShift
+from canvas.problems import Task, sample, split_of
+from canvas.render import row_steps
+from canvas.symbols import MASK
+from trm.training.data import Canvas, CanvasDataModule, EpochSampler, RowSteps, SolvedProblems
+
+TASK = Task("lattice", digits_a=(1, 3), digits_b=(1, 2))
+
+
+def module(canvas: Canvas | None = None, task: Task = TASK, **more) -> CanvasDataModule:
+    settings = {"batch_size": 8, "batches_per_epoch": 4, "validation_problems": 10, "seed": 7}
+    return CanvasDataModule(task, canvas or Canvas(), **(settings | more))
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in ("inputs", "labels", "answer"))
+
+
+def test_samples_are_the_same_for_any_number_of_workers():
+    transforms = [A.HorizontalFlip(p=0.5), CanvasShift()]
+    alone, helped = (
+        list(module(workers=n, transforms=transforms).train_dataloader()) for n in (0, 2)
+    )
+    assert len(alone) == len(helped) == 4
+    assert all(same(one, other) for one, other in zip(alone, helped, strict=True))
+
+
+def test_samples_are_the_same_in_any_order_and_one_by_one():
+    data = RowSteps(TASK, Canvas(9, 9), "train", 7, 32, 8)
+    batch = data.__getitems__(range(8))
+    backwards = data.__getitems__(range(7, -1, -1))
+    for name, value in batch.items():
+        assert torch.equal(backwards[name].flip(0), value)
+        assert torch.equal(torch.cat([data[i][name] for i in range(8)]), value)
+
+
+def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
+    data = RowSteps(TASK, Canvas(9, 9), "train", 7, 32, 8)
+    batch = data.__getitems__(range(8))
+    problems, drawing, _, _ = data._drawing(range(8))
+    expected = sample(TASK, 7, "train", 0, np.arange(8))
+    assert problems.names() == expected.names()
+    steps = row_steps(drawing)
+    for i in range(8):
+        own = steps.problem == i
+        rows = zip(steps.inputs[own], steps.labels[own], steps.answer[own], strict=True)
+        drawn = [batch[name][i].numpy() for name in ("inputs", "labels", "answer")]
+        assert any(all((x == y).all() for x, y in zip(row, drawn, strict=True)) for row in rows)
+
+
+def test_every_row_of_a_problem_is_practised_about_equally_often():
+    data = RowSteps(Task("lattice", 10, (2, 2), (3, 3)), Canvas(4, 5), "train", 0, 600, 600)
+    rows = data.__getitems__(range(600))["answer"].any(dim=2).float().argmax(dim=1)
+    counts = torch.bincount(rows, minlength=4).tolist()
+    assert counts[0] == 0
+    assert min(counts[1:]) > 150
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 5])
+def test_only_train_pairs_are_practised(epoch):
+    data = RowSteps(TASK, Canvas(), "train", 7, 64, 64)
+    problems, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
+    assert found == epoch
+    assert (split_of(problems.a, problems.b) == 0).all()
+
+
+@pytest.mark.parametrize(("loader", "split"), [("val_dataloader", 1), ("test_dataloader", 2)])
+def test_validation_and_test_hold_pairs_of_their_own(loader, split):
+    batches = list(getattr(module(), loader)())
+    assert sum(len(problems) for problems, _ in batches) == 10
+    for problems, drawing in batches:
+        assert (split_of(problems.a, problems.b) == split).all()
+        assert len(drawing) == len(problems)
+
+
+def test_every_validation_has_the_same_problems_although_epochs_are_counted():
+    loader = module().val_dataloader()
+    first = [problems.names() for problems, _ in loader]
+    loader.sampler.set_epoch(3)
+    assert [problems.names() for problems, _ in loader] == first
+
+
+def test_epochs_differ_in_their_samples():
+    loader = module().train_dataloader()
+    first = next(iter(loader))
+    assert same(first, next(iter(loader)))
+    loader.sampler.set_epoch(1)
+    assert not same(first, next(iter(loader)))
+
+
+def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
+    data = RowSteps(TASK, Canvas(margin=2), "train", 0, 4 * 40, 4)
+    spare = set()
+    for start in range(0, 160, 4):
+        indices = range(start, start + 4)
+        problems, drawing, _, _ = data._drawing(indices)
+        longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
+        rows, columns = TASK.rules.extent(*longest)
+        height, width = drawing.canvases.shape[1:]
+        assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
+        spare |= {("rows", height - rows), ("columns", width - columns)}
+    assert spare == {(side, n) for side in ("rows", "columns") for n in (0, 1, 2)}
+
+
+def test_samples_of_a_batch_on_any_device_follow_from_the_index_alone():
+    canvas = Canvas(9, 9)
+    one = RowSteps(TASK, canvas, "train", 0, 64, 16)
+    halves = [list(EpochSampler(one, 2, rank))[:8] for rank in (0, 1)]
+    together = one.__getitems__(range(16))["inputs"]
+    for rank, indices in enumerate(halves):
+        assert torch.equal(one.__getitems__(indices)["inputs"], together[rank::2])
+
+
+def test_a_square_canvas_is_square():
+    for batch in module(Canvas(square=True)).train_dataloader():
+        assert batch["inputs"].shape[1] == batch["inputs"].shape[2]
+
+
+def test_a_canvas_of_given_size_has_that_size_and_problems_all_over_it():
+    batches = list(module(Canvas(8, 11)).train_dataloader())
+    assert all(batch["inputs"].shape == (8, 8, 11) for batch in batches)
+    rows = torch.cat([batch["answer"].any(dim=2).float().argmax(dim=1) for batch in batches])
+    assert len(set(rows.tolist())) >= 5
+
+
+@pytest.mark.parametrize("transforms", [None, [A.D4(p=1.0), CanvasShift()]])
+def test_the_answer_is_always_where_the_input_is_masked(transforms):
+    for batch in module(Canvas(9, 9), transforms=transforms).train_dataloader():
+        assert (batch["answer"] == (batch["inputs"] == MASK)).all()
+        assert batch["answer"].flatten(1).any(dim=1).all()
+        kept = ~batch["answer"]
+        assert (batch["inputs"] == batch["labels"])[kept].all()
+        assert (batch["labels"] != MASK).all()
+        types = [batch[name].dtype for name in ("inputs", "labels", "answer")]
+        assert types == [torch.uint8, torch.uint8, torch.bool]
+
+
+def test_transforms_turn_samples_and_leave_validation_alone():
+    plain, turned = (module(Canvas(9, 9), transforms=t) for t in (None, [A.D4(p=1.0)]))
+    assert not same(next(iter(plain.train_dataloader())), next(iter(turned.train_dataloader())))
+    (_, one), (_, other) = (next(iter(data.val_dataloader())) for data in (plain, turned))
+    assert (one.canvases == other.canvases).all()
+
+
+def test_quarter_turns_need_a_square_canvas():
+    data = module(Canvas(8, 11), transforms=[A.D4(p=1.0)])
+    with pytest.raises(ValueError, match="equal height and width, or square: true"):
+        list(data.train_dataloader())
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_devices_share_an_epoch_without_an_index_twice(ranks):
+    data = SolvedProblems(TASK, Canvas(), "validation", 0, 10, 10)
+    samplers = [EpochSampler(data, ranks, rank) for rank in range(ranks)]
+    for epoch in (0, 2):
+        shares = []
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+            shares.append(list(sampler))
+            assert len(sampler) == len(shares[-1])
+        assert sorted(sum(shares, [])) == list(range(10 * epoch, 10 * epoch + 10))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"height": 5}, "both a height and a width"),
+        ({"width": 5}, "both a height and a width"),
+        ({"margin": -1}, "0 cells or more, not -1"),
+    ],
+)
+def test_an_impossible_canvas_is_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Canvas(**settings)
+
+
+def test_a_task_that_does_not_fit_its_canvas_is_refused_at_once():
+    sentence = "3 x 2 digits in the lattice layout need a canvas of at least 3 x 6 .* not 3 x 5"
+    with pytest.raises(ValueError, match=sentence):
+        module(Canvas(3, 5))
+    module(Canvas(3, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch_size", 0), ("batches_per_epoch", 0), ("validation_problems", 0), ("workers", -1)],
+)
+def test_an_empty_amount_is_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):
+        module(**{name: value})
+
+
+def test_a_checkpoint_is_told_enough_to_draw_the_same_problems():
+    state = module(Canvas(9, 9)).state_dict()
+    assert Task(**state["task"]) == TASK
+    assert Canvas(**state["canvas"]) == Canvas(9, 9)
+    assert state["seed"] == 7
