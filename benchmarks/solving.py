@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--digits", type=int, nargs=2, default=(3, 2), help="of a and b")
     parser.add_argument("--batches", type=int, nargs="+", default=(1, 16, 128))
     parser.add_argument("--steps", type=int, default=12, help="supervision steps a row")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
@@ -70,13 +70,13 @@ def main() -> None:
 
     print(
         f"{n} x {m} digits, lattice on {height} x {width}, {options.steps} steps a row, "
-        f"{options.threads} threads, median of {options.repeats} interleaved repeats"
+        f"{options.threads} thread(s), median of {options.repeats} interleaved repeats"
     )
     print(f"{'batch':>6}  {'fp32 rows/s':>12}  {'bf16 rows/s':>12}  {'ratio':>6}")
     for batch in options.batches:
         rows = int(drawings[batch].steps.sum())
-        fp32, bf16 = (rows / statistics.median(seconds[batch, half]) for half in (False, True))
-        print(f"{batch:>6}  {fp32:>12,.1f}  {bf16:>12,.1f}  {bf16 / fp32:>6.2f}")
+        full, half = (rows / statistics.median(seconds[batch, bf16]) for bf16 in (False, True))
+        print(f"{batch:>6}  {full:>12,.1f}  {half:>12,.1f}  {half / full:>6.2f}")
 
 
 if __name__ == "__main__":

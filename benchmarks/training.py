@@ -57,18 +57,16 @@ def main() -> None:
     """Time both precisions in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=5, help="steps timed at each precision")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeats", type=int, default=2, help="steps timed at each precision")
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
     task = Task("standard", digits_a=(1, 7), digits_b=(1, 7))
-    size = options.batch * (options.repeats + 1)
+    size = options.batch * options.repeats
     samples = RowSteps(task, Canvas(20, 20), "train", 0, size, options.batch)
     config = RecursiveConfig(position="rope_1d")
     trainers = {"fp32": Trainer(samples, config, False), "bf16": Trainer(samples, config, True)}
-    for trainer in trainers.values():
-        trainer.step()  # the first step also allocates
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(options.repeats):
         for name, trainer in trainers.items():
@@ -76,7 +74,7 @@ def main() -> None:
 
     count = sum(p.numel() for p in trainers["fp32"].model.parameters())
     print(
-        f"{count / 1e6:.1f}M parameters, batch {options.batch}, {options.threads} threads, "
+        f"{count / 1e6:.1f}M parameters, batch {options.batch}, {options.threads} thread(s), "
         f"median of {options.repeats} interleaved steps"
     )
     medians = {name: statistics.median(values) for name, values in seconds.items()}

@@ -54,7 +54,7 @@ class Row(NamedTuple):
     kind: int
     numbers: Numbers  # [B]
     shift: int  # blank columns at its right end
-    index: np.ndarray | int  # which row of the working, [B] or the same for all
+    row: np.ndarray | int  # which one of the working, [B] or the same for all
     present: np.ndarray  # bool [B], which workings have it
 
 
@@ -109,9 +109,9 @@ class Layout(ABC):
         kinds = np.full((len(a), height), ABSENT, dtype=np.int8)
         kinds[:, : self.first_step] = GIVEN
         self._write_givens(content, a, b)
-        for kind, numbers, shift, index, present in self.rows(a, b):
-            _write(content, index, shift + self.margin, numbers, present)
-            kinds[present, index if isinstance(index, int) else index[present]] = kind
+        for kind, numbers, shift, row, present in self.rows(a, b):
+            _write(content, row, shift + self.margin, numbers, present)
+            kinds[present, row if isinstance(row, int) else row[present]] = kind
         given = self._given(content.shape) & (kinds != ABSENT)[:, :, None]
         heights = (kinds != ABSENT).sum(axis=1)
         kinds[np.arange(len(a)), heights - 1] = PRODUCT
@@ -137,7 +137,7 @@ def _write(
     numbers: Numbers,
     present: np.ndarray | None = None,
 ) -> None:
-    """Write numbers into one row of each right-to-left working, ``shift`` columns from the right."""
+    """Write numbers into one row of each right-to-left working, ``shift`` columns from its end."""
     n = min(numbers.digits.shape[1], content.shape[2] - shift)
     ids = numbers.digits[:, :n] + np.uint8(symbols.DIGIT_ZERO)
     inside = np.arange(n) < numbers.lengths[:, None]

@@ -82,14 +82,14 @@ def test_a_canvas_that_was_left_off_half_way_is_refused(layout):
     last = [*(first[1:] - 1), len(steps.problem) - 1]
     for k, canvas in enumerate(steps.labels):
         if k not in last:
-            with pytest.raises(ValueError, match="not worked out|product .* is not a number"):
+            with pytest.raises(ValueError, match=r"not worked out|product .* is not a number"):
                 read(canvas, get_layout(layout))
 
 
 @every_layout
 @pytest.mark.parametrize("pair", [(321, 654), (7, 8)])
 def test_operands_alone_are_refused(layout, pair):
-    with pytest.raises(ValueError, match="not worked out|product .* is not a number"):
+    with pytest.raises(ValueError, match=r"not worked out|product .* is not a number"):
         read(drawn(layout, [pair]).unsolved()[0], get_layout(layout))
 
 

@@ -46,7 +46,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols of strange files
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
+    except PermissionError:
         raise
     except Exception:
         # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed

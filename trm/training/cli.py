@@ -34,7 +34,6 @@ class TrainingCLI(LightningCLI):
                 "checkpoint.filename": "best",
                 "checkpoint.monitor": "validation/solved",
                 "checkpoint.mode": "max",
-                "checkpoint.save_last": True,
             }
         )
         parser.add_lightning_class_args(SamplePanels, "panels")
@@ -69,6 +68,13 @@ class TrainingCLI(LightningCLI):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
+def _last() -> ModelCheckpoint:
+    """Keeps the end of every epoch. With `save_last` it would be kept only where it is the best."""
+    return ModelCheckpoint(
+        filename="last", save_on_train_epoch_end=True, enable_version_counter=False
+    )
+
+
 def run() -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
@@ -83,7 +89,7 @@ def run() -> None:
             subclass_mode_model=True,
             seed_everything_default=0,
             trainer_defaults={
-                "callbacks": [LearningRateMonitor(logging_interval="step"), Throughput()],
+                "callbacks": [LearningRateMonitor(logging_interval="step"), Throughput(), _last()],
                 "num_sanity_val_steps": 0,
             },
         )

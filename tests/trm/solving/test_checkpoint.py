@@ -72,7 +72,7 @@ def test_of_a_folder_the_best_checkpoint_comes_before_the_last_and_the_newest_ru
 
 
 def test_a_missing_checkpoint_is_said_to_be_missing(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no checkpoint .*nothing.*; train one"):
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint .*nothing; train one"):
         load_checkpoint(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="no checkpoint below"):
         load_checkpoint(tmp_path)
@@ -82,7 +82,7 @@ def test_a_missing_checkpoint_is_said_to_be_missing(tmp_path):
 def test_a_file_of_another_kind_is_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "strange.ckpt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="strange.ckpt cannot be read as a checkpoint") as error:
+    with pytest.raises(ValueError, match=r"strange\.ckpt cannot be read as a checkpoint") as error:
         load_checkpoint(path)
     assert "weights_only" not in str(error.value)  # PyTorch's advice is to run the file's code
 

@@ -163,7 +163,9 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
             sampler.set_epoch(epoch)
             shares.append(list(sampler))
             assert len(sampler) == len(shares[-1])
-        assert sorted(sum(shares, [])) == list(range(10 * epoch, 10 * epoch + 10))
+        assert sorted(index for share in shares for index in share) == list(
+            range(10 * epoch, 10 * epoch + 10)
+        )
 
 
 @pytest.mark.parametrize(

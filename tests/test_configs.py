@@ -1,0 +1,91 @@
+"""Every config is runnable as it stands, and its keys are explained where people read them."""
+
+import re
+from pathlib import Path
+
+import lightning as L
+import pytest
+
+from trm.training.cli import TrainingCLI
+from trm.training.data import CanvasDataModule
+from trm.training.module import RecursiveModule
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+FILES = sorted(CONFIGS.rglob("*.yaml"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(CONFIGS))
+
+
+def build(words: list[str]) -> TrainingCLI:
+    return TrainingCLI(
+        L.LightningModule, CanvasDataModule, subclass_mode_model=True, run=False, args=words
+    )
+
+
+@pytest.fixture(scope="module")
+def built() -> dict[Path, TrainingCLI]:
+    words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["trm"])
+        return {path: build([f"--config={path}", *words]) for path in FILES}
+
+
+def test_there_are_configs():
+    assert {"debug.yaml", "quickstart.yaml", "trm/note.yaml"} <= {name(path) for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_config_builds_its_model_data_and_trainer(path, built):
+    cli = built[path]
+    assert isinstance(cli.model, RecursiveModule)
+    height, width = cli.datamodule.canvas.height, cli.datamodule.canvas.width
+    network = cli.model.model.config
+    assert (network.height, network.width) == (height or 20, width or 20)
+    carried = cli.model.depth.schedule == "carry"
+    assert not (carried and cli.datamodule.canvas.cut)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_config_draws_a_batch_for_training_and_for_validation(path, built):
+    data = built[path].datamodule
+    data.workers, data.batch_size = 0, 8
+    batch = next(iter(data.train_dataloader()))
+    assert batch["answer"].flatten(1).any(dim=1).all()
+    problems, _ = next(iter(data.val_dataloader()))
+    assert len(problems) == min(8, data.validation_problems)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_run_is_long_enough_for_its_warmup_and_is_validated_at_its_end(path, built):
+    cli = built[path]
+    trainer = cli.trainer
+    assert cli.model.schedule.warmup_steps < trainer.max_epochs * cli.datamodule.batches_per_epoch
+    assert trainer.max_epochs % trainer.check_val_every_n_epoch == 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_config_begins_with_how_to_run_it(path):
+    head = path.read_text().split("\n\n")[0]
+    assert f"trm fit --config configs/{name(path)}" in head
+    assert re.search(r"^seed_everything: \d+", path.read_text(), re.MULTILINE)
+
+
+def test_runs_of_different_configs_are_kept_apart():
+    names = [re.search(r"save_dir: runs, name: (\S+)}", path.read_text())[1] for path in FILES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name != "debug.yaml"], ids=name)
+def test_the_keys_of_model_and_data_are_explained_beside_them(path):
+    text = path.read_text()
+    body = text[text.index("\nmodel:") : text.index("\ntrainer:")]
+    lines = [line for line in body.splitlines() if re.match(r"\s+\w+: \S", line)]
+    plain = ("class_path", "name", "base", "seed", "width", "lr", "num_heads", "num_layers")
+    unexplained = [
+        line.strip()
+        for line in lines
+        if "#" not in line and line.split(":")[0].strip() not in plain
+    ]
+    assert unexplained == []

@@ -1,0 +1,52 @@
+import re
+
+from PIL import Image
+
+
+def test_a_demo_watches_measures_draws_and_says_what_to_try_next(command, checkpoint, tmp_path):
+    folder = tmp_path / "a new folder"
+    ran = command("demo", "--checkpoint", checkpoint, "--problems", 130, "--output", folder)
+    assert ran.code == 0, ran.err
+    headings = (
+        "Problems it has never seen, row by row",
+        "How often it is right",
+        "Longer than anything it practised on",
+        "What to try next",
+    )
+    places = [ran.out.index(heading) for heading in headings]
+    assert places == sorted(places)
+    assert ran.out.count("confidence ") == 4  # three problems watched and a longer one
+    assert re.search(r"of 130; 95 % interval \d+\.\d to \d+\.\d %\)", ran.out)
+    assert "seed 0" in ran.out
+    with (
+        Image.open(folder / "solved.png") as picture,
+        Image.open(folder / "solving.gif") as animation,
+    ):
+        assert picture.size == animation.size
+        assert animation.n_frames == 2  # one row, masked and filled
+
+
+def test_a_demo_on_the_same_seed_says_the_same(command, checkpoint, tmp_path):
+    words = ("demo", "--checkpoint", checkpoint, "--problems", 5, "--output", tmp_path)
+    first, again, other = (command(*words, "--seed", seed).out for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_pictures_are_put_beside_the_checkpoint_unless_told(command, trained_copy):
+    assert command("demo", "--checkpoint", trained_copy, "--problems", 1).code == 0
+    run = trained_copy / "runs/debug/version_0"
+    assert {"solved.png", "solving.gif"} <= {path.name for path in run.iterdir()}
+
+
+def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path):
+    (tmp_path / "file").touch()
+    for words in (
+        ("--checkpoint", checkpoint, "--problems", 0),
+        ("--checkpoint", checkpoint, "--seed", -1),
+        ("--checkpoint", checkpoint, "--output", tmp_path / "file"),
+        ("--checkpoint", tmp_path),
+        (),
+    ):
+        ran = command("demo", *words)
+        assert ran.code == 2
+        assert "trm demo: " in ran.err

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from canvas.picture import to_terminal
+from canvas.problems import Problems, Task
+from canvas.render import draw, row_steps
+
+LATTICE = """\
+·  ·  ·  ·  ·  ·  ·  ·
+·  ·  3  2  1  ·  ×  ·
+·  1  2  8  4  ·  4  ·
+·  1  7  3  3  ·  5  ·
+·  2  0  9  9  ·  6  ·
+·  ·  ·  ·  ·  ·  ·  ·"""
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def test_the_working_of_a_problem_is_drawn_with_a_cell_around_it(command):
+    ran = command("render", "321x654", "--layout", "lattice")
+    assert (ran.code, ran.err) == (0, "")
+    assert lines(ran.out) == lines(LATTICE)
+
+
+@pytest.mark.parametrize("written", ["321x654", "321*654", "321×654", "321X654", " 321 x 654 "])
+def test_a_multiplication_can_be_written_in_several_ways(command, written):
+    assert lines(command("render", written, "--layout", "lattice").out) == lines(LATTICE)
+
+
+def test_a_step_shows_the_rows_so_far_and_the_next_one_masked(command):
+    problems = Problems.from_ints([(321, 654)])
+    worked = Task("standard").rules.work(problems.a, problems.b)
+    steps = row_steps(draw(worked, 8, 8, top=1, left=1))
+    for step in (1, 4):
+        ran = command("render", "321x654", "--step", step)
+        assert lines(ran.out) == lines(to_terminal(steps.inputs[step - 1]).plain)
+
+
+def test_a_canvas_can_be_given_its_size_and_the_working_its_place(command):
+    ran = command("render", "2x3", "--height", 6, "--width", 7, "--top", 2, "--left", 0)
+    rows = [line.split() for line in lines(ran.out)]
+    assert (len(rows), {len(row) for row in rows}) == (6, {7})
+    used = np.array([[cell != "·" for cell in row] for row in rows])
+    assert used.any(axis=1).argmax() == 2
+    assert used[:, 0].any()
+
+
+def test_a_view_turns_the_canvas(command):
+    plain = command("render", "321x654", "--height", 9, "--width", 9)
+    turned = command("render", "321x654", "--height", 9, "--width", 9, "--view", "r180")
+    rows = [line.split() for line in lines(plain.out)]
+    assert [line.split() for line in lines(turned.out)] == [row[::-1] for row in rows[::-1]]
+
+
+def test_pictures_and_animations_open(command, tmp_path):
+    png, gif = tmp_path / "canvas.png", tmp_path / "canvas.gif"
+    ran = command("render", "321x654", "--png", png, "--gif", gif, "--view", "h")
+    assert (ran.code, ran.out) == (0, "")
+    with Image.open(png) as picture, Image.open(gif) as animation:
+        assert (picture.format, animation.format) == ("PNG", "GIF")
+        assert picture.size == animation.size
+        assert animation.n_frames > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("321x654 --height 3", "needs a canvas of at least 6 x 6 (height x width), not 3 x 8"),
+        ("321x654 --top 5 --height 8", "at row 5, column 1 needs a canvas of at least 11 x 7"),
+        ("321x654 --step 9", "this problem has 4 steps, there is no step 9"),
+        ("321x654 --step 0", "not a whole number from 1 up"),
+        ("321x654 --height wide", "not a whole number from 1 up"),
+        ("321x654 --view r45", "not a symmetry of the square"),
+        ("321x654 --view r90,1", "write it like r90 or r90,1,-2"),
+        ("321x654 --view e,9,0", "pushes the content"),
+        ("321x654 --layout tower", "invalid choice: 'tower'"),
+        ("321x654 --base 11", "invalid choice: 11"),
+        ("321x654 --base 3", "is not a positive number in base 3"),
+        ("321", "write it like 123x456"),
+        ("1x2x3", "write it like 123x456"),
+        ("0x5", "'0' is not a positive whole number"),
+        ("x5", "'' is not a positive whole number"),
+        ("1.5x5", "'1.5' is not a positive whole number"),
+        ("12x34 --png nowhere/a.png", "nowhere/a.png"),
+        ("12x34 --png .", "Is a directory"),
+        ("12x34 --height 1000000 --width 1000000", "trm render: "),
+        ("", "the following arguments are required: problem"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_2(command, tmp_path, words, sentence):
+    ran = command("render", *words.split(), folder=tmp_path)
+    assert ran.code == 2
+    assert sentence in " ".join(ran.err.split())
+    assert ran.out == ""
+
+
+def test_a_file_in_the_place_of_a_folder_gets_a_sentence(command, tmp_path):
+    (tmp_path / "file").touch()
+    ran = command("render", "12x34", "--png", "file/a.png", folder=tmp_path)
+    assert (ran.code, "Not a directory" in ran.err) == (2, True)

@@ -1,0 +1,72 @@
+import pytest
+
+
+def test_each_product_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
+    ran = command("solve", "--checkpoint", checkpoint, "12x3", "7*8")
+    assert (ran.code, ran.err) == (0, "")
+    for problem in ("12 × 3 = ", "7 × 8 = "):
+        assert ran.out.count(problem) == 1
+    assert ran.out.count("confidence ") == 2
+    assert ran.out.count("supervision steps a row: 2") == 2
+    assert ran.out.count("✗ wrong, it is") + ran.out.count("✓ right") == 2
+
+
+def test_watching_ends_with_the_same_words(command, checkpoint):
+    plain = command("solve", "--checkpoint", checkpoint, "12x3")
+    watched = command("solve", "--checkpoint", checkpoint, "12x3", "--watch")
+    assert watched.code == 0
+    assert watched.out.endswith(plain.out)
+
+
+def test_the_folder_of_a_run_stands_for_its_best_checkpoint(command, checkpoint, trained):
+    one, other = (command("solve", "--checkpoint", path, "12x3") for path in (checkpoint, trained))
+    assert one == other
+
+
+def test_more_steps_can_be_asked_for_than_in_training(command, checkpoint):
+    ran = command("solve", "--checkpoint", checkpoint, "12x3", "--steps", 30)
+    assert "supervision steps a row: 30" in ran.out
+
+
+def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint):
+    ran = command("solve", "--checkpoint", checkpoint, "98765x4321")
+    assert (ran.code, ran.out.count("should be")) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("1234x567 --height 3", "1234 x 567 needs a canvas of at least 4 x 7"),
+        ("1x2 1234x567 --height 3", "Re-run with --height 4 --width"),
+        ("1234", "write it like 123x456"),
+        ("0x3", "'0' is not a positive whole number"),
+        ("-- -1x3", "'-1' is not a positive whole number"),
+        ("axb", "'a' is not a positive whole number"),
+        ("1x2 --device abacus", "there is no device 'abacus'"),
+        ("1x2 --device meta", "there is no device 'meta'"),
+        ("1x2 --steps 0", "not a whole number from 1 up"),
+        ("1x2 --width -4", "not a whole number from 1 up"),
+        ("", "the following arguments are required: problems"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, words, sentence):
+    ran = command("solve", "--checkpoint", checkpoint, *words.split())
+    assert ran.code == 2
+    assert sentence in " ".join(ran.err.split())
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a checkpoint", b"PK\x03\x04 cut short"])
+def test_a_checkpoint_that_is_none_gets_a_sentence_and_exit_code_2(command, tmp_path, content):
+    path = tmp_path / "strange.ckpt"
+    if content is not None:
+        path.write_bytes(content)
+    ran = command("solve", "--checkpoint", path, "1x2")
+    assert ran.code == 2
+    assert "strange.ckpt" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_checkpoint_has_to_be_named(command):
+    ran = command("solve", "1x2")
+    assert (ran.code, "--checkpoint" in ran.err) == (2, True)

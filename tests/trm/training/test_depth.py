@@ -1,0 +1,134 @@
+import random
+from functools import partial
+
+import pytest
+import torch
+
+from canvas.problems import Task
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.training.data import Canvas, RowSteps
+from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.losses import step_loss
+
+TASK = Task("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
+LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+
+
+def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
+    data = RowSteps(TASK, Canvas(3, 5), "train", 0, 600, size)
+    return data.__getitems__(range(start, start + size))
+
+
+def tiny_model(seed: int = 0) -> TinyRecursiveModel:
+    torch.manual_seed(seed)
+    config = RecursiveConfig(
+        height=3,
+        width=5,
+        hidden_size=32,
+        num_heads=2,
+        num_layers=1,
+        intermediate_size=32,
+        H_cycles=1,
+        L_cycles=1,
+        position="rope_2d",
+        halt_pool="mask",
+    )
+    return TinyRecursiveModel(config).train()
+
+
+def gradients(model: TinyRecursiveModel) -> list[torch.Tensor]:
+    return [torch.zeros(1) if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def test_the_number_of_free_steps_follows_from_the_seed():
+    model, depth = tiny_model(), DepthConfig(free_steps=(0, 5), supervised_steps=2)
+    taken = [fresh_step(model, batch(), depth, LOSS, seed).steps for seed in range(30)]
+    assert taken == [fresh_step(model, batch(), depth, LOSS, seed).steps for seed in range(30)]
+    assert set(taken) == {2.0, 3.0, 4.0, 5.0, 6.0, 7.0}
+
+
+def test_gradients_flow_from_the_supervised_steps_alone():
+    model, depth = tiny_model(), DepthConfig(free_steps=(1, 4), supervised_steps=2)
+    seed = 11
+    result = fresh_step(model, batch(), depth, LOSS, seed)
+    result.loss.backward()
+    through = gradients(model)
+
+    model.zero_grad()
+    samples = batch()
+    context = model.encode(samples["inputs"])
+    state = model.initial_state(context)
+    for _ in range(random.Random(seed).randint(1, 4)):
+        state = model.iterate(context, state).detach()
+    for _ in range(2):
+        state = model.iterate(context, state)
+        logits, halt_logits = model.read(state, context)
+        one = LOSS(logits, halt_logits, samples["labels"], samples["answer"])
+        (one.total / 2).backward(retain_graph=True)
+        state = state.detach()
+    for mine, by_hand in zip(through, gradients(model), strict=True):
+        torch.testing.assert_close(mine, by_hand)
+    torch.testing.assert_close(result.last.total, one.total)
+
+
+def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
+    model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3, exploration=0.0)
+    first, second, third, fourth = (batch(6 * k) for k in range(4))  # the head starts at "no"
+    result, carry = carried_step(model, first, None, depth, LOSS, 0)
+    assert result.steps == 1
+    for new in (second, third):
+        assert not carry.halted.any()
+        _, carry = carried_step(model, new, carry, depth, LOSS, 0)
+        assert torch.equal(carry.batch["inputs"], first["inputs"])
+    assert carry.halted.all()
+    result, carry = carried_step(model, fourth, carry, depth, LOSS, 0)
+    assert torch.equal(carry.batch["inputs"], fourth["inputs"])
+    assert result.steps == 1
+
+
+def test_only_the_samples_that_halted_give_their_place_away():
+    model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=9, exploration=0.0)
+    first, second = batch(), batch(6)
+    _, carry = carried_step(model, first, None, depth, LOSS, 0)
+    carry.halted = torch.tensor([True, False] * 3)
+    _, after = carried_step(model, second, carry, depth, LOSS, 0)
+    expected = torch.where(carry.halted.view(-1, 1, 1), second["inputs"], first["inputs"])
+    assert torch.equal(after.batch["inputs"], expected)
+    assert after.steps.tolist() == [1, 2] * 3
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_handful_of_samples_is_learned_by_heart(schedule):
+    model = tiny_model()
+    depth = DepthConfig(schedule, halt_max_steps=4, free_steps=(0, 2), supervised_steps=1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    carry, losses, right = None, [], []
+    samples = batch()
+    for step in range(250):
+        if schedule == "fresh":
+            result = fresh_step(model, samples, depth, LOSS, step)
+        else:
+            result, carry = carried_step(model, samples, carry, depth, LOSS, step)
+        optimizer.zero_grad()
+        result.loss.backward()
+        optimizer.step()
+        losses.append(result.last.lm.item())
+        right.append(result.last.row_exact.float().mean().item())
+    assert sum(losses[-20:]) < 0.2 * sum(losses[:20])
+    assert sum(right[-20:]) > 18
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"schedule": "cary"}, "Did you mean 'carry'"),
+        ({"free_steps": (3, 1)}, r"from 0 up, not \[3, 1\]"),
+        ({"free_steps": (-1, 1)}, "from 0 up"),
+        ({"supervised_steps": 0}, "at least one step"),
+        ({"halt_max_steps": 0}, "at least one step"),
+        ({"exploration": 1.5}, "probability, not 1.5"),
+    ],
+)
+def test_impossible_depths_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DepthConfig(**settings)

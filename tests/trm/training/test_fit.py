@@ -1,0 +1,166 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from canvas.problems import Problems
+from trm.solving.checkpoint import load_solver
+
+CONSTANT = ("--model.schedule.decay", "constant")
+NOTE = """
+    --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
+    --trainer.log_every_n_steps=1 --model.model.hidden_size=16 --model.model.num_heads=2
+    --model.model.intermediate_size=32 --model.model.H_cycles=2 --model.model.L_cycles=1
+    --model.solve_steps=2 --data.batch_size=4 --data.batches_per_epoch=4 --data.workers=0
+    --data.validation_problems=4 --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
+    --data.canvas.height=8 --data.canvas.width=8
+""".split()  # noqa: SIM905
+
+
+@pytest.fixture
+def debug(repository: Path) -> tuple:
+    return "--config", repository / "configs/debug.yaml"
+
+
+def load(folder: Path, name: str = "last", version: int = 0, run: str = "debug") -> dict:
+    path = folder / f"runs/{run}/version_{version}/checkpoints/{name}.ckpt"
+    return torch.load(path, weights_only=True)
+
+
+def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
+    run = trained / "runs/debug/version_0"
+    names = {path.name for path in run.rglob("*") if path.is_file()}
+    assert {"config.yaml", "best.ckpt", "last.ckpt"} <= names
+    events = EventAccumulator(str(run)).Reload()
+    scalars = set(events.Tags()["scalars"])
+    assert {
+        *(f"train/{name}" for name in ("loss", "loss_cells", "loss_halting", "row_accuracy")),
+        *(f"train/{name}" for name in ("cell_accuracy", "halting_accuracy", "supervision_steps")),
+        *(f"validation/{name}" for name in ("solved", "free_running_rows", "teacher_forced_rows")),
+        *(f"validation/{name}" for name in ("teacher_forced_cells", "halting_accuracy")),
+        "speed/samples_per_second",
+    } <= scalars
+    assert any(name.startswith("learning_rate/") for name in scalars)
+    assert events.Tags()["images"] == ["panels/validation"]
+    assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
+    assert load(trained)["global_step"] == 10
+
+
+def test_a_second_run_gets_a_folder_of_its_own_and_the_same_weights(trained_copy, command, debug):
+    assert command("fit", *debug, folder=trained_copy).code == 0
+    one, other = (load(trained_copy, version=v)["state_dict"] for v in (0, 1))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
+    path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
+    ran = command(stage, *debug, "--ckpt_path", path, folder=trained_copy)
+    assert ran.code == 0
+    if stage != "predict":
+        assert f"{'validation' if stage == 'validate' else 'test'}/solved" in ran.out
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, debug, tmp_path):
+    for folder, epochs in (("whole", 2), ("halves", 1)):
+        (tmp_path / folder).mkdir()
+        ran = command(
+            *("fit", *debug, *CONSTANT, "--trainer.max_epochs", epochs), folder=tmp_path / folder
+        )
+        assert ran.code == 0, ran.err
+    halves = tmp_path / "halves"
+    assert load(halves)["global_step"] == 5
+    ran = command("fit", *debug, *CONSTANT, "--ckpt_path", "last", folder=halves)
+    assert ran.code == 0
+    assert load(halves, version=1)["global_step"] == 10
+    whole, resumed = load(tmp_path / "whole"), load(halves, version=1)
+    for name, weights in whole["state_dict"].items():
+        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
+
+
+def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
+    command, repository, tmp_path
+):
+    ran = command("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    content = load(tmp_path, run="trm-note")
+    averaged, raw = content["state_dict"], content["current_model_state"]
+    raw = {name.removeprefix("module."): value for name, value in raw.items()}
+    assert set(raw) == set(averaged)
+    assert any(not torch.equal(averaged[name], raw[name]) for name in averaged)
+    solver = load_solver(tmp_path, device="cpu")
+    mine = solver.filler.model.state_dict()
+    assert all(torch.equal(value, averaged[f"model.{name}"]) for name, value in mine.items())
+    assert (solver.height, solver.width) == (8, 8)
+    assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
+
+
+def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
+    ran = command(
+        *("fit", *debug, "--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1),
+        folder=tmp_path,
+    )
+    assert ran.code == 0
+    assert all(weights.dtype == torch.float32 for weights in load(tmp_path)["state_dict"].values())
+
+
+def test_two_processes_train_one_model(debug, tmp_path):
+    words = ["fit", *map(str, debug), "--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    words += ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
+    ran = subprocess.run(
+        [str(Path(sys.executable).with_name("trm")), *words],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Starting with 2 processes" in ran.stderr
+    assert [path.name for path in (tmp_path / "runs/debug").iterdir()] == ["version_0"]
+    assert load(tmp_path)["global_step"] == 5
+    load_solver(tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "named"),
+    [
+        ("model: {init_args: {optimiser: {name: adamw}}}", "optimiser"),
+        ("model: {init_args: {depth: {schedul: fresh}}}", "schedul"),
+        ("model: {init_args: {optimizer: {name: adam}}}", "optimizer.name must be one of"),
+        ("model: {init_args: {model: {hidden_size: 15}}}", "hidden_size must be a multiple"),
+        ("model: {init_args: {solve_steps: 0}}", "solve_steps"),
+        ("model: {init_args: {loss: {name: softmx}}}", "loss.name"),
+        ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
+        ("data: {task: {digit_a: [1, 2]}}", "data.task.digit_a"),
+        ("data: {task: {digits_a: three}}", "data.task.digits_a"),
+        ("data: {task: {digits_a: [3, 1]}}", "digits_a"),
+        ("data: {task: {layout: latice}}", "no layout is called 'latice'"),
+        ("data: {canvas: {margin: -3}}", "margin"),
+        ("data: {canvas: {height: 1, width: 5}}", "at least 2 x 5"),
+        ("data: {batch_size: 0}", "data.batch_size"),
+        ("data: {batches_per_epoch: 0}", "data.batches_per_epoch"),
+        ("trainer: {max_epoch: 3}", "trainer.max_epoch"),
+        ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "decay has to end somewhere"),
+        ("data: [1", "Problems parsing config"),
+    ],
+)
+def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, yaml, named):
+    slip = tmp_path / "slip.yaml"
+    slip.write_text(yaml)
+    ran = command("fit", *debug, "--config", slip, folder=tmp_path)
+    assert ran.code == 2
+    assert named in ran.err
+    assert "Traceback" not in ran.err
+    assert "Namespace(" not in ran.err
+
+
+def test_a_config_or_checkpoint_that_is_not_there_is_named(command, debug, tmp_path):
+    ran = command("fit", "--config", "nowhere.yaml", folder=tmp_path)
+    assert (ran.code, "nowhere.yaml" in ran.err) == (2, True)
+    ran = command("test", *debug, "--ckpt_path", "nowhere.ckpt", folder=tmp_path)
+    assert (ran.code, "nowhere.ckpt" in ran.err) == (2, True)

@@ -1,0 +1,118 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Problems, Task
+from canvas.render import draw
+from trm.models.recursive import RecursiveConfig
+from trm.solving.rollout import Filled
+from trm.training.data import Canvas, CanvasDataModule
+from trm.training.depth import DepthConfig
+from trm.training.keys import CHECKPOINT_KEY
+from trm.training.module import LossConfig, RecursiveModule
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
+
+
+def module(**more) -> RecursiveModule:
+    torch.manual_seed(0)
+    network = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1)
+    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
+    parts |= {"depth": DepthConfig(free_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
+    return RecursiveModule(network, **(parts | more))
+
+
+def some_problems():
+    problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
+    return problems, draw(Task("lattice").rules.work(problems.a, problems.b), 4, 7)
+
+
+def evaluated(mine: RecursiveModule, split: str) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    mine.log = lambda name, value, **_: figures.update({name: value})
+    getattr(mine, f"{split}_step")(some_problems(), 0)
+    return figures
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
+    _, drawing = some_problems()
+
+    def oracle(inputs: np.ndarray) -> Filled:
+        of = [
+            next(
+                truth
+                for truth, given in zip(drawing.canvases, drawing.given, strict=True)
+                if (canvas == truth)[given].all()
+            )
+            for canvas in inputs
+        ]
+        return Filled(np.stack(of), np.full(len(of), 0.9, np.float32), np.full(len(of), 3))
+
+    mine = module()
+    monkeypatch.setattr(mine, "filler", lambda: oracle)
+    figures = evaluated(mine, split)
+    assert figures.pop(f"{split}/supervision_steps") == 3
+    assert len(figures) == 5
+    assert set(figures.values()) == {1.0}
+
+
+def test_a_model_without_training_solves_nothing():
+    figures = evaluated(module(), "validation")
+    assert figures["validation/solved"] == 0
+    assert figures["validation/halting_accuracy"] == 1  # its head starts at "wrong", and is right
+
+
+def test_predictions_carry_their_problems_names_and_every_rows_figures():
+    said = module().predict_step(some_problems(), 0)
+    assert said["problems"] == ["12 x 34", "5 x 6", "7 x 80"]
+    assert said["canvases"].shape == (3, 4, 7)
+    assert said["rows_exact"].shape == said["confidence"].shape == said["steps"].shape == (3, 2)
+
+
+def test_a_checkpoint_says_which_model_it_holds():
+    checkpoint: dict = {}
+    mine = module()
+    mine.on_save_checkpoint(checkpoint)
+    about = checkpoint[CHECKPOINT_KEY]
+    assert (about["family"], about["solve_steps"]) == ("recursive", 2)
+    assert RecursiveConfig(**about["model"]) == mine.model.config
+
+
+def test_the_carry_is_not_among_the_weights():
+    assert all(name.startswith("model.") for name in module().state_dict())
+
+
+def test_a_carry_needs_canvases_of_one_size():
+    mine = module(depth=DepthConfig("carry"))
+    for canvas in (Canvas(), Canvas(9, 9)):
+        data = CanvasDataModule(Task(), canvas)
+        mine._trainer = SimpleNamespace(datamodule=data)
+        if canvas.cut:
+            with pytest.raises(ValueError, match=r"set data.canvas.height and data.canvas.width"):
+                mine.setup("fit")
+        else:
+            mine.setup("fit")
+        mine.setup("validate")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"name": "softmx"}, "Did you mean 'softmax'"),
+        ({"givens_weight": -1.0}, "givens_weight is 0 or more"),
+        ({"halt_weight": float("nan")}, "halt_weight is 0 or more"),
+    ],
+)
+def test_an_impossible_loss_is_refused_before_training(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        LossConfig(**settings)
+
+
+def test_a_model_that_may_not_take_a_step_is_refused_before_training():
+    with pytest.raises(ValueError, match="solve_steps is 1 or more, not 0"):
+        module(solve_steps=0)
