@@ -18,6 +18,9 @@ from trm.models.layers import Rotation, truncated_normal_
 
 NEIGHBOURHOODS = ("all", "rays", "near")
 
+# Rows down and columns right of the eight directions, clockwise from up.
+_COMPASS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -199,14 +202,22 @@ class Relative2D(Position):
     The bias is ``scale`` times the table. A bias has to reach several units before a head looks one
     way only, and Adam moves each number by about its learning rate a step: unscaled, at a rate that
     suits embeddings, it takes thousands of steps.
+
+    With ``compass`` above 0 each head starts out preferring one of the eight directions, the first
+    head up and so on clockwise, by that many units at any distance.
     """
 
-    def __init__(self, num_heads: int, radius: int = 2, scale: float = 1.0):
+    def __init__(self, num_heads: int, radius: int = 2, scale: float = 1.0, compass: float = 0.0):
         super().__init__()
         if radius < 0:
             raise ValueError(f"radius must be 0 or more, got {radius}.")
         self.radius, self.scale = radius, scale
         self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
+        distance = torch.arange(1, radius + 2)
+        for head in range(num_heads):
+            down, right = _COMPASS[head % len(_COMPASS)]
+            ray = _offset_classes(distance * down, distance * right, radius)
+            self.weight.data[head, ray] = compass / scale
 
     def bias(self, cells: Cells) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
@@ -244,21 +255,25 @@ def _offsets(cells: Cells) -> tuple[Tensor, Tensor]:
 def relative_classes(cells: Cells, radius: int) -> Tensor:
     """The class of each pair (query, key) that ``Relative2D`` biases, int64 [S, S]."""
     with torch.inference_mode(False):
-        down, right = _offsets(cells)
-        side = 2 * radius + 1
-        near = (down.abs() <= radius) & (right.abs() <= radius)
-        exact = (down + radius) * side + right + radius
-        # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
-        # a quadrant off its diagonal splits into the octant along the row and the one across.
-        signs = (down.sign() + 1) * 3 + right.sign() + 1
-        signs = signs - (signs > 4).long()
-        quadrant = (down > 0).long() * 2 + (right > 0).long()
-        octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
-        on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
-        classes = torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
+        classes = _offset_classes(*_offsets(cells), radius)
         prefix = cells.rows < 0
         pair = prefix[:, None].long() * 2 + prefix[None, :].long()
-        return torch.where(pair > 0, side**2 + 15 + pair, classes)
+        return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes)
+
+
+def _offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
+    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
+    side = 2 * radius + 1
+    near = (down.abs() <= radius) & (right.abs() <= radius)
+    exact = (down + radius) * side + right + radius
+    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
+    # a quadrant off its diagonal splits into the octant along the row and the one across.
+    signs = (down.sign() + 1) * 3 + right.sign() + 1
+    signs = signs - (signs > 4).long()
+    quadrant = (down > 0).long() * 2 + (right > 0).long()
+    octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
+    on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
+    return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
 
 
 @lru_cache(maxsize=64)
@@ -312,6 +327,7 @@ def make_position(
     std: float = 0.02,
     amplitude: float = 1.0,
     bias_scale: float = 1.0,
+    compass: float = 0.0,
 ) -> Position:
     """The position encoding of that name (one of ``POSITIONS``).
 
@@ -327,6 +343,7 @@ def make_position(
         std: standard deviation of learned vectors at the start.
         amplitude: largest value of ``sinusoidal``.
         bias_scale: of ``relative_2d``.
+        compass: of ``relative_2d``.
 
     Raises:
         ValueError: the name is unknown, or the head size does not suit the rotation.
@@ -345,5 +362,5 @@ def make_position(
         case "rope_2d":
             return Rope2D(head_dim, rope_theta)
         case "relative_2d":
-            return Relative2D(num_heads, radius, bias_scale)
+            return Relative2D(num_heads, radius, bias_scale, compass)
     return Position()

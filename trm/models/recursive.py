@@ -63,6 +63,7 @@ class RecursiveConfig:
     position: str = "rope_1d"  # one of positions.POSITIONS; the mixer needs none
     neighbourhood: str = "all"  # cells that attention sees: all, rays or near
     radius: int = 2  # of rays, near, and the exact offsets of relative_2d
+    compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
     rope_theta: float = 10000.0
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
@@ -180,6 +181,7 @@ class TinyRecursiveModel(nn.Module):
             rope_theta=config.rope_theta,
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
+            compass=config.compass,
             bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
         self.layers = nn.ModuleList(self._block() for _ in range(config.num_layers))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.layouts import Worked
+from canvas.picture import to_text
 from canvas.problems import Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
@@ -47,6 +49,20 @@ class Solution:
         """Probability that the whole solution is right: the product of its rows'."""
         return float(np.prod(self.row_confidence))
 
+    def record(self) -> dict[str, Any]:
+        """The solution as plain data, fit for JSON; operands and product in base 10."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "product": self.product,
+            "correct": self.correct,
+            "exact": self.exact,
+            "confidence": self.confidence,
+            "row_confidence": self.row_confidence,
+            "row_steps": self.row_steps,
+            "canvas": to_text(self.canvas).split("\n"),
+        }
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -83,7 +99,15 @@ class Solver:
             raise ValueError(
                 f"the model multiplies in base {self.task.base}, not {problems.a.base}"
             )
-        drawing = self.draw(problems)
+        return self.solve_drawing(problems, self.draw(problems), on_row)
+
+    def solve_drawing(
+        self,
+        problems: Problems,
+        drawing: Drawing,
+        on_row: Callable[[int, np.ndarray], None] | None = None,
+    ) -> list[Solution]:
+        """As `solve`, where the problems have been drawn on their canvases already."""
         rollout = free_running(self.filler, drawing, on_row)
         solutions = []
         for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from trm.training.callbacks import SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
 from trm.training.module import RecursiveModule
+from trm.training.predictions import PredictionWriter
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -89,7 +90,12 @@ def run() -> None:
             subclass_mode_model=True,
             seed_everything_default=0,
             trainer_defaults={
-                "callbacks": [LearningRateMonitor(logging_interval="step"), Throughput(), _last()],
+                "callbacks": [
+                    LearningRateMonitor(logging_interval="step"),
+                    Throughput(),
+                    _last(),
+                    PredictionWriter(),
+                ],
                 "num_sanity_val_steps": 0,
             },
         )

@@ -13,6 +13,7 @@ from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
+from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
 from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
 from trm.training.keys import CHECKPOINT_KEY
@@ -136,9 +137,11 @@ class RecursiveModule(L.LightningModule):
         self._evaluate(batch, "test")
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
-        """Solve whole problems; their names and the arrays of a `trm.solving.rollout.Rollout`."""
+        """Solve whole problems; returns a record of each, see `Solution.record`."""
         problems, drawing = batch
-        return {"problems": problems.names(), **vars(free_running(self.filler(), drawing))}
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        solver = Solver(self.filler(), data.task)
+        return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
 
     def _evaluate(self, batch: tuple[Problems, Drawing], split: str) -> None:
         _, drawing = batch

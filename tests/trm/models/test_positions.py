@@ -132,3 +132,15 @@ def test_every_position_says_something_but_none():
         position, cells = make(name), Cells.canvas(4, 5)
         answers = (position.vectors(cells), position.rotation(cells), position.bias(cells))
         assert sum(answer is not None for answer in answers) == (name != "none")
+
+
+def test_with_a_compass_each_head_starts_out_looking_one_way():
+    cells = Cells.canvas(9, 9)
+    bias = Relative2D(num_heads=8, radius=2, scale=3.0, compass=4.0).bias(cells)
+    from_the_middle = bias[:, 40].reshape(8, 9, 9)
+    clockwise = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)]
+    for head, (down, right) in enumerate(clockwise):
+        expected = torch.zeros(9, 9)
+        for distance in range(1, 5):
+            expected[4 + distance * down, 4 + distance * right] = 4.0
+        torch.testing.assert_close(from_the_middle[head].detach(), expected)

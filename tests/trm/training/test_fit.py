@@ -1,3 +1,5 @@
+import json
+import math
 import os
 import subprocess
 import sys
@@ -7,7 +9,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from canvas.problems import Problems
+from canvas.problems import SPLITS, Problems, split_of
 from trm.solving.checkpoint import load_solver
 
 CONSTANT = ("--model.schedule.decay", "constant")
@@ -56,13 +58,26 @@ def test_a_second_run_gets_a_folder_of_its_own_and_the_same_weights(trained_copy
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+@pytest.mark.parametrize("stage", ["validate", "test"])
 def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
     path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
     ran = command(stage, *debug, "--ckpt_path", path, folder=trained_copy)
     assert ran.code == 0
-    if stage != "predict":
-        assert f"{'validation' if stage == 'validate' else 'test'}/solved" in ran.out
+    assert f"{'validation' if stage == 'validate' else 'test'}/solved" in ran.out
+
+
+def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, command, debug):
+    path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
+    assert command("predict", *debug, "--ckpt_path", path, folder=trained_copy).code == 0
+    (file,) = trained_copy.glob("runs/debug/*/predictions-0.jsonl")
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(records) == 16
+    for record in records:
+        assert record["correct"] == (record["product"] == record["a"] * record["b"])
+        assert record["confidence"] == pytest.approx(math.prod(record["row_confidence"]))
+        assert len(set(map(len, record["canvas"]))) == 1
+    pairs = Problems.from_ints([(record["a"], record["b"]) for record in records])
+    assert {SPLITS[split] for split in split_of(pairs.a, pairs.b)} == {"test"}
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, debug, tmp_path):

@@ -67,13 +67,6 @@ def test_a_model_without_training_solves_nothing():
     assert figures["validation/halting_accuracy"] == 1  # its head starts at "wrong", and is right
 
 
-def test_predictions_carry_their_problems_names_and_every_rows_figures():
-    said = module().predict_step(some_problems(), 0)
-    assert said["problems"] == ["12 x 34", "5 x 6", "7 x 80"]
-    assert said["canvases"].shape == (3, 4, 7)
-    assert said["rows_exact"].shape == said["confidence"].shape == said["steps"].shape == (3, 2)
-
-
 def test_a_checkpoint_says_which_model_it_holds():
     checkpoint: dict = {}
     mine = module()
