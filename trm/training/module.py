@@ -96,6 +96,12 @@ class RecursiveModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
         result = self._step(batch)
+        # Lightning drops what is logged between its logging steps, at a cost: small models feel it.
+        if (self.global_step + 1) % self.trainer.log_every_n_steps == 0:
+            self._log_step(result)
+        return result.loss
+
+    def _log_step(self, result: StepResult) -> None:
         last = result.last
         figures: dict[str, Any] = {
             "loss": result.loss.detach(),
@@ -108,7 +114,6 @@ class RecursiveModule(L.LightningModule):
         }
         for name, value in figures.items():
             self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
-        return result.loss
 
     def _step(self, batch: Batch) -> StepResult:
         charge = partial(
