@@ -113,8 +113,8 @@ def load_solver(
 
 def _device(name: str) -> torch.device:
     if name == "auto":
-        accelerator = torch.accelerator.current_accelerator(check_available=True)
-        return accelerator or torch.device("cpu")
+        there = torch.accelerator.is_available()
+        return (torch.accelerator.current_accelerator() if there else None) or torch.device("cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # "meta" has no numbers

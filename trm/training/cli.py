@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import lightning as L
+import torch
 from jsonargparse import Namespace
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -47,13 +48,26 @@ class TrainingCLI(LightningCLI):
             )
 
     def before_instantiate_classes(self) -> None:
+        """Settle what depends on the machine and on earlier runs."""
+        if self.subcommand is not None:
+            config = self.config[self.subcommand]
+            self._settle_precision(config)
+            self._find_earlier_run(config)
+
+    def _settle_precision(self, config: Namespace) -> None:
+        """bfloat16 without the units for it is emulated, many times slower than float32."""
+        on_cpu = config.trainer.accelerator == "cpu" or (
+            config.trainer.accelerator == "auto" and not torch.accelerator.is_available()
+        )
+        if on_cpu and config.trainer.precision == "bf16-mixed" and not cpu_multiplies_bfloat16():
+            rank_zero_info("This CPU has no bfloat16 units: computing in float32 instead.")
+            config.trainer.precision = "32-true"
+
+    def _find_earlier_run(self, config: Namespace) -> None:
         """`--ckpt_path last` and `best` mean the newest run of that name, not the one that begins.
 
         Lightning looks in the folder of the new run, where there is nothing yet.
         """
-        if self.subcommand is None:
-            return
-        config = self.config[self.subcommand]
         logger = config.trainer.logger
         named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
         if config.ckpt_path not in ("last", "best") or not named or config.checkpoint.dirpath:
@@ -67,6 +81,12 @@ class TrainingCLI(LightningCLI):
         """Say what is trained."""
         if isinstance(self.model, RecursiveModule):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this CPU has instructions for products of bfloat16 matrices."""
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # came with torch 2.10
+    return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
 
 
 def _last() -> ModelCheckpoint:

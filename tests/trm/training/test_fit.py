@@ -123,6 +123,20 @@ def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
     assert all(weights.dtype == torch.float32 for weights in load(tmp_path)["state_dict"].values())
 
 
+@pytest.mark.parametrize("units", [True, False])
+def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
+    command, debug, tmp_path, monkeypatch, units
+):
+    monkeypatch.setattr("trm.training.cli.cpu_multiplies_bfloat16", lambda: units)
+    ran = command(
+        *("fit", *debug, "--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1),
+        folder=tmp_path,
+    )
+    assert ran.code == 0
+    (config,) = tmp_path.glob("runs/debug/*/config.yaml")
+    assert f"precision: {'bf16-mixed' if units else 32}" in config.read_text().replace("'", "")
+
+
 def test_two_processes_train_one_model(debug, tmp_path):
     words = ["fit", *map(str, debug), "--trainer.devices", "2", "--trainer.strategy", "ddp"]
     words += ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
