@@ -19,6 +19,7 @@ import numpy as np
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 
 import albumentations as A
+from albumentations import BasicTransform
 
 from canvas.symbols import BLANK, VOCAB_SIZE
 
@@ -27,7 +28,8 @@ class CanvasShift(A.DualTransform):
     """Roll a sample so that its content lands on a uniformly random place of the canvas.
 
     Every place at which the non-blank cells of the `labels` lie inside the canvas is equally
-    likely. Rolling keeps a masked line full (see `augment.views`).
+    likely. The labels' content includes the answer, so a place may tell a little about its length.
+    Rolling keeps a masked line full (see `augment.views`).
 
     Args:
         p: probability of shifting a sample.
@@ -75,7 +77,7 @@ class SampleTransform:
     shapes, so use them on square canvases.
     """
 
-    def __init__(self, transforms: Sequence[A.BasicTransform | A.BaseCompose] = ()):
+    def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose] = ()):
         self.transforms = list(transforms)
         self._compose = A.Compose(
             self.transforms,

@@ -1,5 +1,6 @@
-"""Rows per second of free-running solving with an untrained model at the quickstart's shape.
+"""Rows per second of free-running solving with an untrained model of the quickstart's shape.
 
+The shape and the number of supervision steps are read from configs/quickstart.yaml.
 Untrained, so that the number of supervision steps is known: every row takes all of them. A trained
 model halts earlier and is quicker by the share of steps it saves.
 """
@@ -8,27 +9,18 @@ import argparse
 import statistics
 import time
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import torch
+import yaml
 
 from canvas.problems import Task, sample
 from canvas.render import Drawing, draw
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller, free_running
 
-CONFIG = RecursiveConfig(
-    hidden_size=96,
-    num_heads=8,
-    num_layers=2,
-    intermediate_size=192,
-    H_cycles=1,
-    L_cycles=2,
-    position="relative_2d",
-    neighbourhood="rays",
-    radius=2,
-    halt_pool="mask",
-)
+CONFIG = Path(__file__).parents[1] / "configs/quickstart.yaml"
 
 
 def timed(filler: RecursiveFiller, drawing: Drawing, bf16: bool) -> float:
@@ -41,17 +33,21 @@ def timed(filler: RecursiveFiller, drawing: Drawing, bf16: bool) -> float:
 
 def main() -> None:
     """Time batch sizes and precisions in turn."""
+    settings = yaml.safe_load(CONFIG.read_text())["model"]["init_args"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, nargs=2, default=(3, 2), help="of a and b")
     parser.add_argument("--batches", type=int, nargs="+", default=(1, 16, 128))
-    parser.add_argument("--steps", type=int, default=12, help="supervision steps a row")
+    parser.add_argument(
+        "--steps", type=int, default=settings["solve_steps"], help="supervision steps a row"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
     torch.manual_seed(0)
-    filler = RecursiveFiller(TinyRecursiveModel(CONFIG).eval(), options.steps, halt=False)
+    model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).eval()
+    filler = RecursiveFiller(model, options.steps, halt=False)
     n, m = options.digits
     task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
     height, width = (cells + 2 for cells in task.extent())

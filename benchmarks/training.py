@@ -1,33 +1,49 @@
-"""Training steps per second of the recursive model at the note's shape, fp32 and bf16.
+"""Training steps per second of the recursive model as configs/trm/note.yaml has it, fp32 and bf16.
 
-Hidden 512, 8 heads, 2 layers, H 3, L 6 on 20 x 20 canvases, one supervision step a training step
-on a carried state: samples drawn, forward, backward and optimiser.
+The network, the optimiser, the loss, the carried state and the problems are the config's. A step is
+samples drawn, forward, backward and optimiser: without the config's transforms, gradient clipping
+and weight averaging, and on smaller batches.
 """
 
 import argparse
 import statistics
 import time
 from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 
-from canvas.problems import Task
+from canvas.problems import Canvas, Task
 from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import Canvas, RowSteps
+from trm.training.data import RowSteps
 from trm.training.depth import DepthConfig, carried_step
 from trm.training.losses import step_loss
+from trm.training.module import LossConfig
 from trm.training.optimisers import OptimizerConfig, build_optimizer
+
+CONFIG = Path(__file__).parents[1] / "configs/trm/note.yaml"
 
 
 class Trainer:
-    """A model in training at one precision."""
+    """A model in training at one precision, with the settings of a config's model section."""
 
-    def __init__(self, samples: RowSteps, config: RecursiveConfig, bf16: bool) -> None:
+    def __init__(self, samples: RowSteps, settings: dict[str, Any], bf16: bool) -> None:
         torch.manual_seed(0)
         self.samples, self.bf16 = samples, bf16
-        self.model = TinyRecursiveModel(config).train()
-        self.optimizer = build_optimizer(self.model, OptimizerConfig())
+        self.model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).train()
+        self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
+        self.depth = DepthConfig(**settings["depth"])
+        loss = LossConfig(**settings["loss"])
+        self.loss = partial(
+            step_loss,
+            loss=loss.name,
+            givens_weight=loss.givens_weight,
+            halt_weight=loss.halt_weight,
+        )
         self.carry: Carry | None = None
         self.steps = 0
 
@@ -39,12 +55,7 @@ class Trainer:
         precision = torch.autocast("cpu", torch.bfloat16) if self.bf16 else nullcontext()
         with precision:
             result, self.carry = carried_step(
-                self.model,
-                batch,
-                self.carry,
-                DepthConfig(schedule="carry"),
-                step_loss,
-                seed=self.steps,
+                self.model, batch, self.carry, self.depth, self.loss, seed=self.steps
             )
         result.loss.backward()
         self.optimizer.step()
@@ -62,17 +73,19 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
-    task = Task("standard", digits_a=(1, 7), digits_b=(1, 7))
+    config = yaml.safe_load(CONFIG.read_text())
+    settings, data = config["model"]["init_args"], config["data"]
+    settings["model"] |= {side: data["canvas"][side] for side in ("height", "width")}
+    task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
     size = options.batch * options.repeats
-    samples = RowSteps(task, Canvas(20, 20), "train", 0, size, options.batch)
-    config = RecursiveConfig(position="rope_1d")
-    trainers = {"fp32": Trainer(samples, config, False), "bf16": Trainer(samples, config, True)}
+    samples = RowSteps(task, canvas, "train", data["seed"], size, options.batch)
+    trainers = {"fp32": Trainer(samples, settings, False), "bf16": Trainer(samples, settings, True)}
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(options.repeats):
         for name, trainer in trainers.items():
             seconds[name].append(trainer.step())
 
-    count = sum(p.numel() for p in trainers["fp32"].model.parameters())
+    count = trainers["fp32"].model.num_parameters
     print(
         f"{count / 1e6:.1f}M parameters, batch {options.batch}, {options.threads} thread(s), "
         f"median of {options.repeats} interleaved steps"

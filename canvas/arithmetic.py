@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BASES = range(2, 11)
+_PART = 512  # digits that int() reads at once: it may refuse more than 640
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Numbers:
 
     def to_ints(self) -> list[int]:
         """The numbers as Python integers."""
-        return [int(text, self.base) for text in self.to_text()]
+        return [_to_int(text, self.base) for text in self.to_text()]
 
     def to_text(self) -> list[str]:
         """The numbers as people write them, in their own base."""
@@ -94,9 +95,15 @@ def parse(text: str, base: int = 10) -> int:
     if not text or any(character not in digits for character in text) or not text.strip("0"):
         kind = "a positive whole number" if base == 10 else f"a positive number in base {base}"
         raise ValueError(f"{text!r} is not {kind}; write it with the digits {digits} alone")
+    return _to_int(text, base)
+
+
+def _to_int(text: str, base: int) -> int:
+    """The number that any number of digits write, the highest first."""
     value = 0
-    for character in text:  # int() refuses decimal numbers of more than 4300 digits
-        value = value * base + ord(character) - ord("0")
+    for start in range(0, len(text), _PART):
+        part = text[start : start + _PART]
+        value = value * base ** len(part) + int(part, base)
     return value
 
 

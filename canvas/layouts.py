@@ -74,12 +74,30 @@ class Layout(ABC):
         """The smallest canvas (height, width) that fits every product of such operands."""
 
     @abstractmethod
+    def read_operands(
+        self, content: np.ndarray, sign: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a and of b, ``uint8``, least significant first, from one working.
+
+        The content ``uint8 [R, C]`` is cut to its bounding box; its one sign is at ``sign``, a row
+        and a column. Blanks may lie around the ids, and these need not be digits; the reader says
+        so.
+
+        Raises:
+            ValueError: the sign is not where the layout puts it.
+        """
+
+    @abstractmethod
     def read_answer(self, content: np.ndarray) -> list[int]:
         """The product's ids, least significant first, from one working ``uint8 [R, C]``.
 
         The content is a finished working cut to its bounding box. What it returns need not be
         digits where the working is flawed; the reader says so.
         """
+
+    def _check_sign(self, sign: tuple[int, int], expected: tuple[int, int]) -> None:
+        if sign != expected:
+            raise ValueError(f"the sign is not where the {self.name} layout puts it")
 
     def _write_givens(self, content: np.ndarray, a: Numbers, b: Numbers) -> None:
         """The operands, onto right-to-left content ``[B, R, C]``."""
@@ -132,7 +150,7 @@ class Layout(ABC):
 
 def _write(
     content: np.ndarray,
-    index: np.ndarray | int,
+    row: np.ndarray | int,
     shift: int,
     numbers: Numbers,
     present: np.ndarray | None = None,
@@ -143,11 +161,11 @@ def _write(
     inside = np.arange(n) < numbers.lengths[:, None]
     if present is not None:
         inside &= present[:, None]
-    if isinstance(index, int):
-        np.copyto(content[:, index, shift : shift + n], ids, where=inside)
+    if isinstance(row, int):
+        np.copyto(content[:, row, shift : shift + n], ids, where=inside)
     else:
         sample, place = np.nonzero(inside)
-        content[sample, index[sample], shift + place] = ids[inside]
+        content[sample, row[sample], shift + place] = ids[inside]
 
 
 def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndarray:
@@ -180,11 +198,18 @@ class RowLayout(Layout):
 
     def extent(self, digits_a: int, digits_b: int) -> tuple[int, int]:
         """See `Layout.extent`."""
-        return self.height(digits_b), max(digits_a + digits_b, digits_b + 2)
+        return self._height(digits_b), max(digits_a + digits_b, digits_b + 2)
 
     @abstractmethod
-    def height(self, digits_b: int | np.ndarray) -> int:
+    def _height(self, digits_b: int) -> int:
         """Rows of a working."""
+
+    def read_operands(
+        self, content: np.ndarray, sign: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Layout.read_operands`."""
+        self._check_sign(sign, (1, sign[1]))
+        return content[0, ::-1], content[1, : sign[1] : -1]
 
     def read_answer(self, content: np.ndarray) -> list[int]:
         """See `Layout.read_answer`."""
@@ -197,8 +222,7 @@ class Standard(RowLayout):
 
     name = "standard"
 
-    def height(self, digits_b):
-        """Rows of a working."""
+    def _height(self, digits_b: int) -> int:
         return digits_b + 3
 
     def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
@@ -214,8 +238,7 @@ class RunningSum(RowLayout):
 
     name = "running_sum"
 
-    def height(self, digits_b):
-        """Rows of a working."""
+    def _height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
 
     def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
@@ -230,8 +253,7 @@ class Interleaved(RowLayout):
 
     name = "interleaved"
 
-    def height(self, digits_b):
-        """Rows of a working."""
+    def _height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
 
     def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
@@ -246,8 +268,7 @@ class Accumulate(RowLayout):
 
     name = "accumulate"
 
-    def height(self, digits_b):
-        """Rows of a working."""
+    def _height(self, digits_b: int) -> int:
         return digits_b + 2
 
     def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
@@ -282,6 +303,13 @@ class Lattice(Layout):
         for i, partial, present in _partials(a, b):
             total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
             yield Row(SUM, total, 0, 1 + i, present)
+
+    def read_operands(
+        self, content: np.ndarray, sign: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Layout.read_operands`."""
+        self._check_sign(sign, (0, content.shape[1] - 1))
+        return content[0, : -self.margin][::-1], content[1:, -1]
 
     def read_answer(self, content: np.ndarray) -> list[int]:
         """See `Layout.read_answer`."""

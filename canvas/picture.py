@@ -217,38 +217,6 @@ def save_gif(
     )
 
 
-def side_by_side(
-    images: Sequence[Image.Image], titles: Sequence[str], *, vertical: bool = False, gap: int = 8
-) -> Image.Image:
-    """Panels with a title above each, in a row or under each other, RGB.
-
-    Args:
-        images: the panels.
-        titles: one per panel.
-        vertical: under each other instead of in a row.
-        gap: pixels between panels.
-
-    Raises:
-        ValueError: no panels, or not one title per panel.
-    """
-    if not images or len(images) != len(titles):
-        raise ValueError(f"{len(titles)} titles for {len(images)} panels; give one title per panel")
-    font = _font(14)
-    bar = 22
-    widths = [max(x.width, int(font.getlength(t)) + 8) for x, t in zip(images, titles, strict=True)]
-    heights = [image.height + bar for image in images]
-    gaps = gap * (len(images) - 1)
-    size = (max(widths), sum(heights) + gaps) if vertical else (sum(widths) + gaps, max(heights))
-    sheet = Image.new("RGB", size, PAPER)
-    draw = ImageDraw.Draw(sheet)
-    x = y = 0
-    for image, title, width, height in zip(images, titles, widths, heights, strict=True):
-        draw.text((x + width / 2, y + bar / 2 + 2), title, font=font, fill=INK, anchor="mm")
-        sheet.paste(image, (x + (width - image.width) // 2, y + bar))
-        x, y = (x, y + height + gap) if vertical else (x + width + gap, y)
-    return sheet
-
-
 Box = tuple[int, int, int, int]
 
 

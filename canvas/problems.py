@@ -109,6 +109,67 @@ class Task:
         """The smallest canvas (height, width) that fits every problem of the task."""
         return self.rules.extent(self.digits_a[1], self.digits_b[1])
 
+    def room(self, problems: "Problems") -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns ``int64 [B]`` to keep free for each problem, whatever its product."""
+        lengths = zip(problems.a.lengths.tolist(), problems.b.lengths.tolist(), strict=True)
+        rows, columns = np.array([self.rules.extent(a, b) for a, b in lengths]).reshape(-1, 2).T
+        return rows, columns
+
+
+@dataclass
+class Canvas:
+    """The canvas that problems are drawn on.
+
+    Attributes:
+        height, width: cells; null cuts a canvas to the longest problem on it.
+        margin: a cut canvas gets 0 to this many more rows and columns, drawn anew for every batch
+            of training; everything that is solved gets the middle of that.
+        square: a cut canvas is made square, as quarter turns need it.
+    """
+
+    height: int | None = None
+    width: int | None = None
+    margin: int = 2
+    square: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.height is None) != (self.width is None):
+            raise ValueError("give a canvas both a height and a width, or neither to have it cut")
+        if self.margin < 0:
+            raise ValueError(f"a margin is 0 cells or more, not {self.margin}")
+
+    @property
+    def cut(self) -> bool:
+        """Whether it is cut to the problems on it."""
+        return self.height is None
+
+    def check(self, task: Task) -> None:
+        """Raise ValueError if the task's longest problems do not fit."""
+        if self.height is None or self.width is None:
+            return
+        rows, columns = task.extent()
+        if rows > self.height or columns > self.width:
+            raise ValueError(
+                f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "
+                f"need a canvas of at least {rows} x {columns} (height x width), not "
+                f"{self.height} x {self.width}"
+            )
+
+    def size(
+        self, rows: int, columns: int, spare: tuple[int, int] | None = None
+    ) -> tuple[int, int]:
+        """Height and width for workings of that many rows and columns.
+
+        Args:
+            rows, columns: of the longest working.
+            spare: rows and columns to add if the canvas is cut; None: the middle of the margin.
+        """
+        if self.height is not None and self.width is not None:
+            return self.height, self.width
+        more = spare or ((self.margin + 1) // 2,) * 2
+        height, width = rows + more[0], columns + more[1]
+        return (max(height, width),) * 2 if self.square else (height, width)
+
 
 @dataclass(frozen=True)
 class Problems:

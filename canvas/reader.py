@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.layouts import Lattice, Layout
+from canvas.layouts import Layout
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,11 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Multiplication:
     times = np.argwhere(content == symbols.TIMES)
     if len(times) != 1:
         raise ValueError(f"a multiplication has one sign {'*'!r}, this canvas has {len(times)}")
-    sign_row, sign_column = times[0]
-    height, width = content.shape
-    if isinstance(layout, Lattice):
-        expected = (0, width - 1)
-        a, b = content[0, : -layout.margin], content[1:, -1][::-1]
-    else:
-        expected = (1, sign_column)
-        a, b = content[0], content[1, sign_column + 1 :] if height > 1 else content[0, :0]
-    if (sign_row, sign_column) != expected:
-        raise ValueError(f"the sign is not where the {layout.name} layout puts it")
+    row, column = times[0].tolist()
+    a, b = map(_filled, layout.read_operands(content, (row, column)))
+    height = len(content)
     if height <= layout.first_step:
         raise ValueError("there is nothing below the operands: the canvas is not worked out")
-    a, b = _filled(a)[::-1], _filled(b)[::-1]
     operands = {"a": _number(a, "multiplicand", base), "b": _number(b, "multiplier", base)}
     expected_height, _ = layout.extent(len(a), len(b))
     if height != expected_height:

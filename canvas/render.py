@@ -179,18 +179,22 @@ def sequences(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     and an end symbol enclose the whole.
 
     Returns:
-        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on;
-        they are `IGNORE` up to the last row of the operands.
+        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on; they
+        are `IGNORE` up to the last row of the operands, and for givens below it (a lattice's
+        margin digits): nothing earlier in the sequence tells those, a generator has to insert them.
     """
     B, height, width = drawing.canvases.shape
     rows = np.full((B, height, width + 1), symbols.ROW_END, dtype=np.int64)
     rows[:, :, :width] = drawing.canvases[:, :, ::-1]
+    given = np.zeros(rows.shape, dtype=bool)
+    given[:, :, :width] = drawing.given[:, :, ::-1]
     start = np.full((B, 1), symbols.START)
     end = np.full((B, 1), symbols.END)
     ids = np.concatenate([start, rows.reshape(B, -1), end], axis=1)
     labels = ids[:, 1:].copy()
     operands = drawing.top + drawing.first_step
     labels[np.arange(labels.shape[1]) < operands[:, None] * (width + 1)] = IGNORE
+    labels[:, :-1][given.reshape(B, -1)] = IGNORE
     return ids[:, :-1], labels
 
 

@@ -50,8 +50,3 @@ def decode(ids: np.ndarray) -> str:
     if ids.size and (ids.min() < 0 or ids.max() >= VOCAB_SIZE):
         raise ValueError(f"symbol ids lie in 0..{VOCAB_SIZE - 1}, got {ids.min()}..{ids.max()}")
     return _CODES[ids].tobytes().decode("ascii")
-
-
-def is_digit(ids: np.ndarray) -> np.ndarray:
-    """Where ids are digits, as ``bool`` of the same shape."""
-    return (ids >= DIGIT_ZERO) & (ids < DIGIT_ZERO + 10)

@@ -45,6 +45,12 @@ def test_numbers_are_written_as_people_write_them(base):
     assert numbers.digits[:, 0].tolist() == [value % base for value in values]
 
 
+@pytest.mark.parametrize("base", [2, 7, 10])
+def test_numbers_of_thousands_of_digits_are_integers_like_others(base):
+    values = [base**5000 - 1, base**4999, random.Random(base).randrange(base**5000), 5000]
+    assert Numbers.from_ints(values, base).to_ints() == values
+
+
 @every_base
 def test_product_agrees_with_python(base):
     a = numbers_of_mixed_lengths(base)

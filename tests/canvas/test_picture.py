@@ -121,16 +121,6 @@ def test_gif_loops_for_ever_and_holds_its_last_frame(tmp_path):
     assert durations == [500, 500, 1500]
 
 
-def test_panels_fit_beside_and_under_each_other():
-    small, large = picture.to_image(RIGHT, cell=16), picture.to_image(RIGHT, cell=32)
-    row = picture.side_by_side([small, large], ["input", "label"])
-    column = picture.side_by_side([small, large], ["input", "label"], vertical=True)
-    assert row.width > small.width + large.width
-    assert row.height > large.height
-    assert column.width == large.width
-    assert column.height > small.height + large.height
-
-
 def test_misuse_is_refused_with_what_was_expected(tmp_path):
     with pytest.raises(ValueError, match=r"is uint8 \[H, W\], got uint8 \[6\]"):
         picture.to_text(RIGHT[0])
@@ -152,5 +142,3 @@ def test_misuse_is_refused_with_what_was_expected(tmp_path):
         picture.save_gif(tmp_path / "a.gif", [RIGHT, RIGHT], truths=[RIGHT])
     with pytest.raises(ValueError, match="same height and width"):
         picture.save_gif(tmp_path / "a.gif", [RIGHT, RIGHT[:2]])
-    with pytest.raises(ValueError, match="one title per panel"):
-        picture.side_by_side([], [])

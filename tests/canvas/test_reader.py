@@ -21,6 +21,10 @@ def drawn(name: str, pairs: list[tuple[int, int]], base: int = 10) -> Drawing:
     return draw(worked, height, width, top=1, left=1)
 
 
+def is_digit(ids: np.ndarray) -> np.ndarray:
+    return (ids >= symbols.DIGIT_ZERO) & (ids < symbols.DIGIT_ZERO + 10)
+
+
 def canvas_of(text: str) -> np.ndarray:
     return np.stack([symbols.encode(line) for line in text.split()])
 
@@ -42,7 +46,7 @@ def test_a_wrong_product_is_read_as_it_stands(layout):
     drawing = drawn(layout, [(321, 654)])
     canvas = drawing.canvases[0]
     row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
-    last = np.flatnonzero(symbols.is_digit(canvas[row]) & ~drawing.given[0, row])[-1]
+    last = np.flatnonzero(is_digit(canvas[row]) & ~drawing.given[0, row])[-1]
     canvas[row, last] = symbols.DIGIT_ZERO  # of the 4 that ends 209934, in the lattice of the 9
     said = read(canvas, get_layout(layout))
     assert (said.a, said.b) == (321, 654)
@@ -128,7 +132,7 @@ def test_a_product_with_a_gap_or_a_symbol_that_is_no_digit_is_refused(layout, fl
     drawing = drawn(layout, [(321, 654)])
     canvas = drawing.canvases[0]
     row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
-    inside = np.flatnonzero(symbols.is_digit(canvas[row]) & ~drawing.given[0, row])[1]
+    inside = np.flatnonzero(is_digit(canvas[row]) & ~drawing.given[0, row])[1]
     canvas[row, inside] = symbols.encode(flaw)[0]
     with pytest.raises(ValueError, match=r"the product '.*' is not a number in base 10"):
         read(canvas, get_layout(layout))

@@ -30,11 +30,6 @@ def test_text_survives_the_way_to_ids_and_back():
     assert symbols.decode(np.array([], dtype=np.uint8)) == ""
 
 
-def test_only_digits_are_digits():
-    ids = symbols.encode(symbols.CHARACTERS)
-    assert symbols.is_digit(ids).tolist() == [c.isdigit() for c in symbols.CHARACTERS]
-
-
 @pytest.mark.parametrize("text", ["12x3", "1 2", "1×2", "٣", "\n"])
 def test_a_character_that_no_canvas_holds_is_refused(text):
     with pytest.raises(ValueError, match="is not a canvas symbol; the symbols are"):

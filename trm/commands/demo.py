@@ -1,6 +1,8 @@
 """`trm demo`: watch a trained model work, and learn how often it is right."""
 
 import argparse
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from canvas.picture import save_gif, save_png
 from canvas.problems import Problems, Task, sample
 from trm.commands.arguments import add_solver, whole
 from trm.commands.solve import solve_and_show
-from trm.evaluation.accuracy import by_length, held_out, products
+from trm.evaluation.accuracy import by_length, held_out, products, workings
 from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.solver import Solver
 
@@ -33,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Watch, measure, draw, and say what to try next."""
     checkpoint = find_checkpoint(args.checkpoint)
-    output = Path(args.output or checkpoint.parent.parent)
+    # A run keeps its checkpoints in a folder of that name; any other checkpoint stands alone.
+    folder = checkpoint.parent
+    run_folder = folder.parent if folder.name == "checkpoints" else folder
+    output = Path(args.output or run_folder)
     output.mkdir(parents=True, exist_ok=True)
     solver = load_solver(checkpoint, args.steps, device=args.device)
     task = solver.task
@@ -58,11 +63,13 @@ def run(args: argparse.Namespace) -> int:
     console.rule("What to try next")
     picture, animation = _draw(solver, shown[:1], output)
     a, b = shown.a.to_text()[-1], shown.b.to_text()[-1]
+    if shutil.which("trm") is None:
+        console.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
     console.print(
         f"look at       {picture}\n"
         f"watch         {animation}\n"
         f"your problem  trm solve --checkpoint {checkpoint} --watch {a}x{b}\n"
-        f"see inside    tensorboard --logdir {checkpoint.parent.parent.parent}\n"
+        f"see inside    tensorboard --logdir {run_folder}\n"
         "train more    trm fit --config configs/trm/small.yaml",
         soft_wrap=True,
     )
@@ -83,8 +90,9 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int) -> None
         table.add_row(str(a), *["" if s is None else f"{s.value:.1%} of {s.total}" for s in shares])
     console.print(table)
     console.print(
-        f"{products(solutions)} of held-out products exact, every row built on the model's own; "
-        f"test pairs, lengths drawn evenly, seed {seed}\n",
+        f"{products(solutions)} of held-out products exact, every row built on the model's own;\n"
+        f"{workings(solutions)} of whole workings exact. Test pairs, lengths drawn evenly, "
+        f"problem seed {seed}.\n",
         soft_wrap=True,
     )
 

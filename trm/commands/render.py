@@ -2,17 +2,19 @@
 
 import argparse
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from rich.console import Console
 
-from augment.symmetry import SYMMETRIES
-from augment.views import View, apply
 from canvas.layouts import LAYOUTS, get_layout
 from canvas.picture import save_gif, save_png, to_terminal
 from canvas.render import Drawing, draw, row_steps
 from trm.commands.arguments import add_canvas_size, read_problems, whole
+
+if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
+    from augment.views import View
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +33,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--view",
         type=_view,
-        default=View(),
         metavar="NAME[,DOWN,RIGHT]",
-        help=f"turn the canvas ({', '.join(SYMMETRIES)}), then shift it, like r90,1,-2",
+        help="turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e), then "
+        "shift it, like r90,1,-2",
     )
-    parser.add_argument("--png", metavar="FILE", help="write a picture instead")
-    parser.add_argument("--gif", metavar="FILE", help="write an animation of all steps instead")
+    parser.add_argument("--png", type=_name(".png"), metavar="FILE", help="write a picture instead")
+    parser.add_argument(
+        "--gif", type=_name(".gif"), metavar="FILE", help="write an animation of all steps instead"
+    )
 
 
-def _view(text: str) -> View:
+def _name(ending: str) -> Callable[[str], str]:
+    """A reader of file names with that ending, for argparse."""
+
+    def read(text: str) -> str:
+        if not text.lower().endswith(ending):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} does not end in {ending}; name it like canvas{ending}"
+            )
+        return text
+
+    return read
+
+
+def _view(text: str) -> "View":
+    from augment.views import View
+
     match = re.fullmatch(r"(\w+)(?:,(-?\d+),(-?\d+))?", text)
     try:
         if not match:
@@ -51,14 +70,12 @@ def _view(text: str) -> View:
 
 def run(args: argparse.Namespace) -> int:
     """Draw."""
+    if args.gif and args.step is not None:
+        raise ValueError("--gif shows every step; leave out --step, or draw that step with --png")
     drawing = _draw(args)
-    content = torch.from_numpy(drawing.canvases != drawing.unsolved()) | torch.from_numpy(
-        drawing.given
-    )
 
     def show(canvases: np.ndarray) -> np.ndarray:
-        batch = torch.from_numpy(canvases)
-        return apply(args.view, batch, content.expand_as(batch)).numpy()
+        return canvases if args.view is None else _turn(args.view, drawing, canvases)
 
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
@@ -73,20 +90,38 @@ def run(args: argparse.Namespace) -> int:
     if args.gif:
         pairs = np.stack([steps.inputs, steps.labels], axis=1)
         save_gif(args.gif, list(show(pairs.reshape(-1, *drawing.canvases.shape[1:]))), given=given)
+        print(f"wrote {args.gif}")
     if args.png:
         save_png(args.png, picture, truth=truth, given=given)
+        print(f"wrote {args.png}")
     if not (args.gif or args.png):
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     return 0
+
+
+def _turn(view: "View", drawing: Drawing, canvases: np.ndarray) -> np.ndarray:
+    """A view of canvases ``uint8 [B, H, W]`` of a drawing, whose whole working has to stay on."""
+    import torch
+
+    from augment.views import apply
+
+    content = torch.from_numpy((drawing.canvases != drawing.unsolved()) | drawing.given)
+    batch = torch.from_numpy(canvases)
+    return apply(view, batch, content.expand_as(batch)).numpy()
 
 
 def _draw(args: argparse.Namespace) -> Drawing:
     problems = read_problems([args.problem], args.base)
     worked = get_layout(args.layout).work(problems.a, problems.b)
     rows, columns = int(worked.heights[0]), int(worked.widths[0])
-    height = args.height or (args.top if args.top is not None else 1) + rows + 1
-    width = args.width or (args.left if args.left is not None else 1) + columns + 1
-    room = min(height - rows, width - columns) >= 0
-    top = args.top if args.top is not None else room * (height - rows) // 2
-    left = args.left if args.left is not None else room * (width - columns) // 2
+    above, before = (1 if place is None else place for place in (args.top, args.left))
+    height = args.height or above + rows + 1
+    width = args.width or before + columns + 1
+    top, left = (height - rows) // 2, (width - columns) // 2
+    if min(top, left) < 0:  # it does not fit: draw() says what would
+        top = left = 0
+    if args.top is not None:
+        top = args.top
+    if args.left is not None:
+        left = args.left
     return draw(worked, height, width, top, left)

@@ -39,6 +39,11 @@ def products(solutions: list[Solution]) -> Share:
     return Share(sum(s.correct for s in solutions), len(solutions))
 
 
+def workings(solutions: list[Solution]) -> Share:
+    """Share of solutions in which every cell is right, not the product alone."""
+    return Share(sum(s.exact for s in solutions), len(solutions))
+
+
 def _digits(number: int, base: int) -> int:
     count = 0
     while number:

@@ -62,7 +62,7 @@ def sample_panels(
     cell = max(_CELLS[0], min(_CELLS[1], _PANEL // columns))
     predictions = np.where(steps.answer, trace.answers, steps.inputs)
     rows = steps.answer.any(axis=2).argmax(axis=1).tolist()
-    exact = trace.rows_exact(steps.labels, steps.answer)
+    exact = trace.rows_exact(steps.labels)
     panels = [
         [
             to_image(

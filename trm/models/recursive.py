@@ -93,6 +93,11 @@ class RecursiveConfig:
                 "the mixer knows where each token is: set position to none and neighbourhood to "
                 f"all, got {self.position} and {self.neighbourhood}."
             )
+        if self.compass != 0 and self.position != "relative_2d":
+            raise ValueError(
+                f"compass is of relative_2d alone, got {self.compass} with position "
+                f"{self.position}: set compass to 0 or position to relative_2d."
+            )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
                 "num_prefixes and prefix_length go together, both 0 or both positive, "

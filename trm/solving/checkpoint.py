@@ -1,16 +1,17 @@
 """From a file to a solver."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from canvas.problems import Task
+from canvas.problems import Canvas, Task
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller
 from trm.solving.solver import Solver
-from trm.training.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.training.keys import CHECKPOINT_KEY, DATA_KEY, FAMILY, FORMAT
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -91,24 +92,20 @@ def load_solver(
         if name.startswith(prefix)
     }
     try:
+        if (about["family"], about["format"]) != (FAMILY, FORMAT):
+            raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
         model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
         model.load_state_dict(weights)
-    except (RuntimeError, TypeError) as error:
+        task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
+        filler = RecursiveFiller(model, steps or about["solve_steps"])
+    except (RuntimeError, TypeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
-            f"the weights in {path} do not fit this version's model ({reason}): use the version "
-            "that trained them"
+            f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     model.eval().to(_device(device))
-    filler = RecursiveFiller(model, steps or about["solve_steps"])
-    canvas = data["canvas"]
-    return Solver(
-        filler,
-        Task(**data["task"]),
-        height or canvas["height"],
-        width or canvas["width"],
-        margin=(canvas["margin"] + 1) // 2,  # the middle of what training has seen
-    )
+    canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
+    return Solver(filler, task, canvas)
 
 
 def _device(name: str) -> torch.device:

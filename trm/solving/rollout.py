@@ -1,8 +1,8 @@
 """Row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -34,11 +34,31 @@ class RowFiller(Protocol):
         """Fill one row of each canvas."""
 
 
+Cells = TypeVar("Cells", np.ndarray, torch.Tensor)
+
+
+def settled(halt_logits: Cells, cells: Cells, before: Cells, masked: Cells) -> Cells:
+    """Whether samples may stop: the row is held right, and is what it was a step before.
+
+    The halting head alone stops too early: of rows that it trusts after one step, some still
+    change, mostly for the better.
+
+    Args:
+        halt_logits: ``[..., B]``, above 0 where the row is held more likely right than wrong.
+        cells: ``[..., B, H, W]``, the symbols after this step.
+        before: the same after the step before.
+        masked: ``bool [B, H, W]``, the cells to fill in.
+
+    Returns:
+        ``bool [..., B]``.
+    """
+    return (halt_logits > 0) & ((cells == before) | ~masked).all(-1).all(-1)
+
+
 class RecursiveFiller:
     """Fills rows with a recursive model, in as many supervision steps as each sample needs.
 
-    A sample stops when the halting head holds its row more likely right than wrong; from then on
-    it costs nothing.
+    A sample stops when it has `settled`; from then on it costs nothing.
 
     Args:
         model: on the device where it is to run.
@@ -62,21 +82,25 @@ class RecursiveFiller:
         context = self.model.encode(tokens)
         state = self.model.initial_state(context)
         active = torch.arange(len(tokens), device=device)
+        before, masked = tokens, tokens == symbols.MASK
         for step in range(1, self.max_steps + 1):
             state = self.model.iterate(context, state)
             logits, halt_logits = self.model.read(state, context)
-            done = halt_logits > 0 if self.halt else torch.zeros_like(halt_logits, dtype=torch.bool)
+            now = logits.argmax(dim=-1).to(cells.dtype)
+            done = settled(halt_logits, now, before, masked) & self.halt
             if step == self.max_steps:
                 done = torch.ones_like(done)
+            before = now
             if not done.any():
                 continue
             finished = active[done]
-            cells[finished] = logits[done].argmax(dim=-1).to(cells.dtype)
+            cells[finished] = now[done]
             confidence[finished] = halt_logits[done].float().sigmoid()
             used[finished] = step
-            active, state, context = active[~done], state.select(~done), context.select(~done)
+            active, before, masked = active[~done], before[~done], masked[~done]
             if not len(active):
                 break
+            state, context = state.select(~done), context.select(~done)
         return Filled(cells.cpu().numpy(), confidence.cpu().numpy(), used.cpu().numpy())
 
 
@@ -142,9 +166,15 @@ class TeacherForced:
 
 
 def teacher_forced(filler: RowFiller, drawing: Drawing) -> TeacherForced:
-    """Fill every row of every problem from the true rows before it."""
-    steps = row_steps(drawing)
-    filled = filler(steps.inputs)
+    """Fill every row of every problem from the true rows before it.
+
+    The model sees as many rows at once as there are problems, as in `free_running`.
+    """
+    steps, size = row_steps(drawing), len(drawing)
+    parts = [filler(steps.inputs[i : i + size]) for i in range(0, len(steps.inputs), size)]
+    filled = Filled(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Filled))
+    )
     right = (filled.canvases == steps.labels) & steps.answer
     share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
     return TeacherForced(steps, filled, share, share == 1)

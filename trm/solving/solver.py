@@ -1,7 +1,7 @@
 """From operands to answers: the one door through which every command and script solves."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from canvas.arithmetic import Numbers
 from canvas.layouts import Worked
 from canvas.picture import to_text
-from canvas.problems import Problems, Task
+from canvas.problems import Canvas, Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
 from trm.solving.rollout import RowFiller, free_running
@@ -71,15 +71,12 @@ class Solver:
     Args:
         filler: the model, filling a row at a time.
         task: layout and base; digit ranges are those of training and bind nobody.
-        height, width: the canvas to solve on; None cuts it to the longest problem and ``margin``.
-        margin: rows and columns that a cut canvas has to spare.
+        canvas: to solve on.
     """
 
     filler: RowFiller
     task: Task
-    height: int | None = None
-    width: int | None = None
-    margin: int = 1
+    canvas: Canvas = field(default_factory=Canvas)
 
     def solve(
         self,
@@ -141,17 +138,14 @@ class Solver:
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other."""
         worked = self.task.rules.work(problems.a, problems.b)
-        longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
-        rows, columns = self.task.rules.extent(*longest)
-        height, width = self.height or rows + self.margin, self.width or columns + self.margin
+        # The place of the operands depends on their lengths alone: it must not tell how long the
+        # product is.
+        rows, columns = self.task.room(problems)
+        height, width = self.canvas.size(int(rows.max()), int(columns.max()))
         self._check_fit(problems, worked, height, width)
-        top = (height - worked.heights) // 2
-        # The room left and right depends on the operands' lengths alone: the place of the operands
-        # must not tell how long the product is.
-        lengths = zip(problems.a.lengths, problems.b.lengths, strict=True)
-        widest = [self.task.rules.extent(int(n), int(m))[1] for n, m in lengths]
-        right = width - np.maximum(width - np.array(widest), 0) // 2
-        return draw(worked, height, width, top=top, left=np.maximum(right - worked.widths, 0))
+        top = (height - rows).clip(0) // 2
+        right = width - (width - columns).clip(0) // 2
+        return draw(worked, height, width, top=top, left=(right - worked.widths).clip(0))
 
     def _check_fit(self, problems: Problems, worked: Worked, height: int, width: int) -> None:
         for i in np.flatnonzero((worked.heights > height) | (worked.widths > width)):

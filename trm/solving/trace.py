@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from canvas.symbols import MASK
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.rollout import settled
 
 
 @dataclass(frozen=True)
@@ -15,11 +17,13 @@ class Trace:
     Attributes:
         canvases: ``uint8 [T, B, H, W]``, the most likely symbol of every cell after each of T
             supervision steps; only masked cells count.
-        halt_logits: ``float32 [T, B]``, of "the row is right"; above 0 the model would stop.
+        halt_logits: ``float32 [T, B]``, of "the row is right".
+        masked: ``bool [B, H, W]``, the cells to fill in.
     """
 
     canvases: np.ndarray
     halt_logits: np.ndarray
+    masked: np.ndarray
 
     @property
     def confidence(self) -> np.ndarray:
@@ -29,7 +33,10 @@ class Trace:
     @property
     def halts_at(self) -> np.ndarray:
         """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
-        wants = self.halt_logits > 0
+        wants = np.zeros(self.halt_logits.shape, dtype=bool)  # never after the first step
+        wants[1:] = settled(
+            self.halt_logits[1:], self.canvases[1:], self.canvases[:-1], self.masked
+        )
         return np.where(wants.any(axis=0), wants.argmax(axis=0) + 1, 0)
 
     @property
@@ -38,17 +45,16 @@ class Trace:
         last = np.where(self.halts_at > 0, self.halts_at, len(self.canvases)) - 1
         return self.canvases[last, np.arange(self.canvases.shape[1])]
 
-    def rows_exact(self, labels: np.ndarray, answer: np.ndarray) -> np.ndarray:
+    def rows_exact(self, labels: np.ndarray) -> np.ndarray:
         """Whether every cell to fill in was right after each step.
 
         Args:
             labels: ``uint8 [B, H, W]``.
-            answer: ``bool [B, H, W]``, the cells to fill in.
 
         Returns:
             ``bool [T, B]``.
         """
-        return ((self.canvases == labels) | ~answer).all(axis=(2, 3))
+        return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
 
 
 @torch.no_grad()
@@ -74,4 +80,8 @@ def trace(model: TinyRecursiveModel, inputs: np.ndarray, steps: int) -> Trace:
         logits, halt_logits = model.read(state, context)
         cells.append(logits.argmax(dim=-1).to(tokens.dtype))
         halting.append(halt_logits)
-    return Trace(torch.stack(cells).cpu().numpy(), torch.stack(halting).float().cpu().numpy())
+    return Trace(
+        torch.stack(cells).cpu().numpy(),
+        torch.stack(halting).float().cpu().numpy(),
+        inputs == MASK,
+    )

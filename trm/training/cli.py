@@ -3,6 +3,7 @@
 import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import torch
@@ -10,6 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from trm.training.callbacks import SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
@@ -53,6 +55,10 @@ class TrainingCLI(LightningCLI):
             config = self.config[self.subcommand]
             self._settle_precision(config)
             self._find_earlier_run(config)
+            if self.subcommand == "predict":
+                config.return_predictions = False  # they are written as they come
+            if self.subcommand != "fit" and not config.ckpt_path:
+                raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
 
     def _settle_precision(self, config: Namespace) -> None:
         """bfloat16 without the units for it is emulated, many times slower than float32."""
@@ -75,7 +81,9 @@ class TrainingCLI(LightningCLI):
         runs = Path(logger.init_args.save_dir, logger.init_args.name or "")
         found = runs.glob(f"*/checkpoints/{config.ckpt_path}.ckpt")
         newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
-        config.ckpt_path = str(newest) if newest else config.ckpt_path
+        if newest is None:
+            raise ValueError(f"there is no {config.ckpt_path}.ckpt of an earlier run below {runs}")
+        config.ckpt_path = str(newest)
 
     def before_fit(self) -> None:
         """Say what is trained."""
@@ -85,7 +93,8 @@ class TrainingCLI(LightningCLI):
 
 def cpu_multiplies_bfloat16() -> bool:
     """Whether this CPU has instructions for products of bfloat16 matrices."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # came with torch 2.10
+    # Older releases of torch do not tell.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
 
 
@@ -104,18 +113,26 @@ def run() -> None:
     with warnings.catch_warnings():
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
-        TrainingCLI(
-            L.LightningModule,
-            CanvasDataModule,
-            subclass_mode_model=True,
-            seed_everything_default=0,
-            trainer_defaults={
-                "callbacks": [
-                    LearningRateMonitor(logging_interval="step"),
-                    Throughput(),
-                    _last(),
-                    PredictionWriter(),
-                ],
-                "num_sanity_val_steps": 0,
-            },
-        )
+        try:
+            _train()
+        except MisconfigurationException as error:
+            raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
+
+
+def _train() -> None:
+    """Read the command line, and do what it says."""
+    TrainingCLI(
+        L.LightningModule,
+        CanvasDataModule,
+        subclass_mode_model=True,
+        seed_everything_default=0,
+        trainer_defaults={
+            "callbacks": [
+                LearningRateMonitor(logging_interval="step"),
+                Throughput(),
+                _last(),
+                PredictionWriter(),
+            ],
+            "num_sanity_val_steps": 0,
+        },
+    )

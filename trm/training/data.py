@@ -2,86 +2,36 @@
 
 A training sample is one row step of one problem. Which problem, which of its rows, where on the
 canvas and which augmentation are functions of (seed, split, epoch, index) alone: the same for any
-number of workers or devices, and after any resume. Batches are drawn as a whole, vectorised.
+number of workers or devices, and after any resume. A canvas that is cut to its batch is the one
+exception: how large it is, and so where a problem lies on it, depends on the rest of the batch.
+Batches are drawn as a whole, vectorised.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
-from albumentations import BasicTransform
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from augment.transforms import SampleTransform
-from canvas.problems import Problems, Split, Task, keys, random_below, random_words, sample
+from augment.transforms import BasicTransform, SampleTransform
+from canvas.problems import (
+    Canvas,
+    Problems,
+    Split,
+    Task,
+    keys,
+    random_below,
+    random_words,
+    sample,
+)
 from canvas.render import Drawing, draw, row_step
 
 Batch = dict[str, torch.Tensor]
 
 _STEP, _PLACE, _TRANSFORM, _MARGIN = range(1, 5)  # purposes of random keys; 0 draws the problem
-
-
-@dataclass
-class Canvas:
-    """The canvas that problems are drawn on.
-
-    Attributes:
-        height, width: cells; null cuts every batch's canvas to its longest problem.
-        margin: a cut canvas gets 0 to this many more rows and columns, drawn anew for every batch.
-        square: a cut canvas is made square, as rotations need it.
-    """
-
-    height: int | None = None
-    width: int | None = None
-    margin: int = 2
-    square: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.height is None) != (self.width is None):
-            raise ValueError("give a canvas both a height and a width, or neither to have it cut")
-        if self.margin < 0:
-            raise ValueError(f"a margin is 0 cells or more, not {self.margin}")
-
-    @property
-    def cut(self) -> bool:
-        """Whether each batch has its own size."""
-        return self.height is None
-
-    def check(self, task: Task) -> None:
-        """Raise ValueError if the task's longest problems do not fit."""
-        if self.height is None or self.width is None:
-            return
-        rows, columns = task.extent()
-        if rows > self.height or columns > self.width:
-            raise ValueError(
-                f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "
-                f"need a canvas of at least {rows} x {columns} (height x width), not "
-                f"{self.height} x {self.width}"
-            )
-
-    def size(self, task: Task, problems: Problems, key: np.ndarray) -> tuple[int, int]:
-        """Height and width for a batch of problems; ``key`` is one random word ``uint64 [1]``."""
-        if self.height is not None and self.width is not None:
-            return self.height, self.width
-        longest = int(problems.a.lengths.max()), int(problems.b.lengths.max())
-        rows, columns = task.rules.extent(*longest)
-        more = random_below(random_words(key, 2), self.margin + 1)[0]
-        height, width = rows + int(more[0]), columns + int(more[1])
-        return (max(height, width),) * 2 if self.square else (height, width)
-
-
-def place(task: Task, problems: Problems, size: tuple[int, int], key: np.ndarray) -> Drawing:
-    """Draw problems on a canvas of that size, each at a random offset from its key ``[B]``."""
-    worked = task.rules.work(problems.a, problems.b)
-    words = random_words(key, 2)
-    room = np.stack([size[0] - worked.heights, size[1] - worked.widths], axis=1)
-    if (room < 0).any():
-        draw(worked, *size)  # says what does not fit
-    offset = random_below(words, room + 1)
-    return draw(worked, *size, top=offset[:, 0], left=offset[:, 1])
 
 
 class _Samples(Dataset):
@@ -99,13 +49,18 @@ class _Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, Drawing, int, np.ndarray]:
-        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, epoch, index)
-        margin = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, _MARGIN)
-        size = self.canvas.size(self.task, problems, margin)
-        where = keys(self.seed, self.split, epoch, index, _PLACE)
-        return problems, place(self.task, problems, size, where), epoch, index
+    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> Drawing:
+        """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
+
+        What is placed is the room that the operands' lengths alone call for: the place of the
+        operands must not tell how long their product is.
+        """
+        worked = self.task.rules.work(problems.a, problems.b)
+        rows, columns = self.task.room(problems)
+        free = np.stack([size[0] - rows, size[1] - columns], axis=1)
+        assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
+        top, left = random_below(words, free + 1).T
+        return draw(worked, *size, top=top, left=left + columns - worked.widths)
 
 
 class RowSteps(_Samples):
@@ -117,6 +72,17 @@ class RowSteps(_Samples):
 
     def __getitem__(self, index: int) -> Batch:
         return self.__getitems__([index])
+
+    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, Drawing, int, np.ndarray]:
+        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
+        problems = sample(self.task, self.seed, self.split, epoch, index)
+        # The spare room belongs to the batch, wherever its samples are drawn.
+        batch = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, _MARGIN)
+        spare = random_below(random_words(batch, 2), self.canvas.margin + 1)[0]
+        rows, columns = (int(room.max()) for room in self.task.room(problems))
+        size = self.canvas.size(rows, columns, (int(spare[0]), int(spare[1])))
+        where = keys(self.seed, self.split, epoch, index, _PLACE)
+        return problems, self._draw(problems, size, random_words(where, 2)), epoch, index
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         _, drawing, epoch, index = self._drawing(indices)
@@ -146,9 +112,13 @@ class SolvedProblems(_Samples):
         return self.__getitems__([index])
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, Drawing]:
-        # Lightning counts epochs here, too; the same problems each time make scores comparable.
-        problems, drawing, _, _ = self._drawing([index % self.size for index in indices])
-        return problems, drawing
+        # Lightning counts epochs here, too; the same problems each time make scores comparable,
+        # and a canvas that all of them fit on makes them independent of the batch size.
+        index = np.asarray(indices) % self.size
+        problems = sample(self.task, self.seed, self.split, 0, index)
+        key = keys(self.seed, self.split, 0, index, _PLACE)
+        size = self.canvas.size(*self.task.extent())
+        return problems, self._draw(problems, size, random_words(key, 2))
 
 
 class EpochSampler(DistributedSampler):
@@ -180,9 +150,9 @@ class CanvasDataModule(L.LightningDataModule):
     Args:
         task: what is multiplied and in which layout.
         canvas: the canvas of training samples and of validation.
-        batch_size: samples a device and step.
-        batches_per_epoch: batches of one (virtual) epoch, on each device; training resumes
-            exactly at the end of an epoch, so keep it short.
+        batch_size: samples a step, over all devices.
+        batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
+            the very samples that would have come, so keep it short.
         validation_problems: problems of the validation and test splits, whole solutions each.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
@@ -224,7 +194,7 @@ class CanvasDataModule(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader:
         """Row steps, a new epoch's each time."""
-        size = self.batch_size * self.batches_per_epoch * self._devices
+        size = self.batch_size * self.batches_per_epoch
         return self._loader(RowSteps, "train", size, transform=self.transform)
 
     def val_dataloader(self) -> DataLoader:
@@ -239,18 +209,21 @@ class CanvasDataModule(L.LightningDataModule):
         """Whole problems of the test split."""
         return self.test_dataloader()
 
-    @property
-    def _devices(self) -> int:
-        return self.trainer.world_size if self.trainer else 1
-
     def _loader(self, kind: type[_Samples], split: Split, size: int, **more: Any) -> DataLoader:
-        batch_size = self.batch_size * self._devices
-        data = kind(self.task, self.canvas, split, self.seed, size, batch_size, **more)
-        rank = self.trainer.global_rank if self.trainer else 0
+        devices, rank = (
+            (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
+        )
+        if self.batch_size % devices or self.validation_problems < devices:
+            raise ValueError(
+                f"{devices} devices share data.batch_size {self.batch_size} and at least one of "
+                f"data.validation_problems {self.validation_problems} each: make the first a "
+                "multiple of their number and the second no smaller"
+            )
+        data = kind(self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         return DataLoader(
             data,
-            batch_size=self.batch_size,
-            sampler=EpochSampler(data, self._devices, rank),
+            batch_size=self.batch_size // devices,
+            sampler=EpochSampler(data, devices, rank),
             collate_fn=_as_they_are,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,

@@ -60,7 +60,7 @@ class StepResult:
 
     loss: Tensor
     last: StepLoss
-    steps: float  # supervision steps a sample has had, mean over the batch
+    steps: Tensor | float  # supervision steps a sample has had, mean over the batch
 
 
 def fresh_step(
@@ -119,4 +119,5 @@ def carried_step(
         generator,
     )
     step = loss(logits, halt_logits, carry.batch["labels"], carry.batch["answer"])
-    return StepResult(step.total, step, carry.steps.float().mean().item()), carry
+    # A number would wait for the device at every step; the log asks for it now and then.
+    return StepResult(step.total, step, carry.steps.float().mean()), carry

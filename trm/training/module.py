@@ -1,5 +1,7 @@
 """The recursive model as a LightningModule: it connects, and computes nothing itself."""
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -11,12 +13,12 @@ from canvas.problems import Problems
 from canvas.render import Drawing
 from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import RecursiveConfig, State, TinyRecursiveModel
 from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
 from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
-from trm.training.keys import CHECKPOINT_KEY
+from trm.training.keys import CHECKPOINT_KEY, FAMILY, FORMAT
 from trm.training.losses import LOSSES, step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
@@ -53,7 +55,7 @@ class RecursiveModule(L.LightningModule):
         depth: how recursion is trained.
         loss: what is charged for.
         solve_steps: supervision steps a row gets at most when problems are solved.
-        compile: compile the supervision step (needs a C++ compiler on a CPU).
+        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
     """
 
@@ -75,10 +77,11 @@ class RecursiveModule(L.LightningModule):
         self.optimizer, self.schedule = optimizer, schedule
         self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
-        self.compiled = compile
+        self.compile_steps = compile
+        self._compiled: Callable[..., State] | None = None
 
     def setup(self, stage: str) -> None:
-        """Compile on the device where training runs; keys of checkpoints stay as they are.
+        """Compile the supervision step, once; it is traced when and where training begins.
 
         Raises:
             ValueError: the state cannot be carried over, as canvases differ in size.
@@ -90,14 +93,27 @@ class RecursiveModule(L.LightningModule):
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "
                 "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
-        if self.compiled:
-            self.model.iterate = torch.compile(self.model.iterate)  # type: ignore[method-assign]
+        if self.compile_steps and stage == "fit" and self._compiled is None:
+            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
+            self._compiled = torch.compile(self.model.iterate, dynamic=True)
+
+    def _trained(self) -> TinyRecursiveModel:
+        """The model for a training step, its supervision step compiled if so wished.
+
+        A second view of the same weights: solving keeps the plain one, as its batches shrink.
+        """
+        if self._compiled is None:
+            return self.model
+        model = copy(self.model)
+        model.iterate = self._compiled  # type: ignore[method-assign]
+        return model
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
         result = self._step(batch)
         # Lightning drops what is logged between its logging steps, at a cost: small models feel it.
-        if (self.global_step + 1) % self.trainer.log_every_n_steps == 0:
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if (self.global_step + 1) % every == 0:
             self._log_step(result)
         return result.loss
 
@@ -122,11 +138,11 @@ class RecursiveModule(L.LightningModule):
             givens_weight=self.loss.givens_weight,
             halt_weight=self.loss.halt_weight,
         )
-        seed = self.seed * 1_000_003 + self.global_step
+        model, seed = self._trained(), self.seed * 1_000_003 + self.global_step
         if self.depth.schedule == "fresh":
-            return fresh_step(self.model, batch, self.depth, charge, seed)
+            return fresh_step(model, batch, self.depth, charge, seed)
         seed = seed * 1_009 + self.global_rank
-        result, self.carry = carried_step(self.model, batch, self.carry, self.depth, charge, seed)
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge, seed)
         return result
 
     def filler(self) -> RecursiveFiller:
@@ -195,8 +211,8 @@ class RecursiveModule(L.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Write down, in plain data, which model the weights belong to."""
         checkpoint[CHECKPOINT_KEY] = {
-            "format": 1,
-            "family": "recursive",
+            "format": FORMAT,
+            "family": FAMILY,
             "model": asdict(self.model.config),
             "solve_steps": self.solve_steps,
         }

@@ -17,7 +17,7 @@ from trm.choices import check_choice
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 LR_ADJUSTMENTS = ("original", "match_rms_adamw")
 
-HEADS = ("lm_head", "halt_head", "q_head")  # modules with these names are output heads
+HEADS = ("lm_head", "halt_head")  # modules with these names are output heads
 TABLES = ("embed", "position")  # modules whose name starts so are looked up, not multiplied
 
 

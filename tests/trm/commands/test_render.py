@@ -1,7 +1,12 @@
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
 
+from augment.symmetry import SYMMETRIES
 from canvas.picture import to_terminal
 from canvas.problems import Problems, Task
 from canvas.render import draw, row_steps
@@ -55,10 +60,22 @@ def test_a_view_turns_the_canvas(command):
     assert [line.split() for line in lines(turned.out)] == [row[::-1] for row in rows[::-1]]
 
 
+def test_the_help_names_every_symmetry(command):
+    words = set(re.findall(r"\w+", command("render", "--help").out))
+    assert words >= set(SYMMETRIES)
+
+
+def test_drawing_without_a_view_does_not_wait_for_torch():
+    program = "import sys; from trm.cli import run; run(['render', '12x34']); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, "torch" in ran.stdout.split()) == (0, False)
+    assert "rich" in ran.stdout.split()
+
+
 def test_pictures_and_animations_open(command, tmp_path):
     png, gif = tmp_path / "canvas.png", tmp_path / "canvas.gif"
     ran = command("render", "321x654", "--png", png, "--gif", gif, "--view", "h")
-    assert (ran.code, ran.out) == (0, "")
+    assert (ran.code, lines(ran.out)) == (0, [f"wrote {gif}", f"wrote {png}"])
     with Image.open(png) as picture, Image.open(gif) as animation:
         assert (picture.format, animation.format) == ("PNG", "GIF")
         assert picture.size == animation.size
@@ -85,7 +102,10 @@ def test_pictures_and_animations_open(command, tmp_path):
         ("x5", "'' is not a positive whole number"),
         ("1.5x5", "'1.5' is not a positive whole number"),
         ("12x34 --png nowhere/a.png", "nowhere/a.png"),
-        ("12x34 --png .", "Is a directory"),
+        ("12x34 --png .", "argument --png: '.' does not end in .png"),
+        ("12x34 --png a.gif", "argument --png: 'a.gif' does not end in .png"),
+        ("12x34 --gif a.png", "argument --gif: 'a.png' does not end in .gif"),
+        ("12x34 --gif a.gif --step 2", "--gif shows every step; leave out --step"),
         ("12x34 --height 1000000 --width 1000000", "trm render: "),
         ("", "the following arguments are required: problem"),
     ],

@@ -25,7 +25,7 @@ def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bo
     wrong = np.full_like(steps.labels, DIGIT_ZERO)
     ways = np.stack([wrong, steps.labels])
     canvases = np.stack([ways[np.array(row, dtype=int), np.arange(len(row))] for row in right])
-    return Trace(canvases, np.array(halt_logits, dtype=np.float32))
+    return Trace(canvases, np.array(halt_logits, dtype=np.float32), steps.answer)
 
 
 def markers(figure: Figure, sample: int, fill: str) -> list[float]:
@@ -54,9 +54,11 @@ def test_markers_are_filled_where_the_row_was_right():
 
 def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
     drawing, steps = first_rows()
-    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[True, True], [False, True], [True] * 2])
+    seen = made_up(
+        steps, [[-2, -2], [3, -2], [3, -2]], [[True, True], [False, True], [False, True]]
+    )
     said = words(sample_panels(steps, drawing.given, seen, ["one", "two"]))
-    assert "halts at step 2, row wrong" in said
+    assert "halts at step 3, row wrong" in said
     assert "does not halt in 3 steps, row right" in said
     for word in ("one", "two", "input", "label", "prediction"):
         assert word in said.splitlines()

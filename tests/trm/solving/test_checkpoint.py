@@ -44,7 +44,7 @@ def test_a_solver_has_the_weights_the_task_and_the_steps_of_its_checkpoint(check
 
 def test_what_is_asked_for_comes_before_what_the_checkpoint_says(checkpoint):
     solver = load_solver(checkpoint, steps=5, height=9, width=11, device="cpu")
-    assert (solver.filler.max_steps, solver.height, solver.width) == (5, 9, 11)
+    assert (solver.filler.max_steps, solver.canvas.height, solver.canvas.width) == (5, 9, 11)
 
 
 def test_a_file_and_the_folder_of_its_run_solve_alike(checkpoint, trained):
@@ -117,7 +117,7 @@ def test_weights_of_another_shape_are_refused_in_one_sentence(checkpoint, tmp_pa
     def wider(content):
         content[CHECKPOINT_KEY]["model"]["hidden_size"] = 32
 
-    with pytest.raises(ValueError, match="do not fit this version's model") as error:
+    with pytest.raises(ValueError, match="does not fit this version's models") as error:
         load_solver(changed(checkpoint, tmp_path, wider))
     assert "\n" not in str(error.value)
 
@@ -128,6 +128,16 @@ def test_a_setting_that_this_version_does_not_know_is_named(checkpoint, tmp_path
 
     with pytest.raises(ValueError, match="experts"):
         load_solver(changed(checkpoint, tmp_path, later))
+
+
+def test_a_checkpoint_of_another_family_or_format_is_refused(checkpoint, tmp_path):
+    for key, value in (("family", "gpt"), ("format", 2)):
+
+        def other(content, key=key, value=value):
+            content[CHECKPOINT_KEY][key] = value
+
+        with pytest.raises(ValueError, match=f"does not fit this version's models .*{value}"):
+            load_solver(changed(checkpoint, tmp_path, other))
 
 
 @pytest.mark.parametrize("device", ["abacus", "meta", "cuda:99", ""])

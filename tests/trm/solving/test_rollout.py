@@ -7,7 +7,8 @@ from canvas.problems import Problems, Task
 from canvas.render import Drawing, draw, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.rollout import Filled, RecursiveFiller, free_running, teacher_forced
+from trm.solving.rollout import Filled, RecursiveFiller, free_running, settled, teacher_forced
+from trm.solving.trace import trace
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
@@ -72,6 +73,20 @@ def tiny_model(**more) -> TinyRecursiveModel:
     return model.eval()
 
 
+def let_rows_settle(model: TinyRecursiveModel) -> None:
+    """Two symbols to choose between: cells change less often than under 17 random logits."""
+    with torch.no_grad():
+        weight = model.lm_head.weight
+        one = weight[DIGIT_ZERO].clone()
+        weight.zero_()
+        weight[DIGIT_ZERO], weight[DIGIT_ZERO + 1] = one, -one
+
+
+def unchanged(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
+    """Whether rows stay the same from each step to the next, bool [T - 1, B]."""
+    return ((canvases[1:] == canvases[:-1]) | (inputs != MASK)).all(axis=(2, 3))
+
+
 def set_halting(model: TinyRecursiveModel, logit: float) -> None:
     """The halting head says the same of every row."""
     with torch.no_grad():
@@ -114,8 +129,7 @@ def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     drawing = drawing_of(layout)
     filler = Slip(drawing)
     forced = teacher_forced(filler, drawing)
-    (inputs,) = filler.seen
-    assert (inputs == row_steps(drawing).inputs).all()
+    assert (np.concatenate(filler.seen) == row_steps(drawing).inputs).all()
     assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
 
 
@@ -184,12 +198,48 @@ def test_an_onlooker_sees_each_row_masked_and_then_filled():
     assert (frames[-1][1] == drawing.canvases).all()
 
 
-def test_a_model_sure_of_itself_takes_one_step_a_row():
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_problems(layout):
+    drawing, (model, _) = drawing_of(layout), sometimes_halting()
+    filler = RecursiveFiller(model, max_steps=6)
+    sizes: list[int] = []
+
+    def watched(inputs: np.ndarray) -> Filled:
+        sizes.append(len(inputs))
+        return filler(inputs)
+
+    forced, at_once = teacher_forced(watched, drawing), filler(row_steps(drawing).inputs)
+    assert max(sizes) == len(drawing) < sum(sizes) == len(forced.rows_exact)
+    assert (forced.filled.canvases == at_once.canvases).all()
+    assert (forced.filled.steps == at_once.steps).all()
+    np.testing.assert_allclose(forced.filled.confidence, at_once.confidence, atol=1e-5)
+
+
+def test_a_row_is_settled_when_it_is_trusted_and_its_masked_cells_are_as_before():
+    before = torch.tensor([[[1, 2, 3]]] * 4)
+    cells = torch.tensor([[[1, 2, 3]], [[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]]])
+    masked = torch.tensor([[[False, True, True]]] * 4)
+    halt_logits = torch.tensor([0.1, 0.0, 0.1, 0.1])
+    expected = [True, False, True, False]  # held wrong, changed outside the mask, changed within
+    assert settled(halt_logits, cells, before, masked).tolist() == expected
+
+
+def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
+    model, inputs = tiny_model(), row_steps(drawing_of("lattice")).inputs
+    let_rows_settle(model)
+    set_halting(model, 9.0)
+    filled = RecursiveFiller(model, max_steps=8)(inputs)
+    same = unchanged(inputs, trace(model, inputs, 8).canvases)
+    assert len(set(filled.steps.tolist())) > 2
+    assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 2, 8)).all()
+    np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
+
+
+def test_a_model_sure_of_itself_that_may_take_one_step_takes_one():
     model = tiny_model()
     set_halting(model, 9.0)
-    filled = RecursiveFiller(model, max_steps=8)(row_steps(drawing_of("lattice")).inputs)
+    filled = RecursiveFiller(model, max_steps=1)(row_steps(drawing_of("lattice")).inputs)
     assert (filled.steps == 1).all()
-    np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
 
 
 def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
@@ -203,11 +253,11 @@ def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
 def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     """A model that halts on some rows earlier than on others, and the rows."""
     inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_model()
+    let_rows_settle(model)
+    seen = trace(model, inputs, 6)
+    trust = np.where(unchanged(inputs, seen.canvases), seen.halt_logits[1:], -np.inf)
     with torch.no_grad():
-        highest = torch.stack(
-            [model(torch.from_numpy(inputs), steps=steps)[1] for steps in range(1, 7)]
-        ).amax(dim=0)
-        model.halt_head.bias -= highest.median() + 1e-3
+        model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3
     return model, inputs
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from canvas.layouts import LAYOUTS
-from canvas.problems import Problems, Task
+from canvas.problems import Canvas, Problems, Task
 from canvas.symbols import DIGIT_ZERO, MASK
 from trm.solving.rollout import Filled
 from trm.solving.solver import Solver
@@ -29,7 +29,7 @@ class Scribe:
 
 def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):
     scribe = scribe or Scribe()
-    solver = Solver(scribe, Task(layout), **canvas)
+    solver = Solver(scribe, Task(layout), Canvas(**canvas))
     problem = Problems.from_ints([pair])
     scribe.told(solver, problem)
     (solution,) = solver.solve(problem)
@@ -94,17 +94,19 @@ def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
     assert not solution.exact
 
 
-def test_a_cut_canvas_has_the_margin_to_spare():
+def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
     problem = Problems.from_ints([(321, 654)])
-    for margin in (0, 1, 4):
-        drawing = Solver(Scribe(), Task("lattice"), margin=margin).draw(problem)
-        assert drawing.canvases.shape[1:] == (4 + margin, 6 + margin)
+    for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
+        drawing = Solver(Scribe(), Task("lattice"), Canvas(margin=margin)).draw(problem)
+        assert drawing.canvases.shape[1:] == (4 + spare, 6 + spare)
+    square = Solver(Scribe(), Task("lattice"), Canvas(margin=0, square=True)).draw(problem)
+    assert square.canvases.shape[1:] == (6, 6)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     short_and_long = Problems.from_ints([(10, 10), (99, 99)])
-    drawing = Solver(Scribe(), Task(layout), 12, 12).draw(short_and_long)
+    drawing = Solver(Scribe(), Task(layout), Canvas(12, 12)).draw(short_and_long)
     first, second = (
         np.argwhere(given & (canvas != canvas[0, 0]))
         for given, canvas in zip(drawing.given, drawing.canvases, strict=True)
@@ -113,7 +115,7 @@ def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout)
 
 
 def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
-    solver = Solver(Scribe(), Task("lattice"), 6, 8)
+    solver = Solver(Scribe(), Task("lattice"), Canvas(6, 8))
     with pytest.raises(ValueError, match="12345678901 x 99999 needs") as error:
         solver.solve(Problems.from_ints([(1, 2), (12345678901, 99999)]))
     assert "at least 6 x 14 (height x width), and this one has 6 x 8" in str(error.value)
@@ -124,10 +126,10 @@ def test_the_canvas_that_a_refusal_names_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
     for layout in LAYOUTS:
         with pytest.raises(ValueError, match="Re-run") as error:
-            Solver(Scribe(), Task(layout), 3, 3).draw(problem)
+            Solver(Scribe(), Task(layout), Canvas(3, 3)).draw(problem)
         words = str(error.value).replace(",", "").split()
         height, width = (int(words[words.index(f"--{side}") + 1]) for side in ("height", "width"))
-        Solver(Scribe(), Task(layout), height, width).draw(problem)
+        Solver(Scribe(), Task(layout), Canvas(height, width)).draw(problem)
 
 
 def test_numbers_of_another_base_are_refused():

@@ -16,7 +16,7 @@ def some_rows() -> RowSteps:
 
 
 def tiny_model() -> TinyRecursiveModel:
-    """All weights at random, those of the halting head, too."""
+    """All weights at random, those of the halting head, too, and two symbols to choose between."""
     torch.manual_seed(1)
     model = TinyRecursiveModel(
         RecursiveConfig(
@@ -30,14 +30,20 @@ def tiny_model() -> TinyRecursiveModel:
         )
     )
     torch.nn.init.normal_(model.halt_head.weight)
+    with torch.no_grad():  # so that rows settle
+        one = model.lm_head.weight[1].clone()
+        model.lm_head.weight.zero_()
+        model.lm_head.weight[1], model.lm_head.weight[2] = one, -one
     return model.eval()
 
 
 def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
     inputs, model = some_rows().inputs, tiny_model()
-    most = trace(model, inputs, steps=6).halt_logits.max(axis=0)
+    seen = trace(model, inputs, steps=6)
+    same = ((seen.canvases[1:] == seen.canvases[:-1]) | ~seen.masked).all(axis=(2, 3))
+    trust = np.where(same, seen.halt_logits[1:], -np.inf).max(axis=0)
     with torch.no_grad():  # so that some samples halt and some do not
-        model.halt_head.bias -= float(np.median(most)) + 1e-3
+        model.halt_head.bias -= float(np.median(trust)) + 1e-3
     seen = trace(model, inputs, steps=6)
     assert 0 < (seen.halts_at > 0).sum() < len(inputs)
     filled = RecursiveFiller(model, max_steps=6)(inputs)
@@ -63,11 +69,22 @@ def test_trace_leaves_no_history_and_the_mode_as_it_was():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_sample_halts_at_the_first_step_that_trusts_its_row():
-    canvases = np.arange(6, dtype=np.uint8).reshape(3, 2, 1, 1)
-    seen = Trace(canvases, np.array([[-1, -1], [2, -1], [3, 0]], dtype=np.float32))
-    np.testing.assert_array_equal(seen.halts_at, [2, 0])
-    assert seen.answers.ravel().tolist() == [canvases[1, 0, 0, 0], canvases[2, 1, 0, 0]]
+def test_sample_halts_at_the_first_step_that_trusts_its_row_and_leaves_it_as_it_was():
+    rows = np.array([[7, 7, 7, 7], [4, 5, 5, 5], [4, 5, 6, 7], [3, 3, 3, 3]], dtype=np.uint8)
+    trust = [[-1, -1, 2, 2], [1, 1, 1, 1], [3, 3, 3, 3], [-1, -1, -1, 0]]
+    canvases = rows.T.reshape(4, 4, 1, 1)  # 4 steps of 4 samples with a cell each
+    halt_logits = np.array(trust, dtype=np.float32).T
+    seen = Trace(canvases, halt_logits, np.ones((4, 1, 1), dtype=bool))
+    np.testing.assert_array_equal(seen.halts_at, [3, 3, 0, 0])
+    assert seen.answers.ravel().tolist() == [7, 5, 7, 3]
+
+
+def test_sample_settles_whatever_is_said_outside_its_masked_cells():
+    canvases = np.array([[[[1, 5]]], [[[2, 5]]]], dtype=np.uint8)
+    trust = np.ones((2, 1), dtype=np.float32)
+    masked = np.array([[[False, True]]])
+    assert Trace(canvases, trust, masked).halts_at.tolist() == [2]
+    assert Trace(canvases, trust, ~masked).halts_at.tolist() == [0]
 
 
 def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
@@ -78,14 +95,16 @@ def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
         canvas[row, column] = MASK
     outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
     canvases = np.stack([steps.inputs, almost, outside_wrong, steps.labels])
-    seen = Trace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32))
-    right = seen.rows_exact(steps.labels, steps.answer)
+    seen = Trace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32), steps.answer)
+    right = seen.rows_exact(steps.labels)
     assert not right[:2].any()
     assert right[2:].all()
 
 
 def test_confidence_of_a_very_sure_model_is_one_without_overflow():
-    seen = Trace(np.zeros((1, 2, 1, 1), dtype=np.uint8), np.array([[1e6, -1e6]], dtype=np.float32))
+    halt_logits = np.array([[1e6, -1e6]], dtype=np.float32)
+    cells = np.zeros((1, 2, 1, 1), dtype=np.uint8)
+    seen = Trace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
     np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)
 
 

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import albumentations as A
 import numpy as np
 import pytest
@@ -202,3 +204,34 @@ def test_a_checkpoint_is_told_enough_to_draw_the_same_problems():
     assert Task(**state["task"]) == TASK
     assert Canvas(**state["canvas"]) == Canvas(9, 9)
     assert state["seed"] == 7
+
+
+@pytest.mark.parametrize("layout", ["standard", "accumulate", "lattice"])
+def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
+    task = Task(layout, digits_a=(3, 3), digits_b=(2, 2))
+    for data in (
+        RowSteps(task, Canvas(9, 6), "train", 0, 2000, 2000)._drawing(range(2000)),
+        SolvedProblems(task, Canvas(9, 6), "validation", 0, 2000, 2000).__getitems__(range(2000)),
+    ):
+        problems, drawing = data[0], data[1]
+        products = np.array(problems.a.to_ints()) * np.array(problems.b.to_ints())
+        right = drawing.left + drawing.widths
+        long = [(products[right == end] >= 10**4).mean() for end in np.unique(right)]
+        assert max(long) - min(long) < 0.1  # 0.9 where the place tells
+
+
+def test_validation_problems_are_drawn_alike_in_batches_of_any_size():
+    data = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
+    _, together = data.__getitems__(range(12))
+    alone = np.concatenate([data[i][1].canvases for i in range(12)])
+    assert (together.canvases == alone).all()
+
+
+def test_devices_share_a_batch_and_say_so_where_they_cannot():
+    data = module()
+    data.trainer = SimpleNamespace(world_size=3, global_rank=0)
+    with pytest.raises(ValueError, match=r"3 devices share data\.batch_size 8"):
+        data.train_dataloader()
+    data.trainer = SimpleNamespace(world_size=2, global_rank=1)
+    batches = list(data.train_dataloader())
+    assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]

@@ -132,3 +132,18 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
 def test_impossible_depths_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         DepthConfig(**settings)
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, monkeypatch):
+    def wait(tensor: torch.Tensor) -> None:
+        pytest.fail("a training step asked the device for a number")
+
+    model, depth, samples, carry = tiny_model(), DepthConfig(schedule), batch(), None
+    for method in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__"):
+        monkeypatch.setattr(torch.Tensor, method, wait)
+    for seed in range(3):
+        if schedule == "fresh":
+            fresh_step(model, samples, depth, LOSS, seed)
+        else:
+            _, carry = carried_step(model, samples, carry, depth, LOSS, seed)

@@ -17,8 +17,9 @@ NOTE = """
     --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
     --trainer.log_every_n_steps=1 --model.model.hidden_size=16 --model.model.num_heads=2
     --model.model.intermediate_size=32 --model.model.H_cycles=2 --model.model.L_cycles=1
-    --model.solve_steps=2 --data.batch_size=4 --data.batches_per_epoch=4 --data.workers=0
-    --data.validation_problems=4 --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
+    --model.model.prefix_size=16 --model.solve_steps=2 --data.batch_size=4
+    --data.batches_per_epoch=4 --data.workers=0 --data.validation_problems=4
+    --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
     --data.canvas.height=8 --data.canvas.width=8
 """.split()  # noqa: SIM905
 
@@ -66,6 +67,28 @@ def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
     assert f"{'validation' if stage == 'validate' else 'test'}/solved" in ran.out
 
 
+@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+def test_random_weights_are_not_scored(command, debug, tmp_path, stage):
+    ran = command(stage, *debug, folder=tmp_path)
+    assert ran.code == 2
+    assert "give --ckpt_path best" in ran.err
+
+
+@pytest.mark.parametrize("name", ["best", "last"])
+def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, name):
+    ran = command("fit", *debug, "--ckpt_path", name, folder=tmp_path)
+    assert ran.code == 2
+    assert f"there is no {name}.ckpt of an earlier run" in ran.err
+
+
+def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command, debug, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    ran = command("fit", *debug, "--trainer.accelerator", "gpu", folder=tmp_path)
+    assert ran.code == 2
+    assert "Traceback" not in ran.err
+
+
 def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, command, debug):
     path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
     assert command("predict", *debug, "--ckpt_path", path, folder=trained_copy).code == 0
@@ -110,7 +133,7 @@ def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
     solver = load_solver(tmp_path, device="cpu")
     mine = solver.filler.model.state_dict()
     assert all(torch.equal(value, averaged[f"model.{name}"]) for name, value in mine.items())
-    assert (solver.height, solver.width) == (8, 8)
+    assert (solver.canvas.height, solver.canvas.width) == (8, 8)
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from canvas.problems import Problems, Task
-from canvas.render import draw
+from canvas.render import draw, row_steps
 from trm.models.recursive import RecursiveConfig
 from trm.solving.rollout import Filled
 from trm.training.data import Canvas, CanvasDataModule
@@ -109,3 +109,68 @@ def test_an_impossible_loss_is_refused_before_training(settings, sentence):
 def test_a_model_that_may_not_take_a_step_is_refused_before_training():
     with pytest.raises(ValueError, match="solve_steps is 1 or more, not 0"):
         module(solve_steps=0)
+
+
+@pytest.fixture
+def compilations(monkeypatch) -> list[dict]:
+    """Compiles without code generation, and keeps the settings of each call."""
+    calls, compiled = [], torch.compile
+
+    def watched(function, **settings):
+        calls.append(settings)
+        return compiled(function, backend="eager", **settings)
+
+    monkeypatch.setattr("torch.compile", watched)
+    torch.compiler.reset()
+    return calls
+
+
+def set_up(mine: RecursiveModule, *stages: str) -> RecursiveModule:
+    data = CanvasDataModule(Task(), Canvas(4, 7))
+    mine._trainer = SimpleNamespace(datamodule=data, global_step=0, global_rank=0)
+    for stage in stages:
+        mine.setup(stage)
+    return mine
+
+
+def row_step_batch() -> dict[str, torch.Tensor]:
+    _, drawing = some_problems()
+    steps = row_steps(drawing)
+    return {name: torch.from_numpy(getattr(steps, name)) for name in ("inputs", "labels", "answer")}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_compiled_module_learns_what_a_plain_one_does(schedule, compilations):
+    batch, depth = row_step_batch(), DepthConfig(schedule, free_steps=(1, 1))
+    losses, weights = [], []
+    for compile in (False, True):
+        mine = set_up(module(depth=depth, compile=compile), "fit")
+        optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+        for _ in range(3):
+            loss = mine._step(batch).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss)
+        weights.append(mine.state_dict())
+    assert len(compilations) == 1
+    torch.testing.assert_close(losses[0], losses[1])
+    assert list(weights[0]) == list(weights[1])  # checkpoints of one are checkpoints of the other
+    for key, value in weights[0].items():
+        torch.testing.assert_close(weights[1][key], value)
+
+
+def test_a_module_is_compiled_once_for_canvases_of_any_size_and_only_to_train(compilations):
+    mine = set_up(module(compile=True), "validate", "test", "predict")
+    assert compilations == []
+    set_up(mine, "fit", "validate", "fit")
+    assert compilations == [{"dynamic": True}]
+
+
+def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkeypatch):
+    mine = set_up(module(compile=True), "fit")
+    monkeypatch.setattr(mine, "_compiled", None)  # would fail if called
+    assert mine.filler().model is mine.model
+    assert "iterate" not in vars(mine.model)
+    assert evaluated(mine, "validation")["validation/solved"] == 0
