@@ -87,7 +87,8 @@ class RecursiveFiller:
             state = self.model.iterate(context, state)
             logits, halt_logits = self.model.read(state, context)
             now = logits.argmax(dim=-1).to(cells.dtype)
-            done = settled(halt_logits, now, before, masked) & self.halt
+            # After the first step there is nothing to compare with.
+            done = settled(halt_logits, now, before, masked) & (self.halt and step > 1)
             if step == self.max_steps:
                 done = torch.ones_like(done)
             before = now

@@ -36,8 +36,9 @@ def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("1234x567 --height 3", "1234 x 567 needs a canvas of at least 4 x 7"),
-        ("1x2 1234x567 --height 3", "Re-run with --height 4 --width"),
+        ("1234x567 --height 3 --width 9", "1234 x 567 needs a canvas of at least 4 x 7"),
+        ("1x2 1234x567 --height 3 --width 9", "Re-run with --height 4 --width"),
+        ("1x2 --height 9", "give a canvas both a height and a width"),
         ("1234", "write it like 123x456"),
         ("0x3", "'0' is not a positive whole number"),
         ("-- -1x3", "'-1' is not a positive whole number"),
