@@ -9,9 +9,9 @@ import torch
 
 from canvas.problems import Canvas, Task
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FAMILY, FORMAT
 from trm.solving.rollout import RecursiveFiller
 from trm.solving.solver import Solver
-from trm.training.keys import CHECKPOINT_KEY, DATA_KEY, FAMILY, FORMAT
 
 
 def find_checkpoint(path: str | Path) -> Path:

@@ -14,11 +14,11 @@ from canvas.render import Drawing
 from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, State, TinyRecursiveModel
+from trm.solving.keys import CHECKPOINT_KEY, FAMILY, FORMAT
 from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
 from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
-from trm.training.keys import CHECKPOINT_KEY, FAMILY, FORMAT
 from trm.training.losses import LOSSES, step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule

@@ -7,7 +7,7 @@ import torch
 
 from canvas.problems import Problems
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
-from trm.training.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
 
 
 class Trap:

@@ -7,10 +7,10 @@ import torch
 from canvas.problems import Problems, Task
 from canvas.render import draw, row_steps
 from trm.models.recursive import RecursiveConfig
+from trm.solving.keys import CHECKPOINT_KEY
 from trm.solving.rollout import Filled
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
-from trm.training.keys import CHECKPOINT_KEY
 from trm.training.module import LossConfig, RecursiveModule
 from trm.training.optimisers import OptimizerConfig
 from trm.training.schedules import ScheduleConfig
