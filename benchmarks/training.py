@@ -19,7 +19,7 @@ import yaml
 from canvas.problems import Canvas, Task
 from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import RowSteps
+from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step
 from trm.training.losses import step_loss
 from trm.training.module import LossConfig
@@ -31,7 +31,7 @@ CONFIG = Path(__file__).parents[1] / "configs/trm/note.yaml"
 class Trainer:
     """A model in training at one precision, with the settings of a config's model section."""
 
-    def __init__(self, samples: RowSteps, settings: dict[str, Any], bf16: bool) -> None:
+    def __init__(self, samples: RowStepSamples, settings: dict[str, Any], bf16: bool) -> None:
         torch.manual_seed(0)
         self.samples, self.bf16 = samples, bf16
         self.model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).train()
@@ -78,7 +78,7 @@ def main() -> None:
     settings["model"] |= {side: data["canvas"][side] for side in ("height", "width")}
     task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
     size = options.batch * options.repeats
-    samples = RowSteps(task, canvas, "train", data["seed"], size, options.batch)
+    samples = RowStepSamples(task, canvas, "train", data["seed"], size, options.batch)
     trainers = {"fp32": Trainer(samples, settings, False), "bf16": Trainer(samples, settings, True)}
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(options.repeats):

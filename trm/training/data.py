@@ -63,7 +63,7 @@ class _Samples(Dataset):
         return draw(worked, *size, top=top, left=left + columns - worked.widths)
 
 
-class RowSteps(_Samples):
+class RowStepSamples(_Samples):
     """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each."""
 
     def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
@@ -195,7 +195,7 @@ class CanvasDataModule(L.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         """Row steps, a new epoch's each time."""
         size = self.batch_size * self.batches_per_epoch
-        return self._loader(RowSteps, "train", size, transform=self.transform)
+        return self._loader(RowStepSamples, "train", size, transform=self.transform)
 
     def val_dataloader(self) -> DataLoader:
         """Whole problems of the validation split."""

@@ -9,7 +9,7 @@ from augment.transforms import CanvasShift
 from canvas.problems import Task, sample, split_of
 from canvas.render import row_steps
 from canvas.symbols import MASK
-from trm.training.data import Canvas, CanvasDataModule, EpochSampler, RowSteps, SolvedProblems
+from trm.training.data import Canvas, CanvasDataModule, EpochSampler, RowStepSamples, SolvedProblems
 
 TASK = Task("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -33,7 +33,7 @@ def test_samples_are_the_same_for_any_number_of_workers():
 
 
 def test_samples_are_the_same_in_any_order_and_one_by_one():
-    data = RowSteps(TASK, Canvas(9, 9), "train", 7, 32, 8)
+    data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
     batch = data.__getitems__(range(8))
     backwards = data.__getitems__(range(7, -1, -1))
     for name, value in batch.items():
@@ -42,7 +42,7 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
 
 
 def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
-    data = RowSteps(TASK, Canvas(9, 9), "train", 7, 32, 8)
+    data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
     batch = data.__getitems__(range(8))
     problems, drawing, _, _ = data._drawing(range(8))
     expected = sample(TASK, 7, "train", 0, np.arange(8))
@@ -56,7 +56,7 @@ def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
 
 
 def test_every_row_of_a_problem_is_practised_about_equally_often():
-    data = RowSteps(Task("lattice", 10, (2, 2), (3, 3)), Canvas(4, 5), "train", 0, 600, 600)
+    data = RowStepSamples(Task("lattice", 10, (2, 2), (3, 3)), Canvas(4, 5), "train", 0, 600, 600)
     rows = data.__getitems__(range(600))["answer"].any(dim=2).float().argmax(dim=1)
     counts = torch.bincount(rows, minlength=4).tolist()
     assert counts[0] == 0
@@ -65,7 +65,7 @@ def test_every_row_of_a_problem_is_practised_about_equally_often():
 
 @pytest.mark.parametrize("epoch", [0, 1, 5])
 def test_only_train_pairs_are_practised(epoch):
-    data = RowSteps(TASK, Canvas(), "train", 7, 64, 64)
+    data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
     problems, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
     assert found == epoch
     assert (split_of(problems.a, problems.b) == 0).all()
@@ -96,7 +96,7 @@ def test_epochs_differ_in_their_samples():
 
 
 def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
-    data = RowSteps(TASK, Canvas(margin=2), "train", 0, 4 * 40, 4)
+    data = RowStepSamples(TASK, Canvas(margin=2), "train", 0, 4 * 40, 4)
     spare = set()
     for start in range(0, 160, 4):
         indices = range(start, start + 4)
@@ -111,7 +111,7 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
 
 def test_samples_of_a_batch_on_any_device_follow_from_the_index_alone():
     canvas = Canvas(9, 9)
-    one = RowSteps(TASK, canvas, "train", 0, 64, 16)
+    one = RowStepSamples(TASK, canvas, "train", 0, 64, 16)
     halves = [list(EpochSampler(one, 2, rank))[:8] for rank in (0, 1)]
     together = one.__getitems__(range(16))["inputs"]
     for rank, indices in enumerate(halves):
@@ -210,7 +210,7 @@ def test_a_checkpoint_is_told_enough_to_draw_the_same_problems():
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     task = Task(layout, digits_a=(3, 3), digits_b=(2, 2))
     for data in (
-        RowSteps(task, Canvas(9, 6), "train", 0, 2000, 2000)._drawing(range(2000)),
+        RowStepSamples(task, Canvas(9, 6), "train", 0, 2000, 2000)._drawing(range(2000)),
         SolvedProblems(task, Canvas(9, 6), "validation", 0, 2000, 2000).__getitems__(range(2000)),
     ):
         problems, drawing = data[0], data[1]

@@ -6,7 +6,7 @@ import torch
 
 from canvas.problems import Task
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import Canvas, RowSteps
+from trm.training.data import Canvas, RowStepSamples
 from trm.training.depth import DepthConfig, carried_step, fresh_step
 from trm.training.losses import step_loss
 
@@ -15,7 +15,7 @@ LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
 
 
 def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
-    data = RowSteps(TASK, Canvas(3, 5), "train", 0, 600, size)
+    data = RowStepSamples(TASK, Canvas(3, 5), "train", 0, 600, size)
     return data.__getitems__(range(start, start + size))
 
 
