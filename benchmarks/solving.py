@@ -18,7 +18,7 @@ import yaml
 from canvas.problems import Task, sample
 from canvas.render import Drawing, draw
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.rollout import RecursiveFiller, free_running
+from trm.solving.recursive import RecursiveFiller
 
 CONFIG = Path(__file__).parents[1] / "configs/quickstart.yaml"
 
@@ -27,7 +27,7 @@ def timed(filler: RecursiveFiller, drawing: Drawing, bf16: bool) -> float:
     """Seconds to fill every row of every canvas."""
     start = time.perf_counter()
     with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-        free_running(filler, drawing)
+        filler.free_running(drawing)
     return time.perf_counter() - start
 
 

@@ -22,8 +22,8 @@ from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step
 from trm.training.losses import step_loss
-from trm.training.module import LossConfig
 from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.recursive import LossConfig
 
 CONFIG = Path(__file__).parents[1] / "configs/trm/note.yaml"
 

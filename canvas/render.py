@@ -184,26 +184,35 @@ def sequences(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
         margin digits): nothing earlier in the sequence tells those, a generator has to insert them.
     """
     B, height, width = drawing.canvases.shape
-    rows = np.full((B, height, width + 1), symbols.ROW_END, dtype=np.int64)
-    rows[:, :, :width] = drawing.canvases[:, :, ::-1]
-    given = np.zeros(rows.shape, dtype=bool)
+    given = np.zeros((B, height, width + 1), dtype=bool)
     given[:, :, :width] = drawing.given[:, :, ::-1]
-    start = np.full((B, 1), symbols.START)
-    end = np.full((B, 1), symbols.END)
-    ids = np.concatenate([start, rows.reshape(B, -1), end], axis=1)
-    labels = ids[:, 1:].copy()
+    ids = to_sequences(drawing.canvases)
+    labels = np.concatenate([ids[:, 1:], np.full((B, 1), symbols.END)], axis=1)
     operands = drawing.top + drawing.first_step
     labels[np.arange(labels.shape[1]) < operands[:, None] * (width + 1)] = IGNORE
     labels[:, :-1][given.reshape(B, -1)] = IGNORE
-    return ids[:, :-1], labels
+    return ids, labels
+
+
+def to_sequences(canvases: np.ndarray) -> np.ndarray:
+    """Canvases ``uint8 [B, H, W]``, or their first rows, as ids ``int64 [B, H · (W + 1) + 1]``.
+
+    A start symbol comes first; the end symbol is left out.
+    """
+    B, height, width = canvases.shape
+    ids = np.full((B, 1 + height * (width + 1)), symbols.ROW_END, dtype=np.int64)
+    ids[:, 0] = symbols.START
+    ids[:, 1:].reshape(B, height, width + 1)[:, :, :width] = canvases[:, :, ::-1]
+    return ids
 
 
 def from_sequences(ids: np.ndarray, height: int, width: int) -> np.ndarray:
     """Canvases ``uint8 [B, H, W]`` from sequences with or without their end symbol.
 
-    What a model left out at the end of a sequence is blank.
+    What a model left out at the end of a sequence, or wrote after an end symbol, is blank.
     """
     cells = np.full((len(ids), height * (width + 1)), symbols.BLANK, dtype=np.uint8)
     body = ids[:, 1 : 1 + cells.shape[1]]
-    cells[:, : body.shape[1]] = body
+    ended = (body == symbols.END).cumsum(axis=1) > 0
+    cells[:, : body.shape[1]] = np.where(ended, symbols.BLANK, body)
     return cells.reshape(len(ids), height, width + 1)[:, :, :width][:, :, ::-1]

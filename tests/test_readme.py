@@ -2,11 +2,14 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
+from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 README = "README.md"
+CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 def test_every_file_that_the_readme_links_to_is_there(repository: Path):
@@ -27,12 +30,17 @@ def test_every_file_of_the_tree_is_there(repository: Path):
             folders.append((indent, name))
 
 
-@pytest.mark.parametrize("config", ["debug", "quickstart", "trm/small", "trm/note"])
-def test_parameters_are_counted_as_the_readme_says(repository: Path, config: str):
-    row = re.search(
-        rf"\(configs/{config}\.yaml\).*\| ([\d,]+) \|", (repository / README).read_text()
-    )
-    settings = yaml.safe_load((repository / f"configs/{config}.yaml").read_text())
-    model = TinyRecursiveModel(RecursiveConfig(**settings["model"]["init_args"]["model"]))
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_parameters_are_counted_as_the_readme_says(repository: Path, path: Path):
+    name = path.relative_to(repository)
+    row = re.search(rf"\({name}\).*\| ([\d,]+) \|", (repository / README).read_text())
+    settings = yaml.safe_load(path.read_text())
+    shape, canvas = settings["model"]["init_args"]["model"], settings["data"]["canvas"]
+    size = {side: canvas[side] for side in ("height", "width") if canvas.get(side)}
+    with torch.device("meta"):  # sizes without memory
+        if "GPT" in settings["model"]["class_path"]:
+            count = GPT(GPTConfig(**shape, **size)).num_parameters
+        else:
+            count = TinyRecursiveModel(RecursiveConfig(**shape)).num_parameters
     assert row is not None
-    assert int(row[1].replace(",", "")) == model.num_parameters
+    assert int(row[1].replace(",", "")) == count

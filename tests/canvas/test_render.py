@@ -213,6 +213,8 @@ def test_sequences_lead_back_to_their_canvases(layout):
     assert np.array_equal(from_sequences(ids, height, width), drawing.canvases)
     with_end = np.concatenate([ids, np.full((len(ids), 1), symbols.END)], axis=1)
     assert np.array_equal(from_sequences(with_end, height, width), drawing.canvases)
+    with_end[:, 3:5] = symbols.END
+    assert (from_sequences(with_end, height, width)[:, 1:] == symbols.BLANK).all()
 
 
 def test_what_is_missing_at_the_end_of_a_sequence_is_blank():

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
-from trm.solving.trace import Trace
+from trm.solving.rollout import Curve, Look
 
 _DPI = 100
 _PANEL = 300  # pixels that a canvas is to be wide at most; large canvases exceed it
@@ -31,38 +31,36 @@ _TICKS = (34, 26)  # room for a chart's tick labels, left and below
 _RAISED = 8  # images stand this much higher, for they have a margin of their own
 _GREY = "#595959"
 _HALT: dict[str, Any] = {"color": INK, "linewidth": 7, "alpha": 0.18}  # the mark of halting
-_HEADINGS = ("input", "label", "prediction", "confidence over supervision steps")
+_HEADINGS = ("input", "label", "prediction")
 
 
-def sample_panels(
-    steps: RowSteps, given: np.ndarray, trace: Trace, titles: Sequence[str]
-) -> Figure:
-    """What a recursive model makes of some row steps, a line of panels each.
+def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequence[str]) -> Figure:
+    """What a model makes of some row steps, a line of panels each.
 
-    The panels are the input, the label, the prediction (at the step of halting, or the last one)
-    and the halting head's probability after each supervision step. Rows that are blank in every
+    The panels are the input, the label, the prediction and how sure the model is along the way.
+    Rows that are blank in every
     panel are left out where all lines can spare them.
 
     Args:
         steps: B row steps.
         given: ``bool [B, H, W]``, cells that were shown from the start.
-        trace: of a model on the inputs, T supervision steps.
+        seen: how a model filled in the inputs.
         titles: what each sample is; how it went is added.
 
     Raises:
         ValueError: no samples, or numbers of them that differ.
     """
-    samples = (len(steps.inputs), len(given), trace.canvases.shape[1], len(titles))
+    samples = (len(steps.inputs), len(given), len(seen.answers), len(titles))
     if not samples[0] or len(set(samples)) > 1:
         raise ValueError(
-            "give one given canvas, one trace and one title a row step, and at least one row step; "
-            "got {1}, {2} and {3} for {0} row steps".format(*samples)
+            "give one given canvas, one answer and one title a row step, and one row step or "
+            "more; got {1}, {2} and {3} for {0} row steps".format(*samples)
         )
     columns = steps.inputs.shape[2]
     cell = max(_CELLS[0], min(_CELLS[1], _PANEL // columns))
-    predictions = np.where(steps.answer, trace.answers, steps.inputs)
+    predictions = np.where(steps.answer, seen.answers, steps.inputs)
     rows = steps.answer.any(axis=2).argmax(axis=1).tolist()
-    exact = trace.rows_exact(steps.labels)
+    curves = seen.curves(steps.labels)
     panels = [
         [
             to_image(
@@ -89,9 +87,12 @@ def sample_panels(
     def write(x: float, y: float, text: str, **style: Any) -> None:
         figure.text(x / width, 1 - y / height, text, color=INK, va="center", **style)
 
-    for x, size, heading in zip(left, (wide, wide, wide, _CHART[0]), _HEADINGS, strict=True):
+    for x, size, heading in zip(
+        left, (wide, wide, wide, _CHART[0]), (*_HEADINGS, seen.heading), strict=True
+    ):
         write(x + size / 2, _HEAD - 14, heading, ha="center", fontsize=10, weight="bold")
-    _legend(figure, (left[3] + _CHART[0]) / width, 1 - 6 / height)
+    halts = any(curve.halt for curve in curves)
+    _legend(figure, (left[3] + _CHART[0]) / width, 1 - 6 / height, halts)
     for i, title in enumerate(titles):
         top = _HEAD + i * line
         write(_EDGE + cell // 2, top + _TITLE / 2, title, fontsize=11, weight="bold")
@@ -100,13 +101,11 @@ def sample_panels(
             figure.figimage(np.asarray(image), x, bottom - high + _RAISED, origin="upper")
         chart = line - _TITLE - _TICKS[1]
         box = (left[3] / width, (bottom - chart) / height, _CHART[0] / width, chart / height)
-        _confidence(
-            figure.add_axes(box), trace.confidence[:, i], exact[:, i], int(trace.halts_at[i])
-        )
+        _confidence(figure.add_axes(box), curves[i])
         write(
             left[3] + _CHART[0],
             top + _TITLE / 2,
-            _outcome(trace, exact, i),
+            curves[i].outcome,
             ha="right",
             fontsize=10,
         )
@@ -130,24 +129,17 @@ def _rows_in_use(steps: RowSteps) -> list[slice]:
     return [slice(top, top + tall) for top in start]
 
 
-def _outcome(trace: Trace, exact: np.ndarray, sample: int) -> str:
-    halt, last = int(trace.halts_at[sample]), len(exact)
-    right = exact[(halt or last) - 1, sample]
-    when = f"halts at step {halt}" if halt else f"does not halt in {last} steps"
-    return f"{when}, row {'right' if right else 'wrong'}"
-
-
-def _confidence(axes: Axes, confidence: np.ndarray, exact: np.ndarray, halt: int) -> None:
-    """One sample's halting probability ``[T]``; filled markers where its row was right."""
-    T = len(confidence)
+def _confidence(axes: Axes, curve: Curve) -> None:
+    """One sample's confidence; filled markers where what it held was right."""
+    confidence, T = curve.confidence, len(curve.confidence)
     x = np.arange(1, T + 1)
     size = 7 if T <= 24 else 4
     axes.axhline(0.5, color=_GREY, linestyle="--", linewidth=1)
-    if halt:
-        axes.axvline(halt, solid_capstyle="butt", **_HALT)
+    if curve.halt:
+        axes.axvline(curve.halt, solid_capstyle="butt", **_HALT)
     axes.plot(x, confidence, color=HIGHLIGHT, linewidth=1.2, zorder=3)
     for right, fill in ((True, HIGHLIGHT), (False, PAPER)):
-        where = exact == right
+        where = curve.right == right
         axes.plot(
             x[where],
             confidence[where],
@@ -172,15 +164,18 @@ def _confidence(axes: Axes, confidence: np.ndarray, exact: np.ndarray, halt: int
         spine.set_color(_GREY)
 
 
-def _legend(figure: Figure, right: float, top: float) -> None:
+def _legend(figure: Figure, right: float, top: float, halts: bool) -> None:
     """What the marks of the charts mean, in the figure's upper right corner."""
     dot: dict[str, Any] = {"color": HIGHLIGHT, "marker": "o", "markersize": 7, "linewidth": 1.2}
     handles = [
-        Line2D([], [], label="row right", **dot),
-        Line2D([], [], label="row wrong", markerfacecolor=PAPER, **dot),
-        Line2D([], [], label="halting threshold", color=_GREY, linestyle="--", linewidth=1),
-        Line2D([], [], label="halts", **_HALT),
+        Line2D([], [], label="right", **dot),
+        Line2D([], [], label="wrong", markerfacecolor=PAPER, **dot),
     ]
+    if halts:
+        handles += [
+            Line2D([], [], label="halting threshold", color=_GREY, linestyle="--", linewidth=1),
+            Line2D([], [], label="halts", **_HALT),
+        ]
     figure.legend(
         handles=handles,
         loc="upper right",

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -63,8 +64,8 @@ def load_reference_trm(
         FileNotFoundError: there is no such file.
     """
     name = str(source) if isinstance(source, str | Path) else "the state dict"
-    weights = source if isinstance(source, Mapping) else _read(Path(source))
-    theirs = _unwrap(weights)
+    weights = source if isinstance(source, Mapping) else read_checkpoint(Path(source))
+    theirs = unwrap(weights)
     _check_kind(name, theirs)
     learned = theirs.get("embed_pos.embedding_weight")
     mixer = "L_level.layers.0.mlp_t.down_proj.weight" in theirs
@@ -138,7 +139,13 @@ def to_reference_state_dict(model: TinyRecursiveModel) -> dict[str, Tensor]:
     return state
 
 
-def _read(path: Path) -> Mapping[str, Tensor]:
+def read_checkpoint(path: Path) -> Mapping[str, Any]:
+    """The contents of a file of plain tensors.
+
+    Raises:
+        ValueError: it is no such file, or does not hold a dict.
+        FileNotFoundError: there is no such file.
+    """
     if path.suffix == ".safetensors":
         raise ValueError(f"{path} looks like safetensors; give a file written by torch.save.")
     try:
@@ -152,7 +159,8 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     return content
 
 
-def _unwrap(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def unwrap(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same weights without the prefixes that wrappers put in front of their names."""
     unwrapped = {}
     for key, value in weights.items():
         name = str(key)
@@ -177,20 +185,25 @@ def _check_kind(name: str, weights: Mapping[str, Tensor]) -> None:
         "H_init",
         "L_level.layers.0.mlp.down_proj.weight",
     )
-    keys = list(weights)
     missing = [key for key in needed if key not in weights]
-    hierarchical = any(key.startswith("H_level.") for key in keys)
-    if not missing and not hierarchical:
-        return
-    if hierarchical:
+    if missing or any(key.startswith("H_level.") for key in weights):
+        refuse(name, "a reference TRM", weights, missing)
+
+
+def refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str]) -> NoReturn:
+    """Raise a ValueError that says what kind of file this is instead of the one wanted."""
+    keys = list(weights)
+    if any(key.startswith("H_level.") for key in keys):
         looks = "an HRM with separate H and L networks"
     elif "pytorch-lightning_version" in keys:
         looks = "a Lightning checkpoint"
     elif any(key.startswith("transformer.") for key in keys) or "model_args" in keys:
         looks = "a nanoGPT checkpoint"
-    elif any(key.startswith("layers.0.mixing.") for key in keys):
+    elif any(key.startswith("L_level.") for key in keys):
+        looks = "a reference TRM"
+    elif any(key.startswith(("layers.0.mixing.", "layers.0.attention.")) for key in keys):
         looks = "a state dict of this package"
     else:
         looks = f"something else (it has {', '.join(keys[:4]) or 'nothing'}, ...)"
     lacks = f" It lacks {', '.join(missing)}." if missing else ""
-    raise ValueError(f"{name} is not a reference TRM; it looks like {looks}.{lacks}")
+    raise ValueError(f"{name} is not {wanted}; it looks like {looks}.{lacks}")

@@ -68,10 +68,17 @@ class Cells:
 
 
 class Position(nn.Module):
-    """A position encoding; this base class is ``none``: no information at all."""
+    """A position encoding; this base class is ``none``: no information at all.
 
-    def vectors(self, cells: Cells) -> Tensor | None:
-        """What to add to the embeddings, [S, hidden_size]."""
+    A causal model without one (NoPE) still tells places apart: each token sees how many precede it.
+    """
+
+    def accepts(self, cells: Cells) -> bool:
+        """Whether the encoding serves these cells."""
+        return True
+
+    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor | None:
+        """What to add to the embeddings, [S, hidden_size]; ``generator`` is for ``randomised``."""
         return None
 
     def rotation(self, cells: Cells) -> Rotation | None:
@@ -98,7 +105,11 @@ class Learned(Position):
         self.weight = nn.Parameter(torch.empty(prefix_length + height * width, hidden_size))
         truncated_normal_(self.weight, std)
 
-    def vectors(self, cells: Cells) -> Tensor:
+    def accepts(self, cells: Cells) -> bool:
+        """Whether they lie on the canvas that the vectors were made for."""
+        return _fits(cells, self.height, self.width, exact=True)
+
+    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
         """Learned vectors, [S, hidden_size]."""
         check_canvas("learned", cells, self.height, self.width, exact=True)
         return self.weight[: len(cells)]
@@ -127,7 +138,11 @@ class Learned2D(Position):
             self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
             truncated_normal_(self.prefix, std * math.sqrt(2))
 
-    def vectors(self, cells: Cells) -> Tensor:
+    def accepts(self, cells: Cells) -> bool:
+        """Whether they lie on a canvas no larger than the vectors were made for."""
+        return _fits(cells, self.height, self.width, exact=False)
+
+    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
         """Sums of row and column vectors, [S, hidden_size]."""
         check_canvas("learned_2d", cells, self.height, self.width, exact=False)
         p = cells.prefix_length
@@ -145,11 +160,40 @@ class Sinusoidal(Position):
         super().__init__()
         self.hidden_size, self.amplitude = hidden_size, amplitude
 
-    def vectors(self, cells: Cells) -> Tensor:
+    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
         """The fixed table's first S rows, float32 [S, hidden_size]."""
-        angles = _angles(cells.index, self.hidden_size, 10000.0)
-        table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
-        return self.amplitude * table
+        return self._table(cells.index)
+
+    def _table(self, positions: Tensor) -> Tensor:
+        angles = _angles(positions, self.hidden_size, 10000.0)
+        return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+
+
+class Randomised(Sinusoidal):
+    """Sinusoids at a random, sorted choice of a longer range of positions (Ruoss et al. 2023).
+
+    Places further out than a training sequence is long are then no news at evaluation. Only the
+    order of the positions means anything.
+    """
+
+    def __init__(self, hidden_size: int, position_range: int = 2048, amplitude: float = 1.0):
+        super().__init__(hidden_size, amplitude)
+        self.position_range = position_range
+
+    def accepts(self, cells: Cells) -> bool:
+        """Whether there are no more tokens than positions."""
+        return len(cells) <= self.position_range
+
+    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
+        """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
+        if not self.accepts(cells):
+            raise ValueError(
+                f"randomised draws from {self.position_range} positions, got {len(cells)} tokens. "
+                "Build the model with a larger position_range."
+            )
+        generator = generator or torch.Generator().manual_seed(0)
+        drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
+        return self._table(drawn[: len(cells)].sort().values.to(cells.rows.device))
 
 
 class Rope1D(Position):
@@ -189,6 +233,25 @@ class Rope2D(Position):
         by_row = _angles(cells.rows, self.head_dim // 2, self.theta)
         angles = torch.cat((by_column, by_row), dim=-1)
         return angles.cos(), angles.sin()
+
+
+class Alibi(Position):
+    """A penalty on scores, proportional to the flat distance (ALiBi, Press et al. 2022).
+
+    Head h of n subtracts 2 ** (-8 (h + 1) / n) per token. A causal model meets distances to the
+    past only; in a bidirectional one the penalty is the same either way.
+    """
+
+    def __init__(self, num_heads: int):
+        super().__init__()
+        self.num_heads = num_heads
+
+    def bias(self, cells: Cells) -> Tensor:
+        """Penalties, float32 [num_heads, S, S]."""
+        index = cells.index.float()
+        heads = torch.arange(1, self.num_heads + 1, device=index.device)
+        slopes = torch.exp2(-8 * heads / self.num_heads)
+        return -slopes[:, None, None] * (index[None, :] - index[:, None]).abs()
 
 
 class Relative2D(Position):
@@ -233,15 +296,20 @@ def _angles(positions: Tensor, size: int, theta: float) -> Tensor:
     return torch.outer(positions.float(), theta**-powers)
 
 
+def _fits(cells: Cells, height: int, width: int, exact: bool) -> bool:
+    """Whether a table made for height x width serves these cells."""
+    smaller = cells.height <= height and cells.width <= width
+    return (cells.height, cells.width) == (height, width) or (smaller and not exact)
+
+
 def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) -> None:
     """Raise a ValueError unless a table made for height x width serves these cells."""
-    smaller = cells.height <= height and cells.width <= width
-    if (cells.height, cells.width) == (height, width) or (smaller and not exact):
+    if _fits(cells, height, width, exact):
         return
     raise ValueError(
         f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x {width}, "
         f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
-        "rope_1d, rope_2d, sinusoidal or relative_2d, which take any size."
+        "rope_1d, rope_2d, sinusoidal, alibi or relative_2d, which take any size."
     )
 
 
@@ -312,7 +380,17 @@ def attention_bias(
     return bias.masked_fill(~allowed, -math.inf)
 
 
-POSITIONS = ("none", "learned", "learned_2d", "rope_1d", "rope_2d", "sinusoidal", "relative_2d")
+POSITIONS = (
+    "none",
+    "learned",
+    "learned_2d",
+    "rope_1d",
+    "rope_2d",
+    "sinusoidal",
+    "randomised",
+    "alibi",
+    "relative_2d",
+)
 
 
 def make_position(
@@ -329,6 +407,7 @@ def make_position(
     amplitude: float = 1.0,
     bias_scale: float = 1.0,
     compass: float = 0.0,
+    position_range: int = 2048,
 ) -> Position:
     """The position encoding of that name (one of ``POSITIONS``).
 
@@ -342,9 +421,10 @@ def make_position(
         radius: rows and columns that ``relative_2d`` tells apart exactly.
         rope_theta: longest wavelength of a rotation, over 2 pi.
         std: standard deviation of learned vectors at the start.
-        amplitude: largest value of ``sinusoidal``.
+        amplitude: largest value of ``sinusoidal`` and ``randomised``.
         bias_scale: of ``relative_2d``.
         compass: of ``relative_2d``.
+        position_range: how many positions ``randomised`` draws from.
 
     Raises:
         ValueError: the name is unknown, or the head size does not suit the rotation.
@@ -358,6 +438,10 @@ def make_position(
             return Learned2D(hidden_size, height, width, prefix_length, std)
         case "sinusoidal":
             return Sinusoidal(hidden_size, amplitude)
+        case "randomised":
+            return Randomised(hidden_size, position_range, amplitude)
+        case "alibi":
+            return Alibi(num_heads)
         case "rope_1d":
             return Rope1D(head_dim, rope_theta)
         case "rope_2d":

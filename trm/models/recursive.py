@@ -74,6 +74,11 @@ class RecursiveConfig:
     def __post_init__(self) -> None:
         check_choice("block", self.block, BLOCKS)
         check_choice("position", self.position, POSITIONS)
+        if self.position == "randomised":
+            raise ValueError(
+                "randomised positions are drawn anew for every batch, under which a carry's states "
+                "would change places: choose another position."
+            )
         check_choice("neighbourhood", self.neighbourhood, NEIGHBOURHOODS)
         check_choice("halt_pool", self.halt_pool, HALT_POOLS)
         least = dict.fromkeys(("radius", "num_prefixes", "prefix_length"), 0)
@@ -203,6 +208,13 @@ class TinyRecursiveModel(nn.Module):
     def num_parameters(self) -> int:
         """Learned numbers; the fixed initial states are not counted."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the mixer and the position encoding serve canvases of that size."""
+        config = self.config
+        if config.block == "mixer":
+            return (height, width) == (config.height, config.width)
+        return self.position.accepts(Cells.canvas(height, width, config.prefix_length))
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases.

@@ -8,9 +8,14 @@ from typing import Any
 import torch
 
 from canvas.problems import Canvas, Task
+from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FAMILY, FORMAT
-from trm.solving.rollout import RecursiveFiller
+from trm.solving import keys
+from trm.solving.calibration import Calibration
+from trm.solving.gpt import GPTFiller
+from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
+from trm.solving.recursive import RecursiveFiller
+from trm.solving.rollout import Filler
 from trm.solving.solver import Solver
 
 
@@ -74,7 +79,8 @@ def load_solver(
 
     Args:
         path: a checkpoint file, or the folder of a run.
-        steps: supervision steps a row gets at most; None: as the checkpoint says.
+        steps: supervision steps a row gets at most, for a recursive model; None: as the checkpoint
+            says.
         height, width: the canvas to solve on; None: as in training, or cut to the problems if
             training's was cut.
         device: where to compute; `auto` takes an accelerator if there is one.
@@ -92,20 +98,33 @@ def load_solver(
         if name.startswith(prefix)
     }
     try:
-        if (about["family"], about["format"]) != (FAMILY, FORMAT):
+        if about["family"] not in _FILLERS or about["format"] != FORMAT:
             raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
-        model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
-        model.load_state_dict(weights)
+        filler = _FILLERS[about["family"]](about, weights, steps)
         task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
-        filler = RecursiveFiller(model, steps or about["solve_steps"])
     except (RuntimeError, TypeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
-    model.eval().to(_device(device))
+    filler.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     return Solver(filler, task, canvas)
+
+
+def _recursive(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Filler:
+    model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
+    model.load_state_dict(weights)
+    return RecursiveFiller(model, steps or about["solve_steps"])
+
+
+def _gpt(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Filler:
+    model = GPT(GPTConfig(**about["model"]))
+    model.load_state_dict(weights)
+    return GPTFiller(model, Calibration(**about["calibration"]))
+
+
+_FILLERS = {keys.RECURSIVE: _recursive, keys.GPT: _gpt}
 
 
 def _device(name: str) -> torch.device:

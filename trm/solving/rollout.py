@@ -1,15 +1,16 @@
 """Row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from canvas import symbols
 from canvas.render import Drawing, RowSteps, row_steps
-from trm.models.recursive import TinyRecursiveModel
+
+OnRow = Callable[[int, np.ndarray], None]
 
 
 @dataclass(frozen=True)
@@ -19,90 +20,12 @@ class Filled:
     Attributes:
         canvases: ``uint8 [B, H, W]``, every cell as the model sees it; only masked cells count.
         confidence: ``float32 [B]``, 0 to 1: how sure the model is that the row is right.
-        steps: ``int64 [B]``, supervision steps used.
+        steps: ``int64 [B]``, supervision steps used; 1 where a model has no such thing.
     """
 
     canvases: np.ndarray
     confidence: np.ndarray
     steps: np.ndarray
-
-
-class RowFiller(Protocol):
-    """A model that fills in the masked row of every canvas ``uint8 [B, H, W]``."""
-
-    def __call__(self, inputs: np.ndarray) -> Filled:
-        """Fill one row of each canvas."""
-
-
-Cells = TypeVar("Cells", np.ndarray, torch.Tensor)
-
-
-def settled(halt_logits: Cells, cells: Cells, before: Cells, masked: Cells) -> Cells:
-    """Whether samples may stop: the row is held right, and is what it was a step before.
-
-    The halting head alone stops too early: of rows that it trusts after one step, some still
-    change, mostly for the better.
-
-    Args:
-        halt_logits: ``[..., B]``, above 0 where the row is held more likely right than wrong.
-        cells: ``[..., B, H, W]``, the symbols after this step.
-        before: the same after the step before.
-        masked: ``bool [B, H, W]``, the cells to fill in.
-
-    Returns:
-        ``bool [..., B]``.
-    """
-    return (halt_logits > 0) & ((cells == before) | ~masked).all(-1).all(-1)
-
-
-class RecursiveFiller:
-    """Fills rows with a recursive model, in as many supervision steps as each sample needs.
-
-    A sample stops when it has `settled`; from then on it costs nothing.
-
-    Args:
-        model: on the device where it is to run.
-        max_steps: supervision steps at most; may exceed those of training.
-        halt: False runs every sample to ``max_steps``.
-    """
-
-    def __init__(self, model: TinyRecursiveModel, max_steps: int, halt: bool = True) -> None:
-        if max_steps < 1:
-            raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        self.model, self.max_steps, self.halt = model, max_steps, halt
-
-    @torch.no_grad()
-    def __call__(self, inputs: np.ndarray) -> Filled:
-        """See `RowFiller`."""
-        device = next(self.model.parameters()).device
-        tokens = torch.from_numpy(inputs).to(device)
-        cells = torch.empty_like(tokens)
-        confidence = torch.empty(len(tokens), device=device)
-        used = torch.empty(len(tokens), dtype=torch.long, device=device)
-        context = self.model.encode(tokens)
-        state = self.model.initial_state(context)
-        active = torch.arange(len(tokens), device=device)
-        before, masked = tokens, tokens == symbols.MASK
-        for step in range(1, self.max_steps + 1):
-            state = self.model.iterate(context, state)
-            logits, halt_logits = self.model.read(state, context)
-            now = logits.argmax(dim=-1).to(cells.dtype)
-            # After the first step there is nothing to compare with.
-            done = settled(halt_logits, now, before, masked) & (self.halt and step > 1)
-            if step == self.max_steps:
-                done = torch.ones_like(done)
-            before = now
-            if not done.any():
-                continue
-            finished = active[done]
-            cells[finished] = now[done]
-            confidence[finished] = halt_logits[done].float().sigmoid()
-            used[finished] = step
-            active, before, masked = active[~done], before[~done], masked[~done]
-            if not len(active):
-                break
-            state, context = state.select(~done), context.select(~done)
-        return Filled(cells.cpu().numpy(), confidence.cpu().numpy(), used.cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -122,16 +45,83 @@ class Rollout:
     steps: np.ndarray
 
 
+@dataclass(frozen=True)
+class Curve:
+    """How sure a model is along the way to one row.
+
+    Attributes:
+        confidence: ``float [N]``, 0 to 1, at each point of the way.
+        right: ``bool [N]``, whether what it holds there is right.
+        halt: the point, from 1, at which it stops; 0 where it does not.
+        outcome: how it ended, in words.
+    """
+
+    confidence: np.ndarray
+    right: np.ndarray
+    halt: int
+    outcome: str
+
+
+class Look(Protocol):
+    """A batch of rows under the glass.
+
+    Attributes:
+        heading: what the curves show.
+        answers: ``uint8 [B, H, W]``, what the model wrote; only masked cells count.
+    """
+
+    heading: str
+
+    @property
+    def answers(self) -> np.ndarray: ...  # noqa: D102
+
+    def curves(self, labels: np.ndarray) -> list[Curve]:
+        """One curve a sample, judged by labels ``uint8 [B, H, W]``."""
+
+
+class Filler(ABC):
+    """A model as it solves, of whatever family."""
+
+    model: Any  # the network, in evaluation mode, where it is to run
+
+    @abstractmethod
+    def __call__(self, inputs: np.ndarray) -> Filled:
+        """Fill in the masked row of every canvas ``uint8 [B, H, W]``."""
+
+    @abstractmethod
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the model can work on canvases of that size."""
+
+    @abstractmethod
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+        """Fill in the masked rows of ``uint8 [B, H, W]`` and tell how.
+
+        Args:
+            inputs: canvases with a masked row.
+            steps: supervision steps to show, for a model that has them; None: as many as it solves
+                with.
+        """
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """Fill every row of every canvas, each from the rows that it wrote itself.
+
+        Args:
+            drawing: problems; of the finished working only the geometry and the givens are shown
+                to the model, the rest is compared with what it wrote.
+            on_row: called with the step and all canvases before each row (the row masked) and
+                after.
+        """
+        return free_running(self, drawing, on_row)
+
+
 def free_running(
-    filler: RowFiller, drawing: Drawing, on_row: Callable[[int, np.ndarray], None] | None = None
+    filler: Callable[[np.ndarray], Filled], drawing: Drawing, on_row: OnRow | None = None
 ) -> Rollout:
     """Fill every row of every canvas, from the operands alone.
 
     Args:
-        filler: the model.
-        drawing: problems; of the finished working only the geometry and the givens are shown to
-            the model, the rest is compared with what it wrote.
-        on_row: called with the step and all canvases before each row (the row masked) and after.
+        filler: fills in the masked row of canvases, see `Filler`.
+        drawing, on_row: see `Filler.free_running`.
     """
     canvases = drawing.unsolved()
     B, S = len(drawing), int(drawing.steps.max())
@@ -166,7 +156,7 @@ class TeacherForced:
     rows_exact: np.ndarray  # bool [N]
 
 
-def teacher_forced(filler: RowFiller, drawing: Drawing) -> TeacherForced:
+def teacher_forced(filler: Callable[[np.ndarray], Filled], drawing: Drawing) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
     The model sees as many rows at once as there are problems, as in `free_running`.

@@ -1,7 +1,6 @@
 """From operands to answers: the one door through which every command and script solves."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from canvas.picture import to_text
 from canvas.problems import Canvas, Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
-from trm.solving.rollout import RowFiller, free_running
+from trm.solving.rollout import Filler, OnRow
 
 
 @dataclass(frozen=True)
@@ -69,19 +68,19 @@ class Solver:
     """A model with what it needs to know about canvases.
 
     Args:
-        filler: the model, filling a row at a time.
+        filler: the model.
         task: layout and base; digit ranges are those of training and bind nobody.
         canvas: to solve on.
     """
 
-    filler: RowFiller
+    filler: Filler
     task: Task
     canvas: Canvas = field(default_factory=Canvas)
 
     def solve(
         self,
         problems: Problems,
-        on_row: Callable[[int, np.ndarray], None] | None = None,
+        on_row: OnRow | None = None,
     ) -> list[Solution]:
         """Work problems out row by row on the model's own rows.
 
@@ -102,10 +101,10 @@ class Solver:
         self,
         problems: Problems,
         drawing: Drawing,
-        on_row: Callable[[int, np.ndarray], None] | None = None,
+        on_row: OnRow | None = None,
     ) -> list[Solution]:
         """As `solve`, where the problems have been drawn on their canvases already."""
-        rollout = free_running(self.filler, drawing, on_row)
+        rollout = self.filler.free_running(drawing, on_row)
         solutions = []
         for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
             n = int(drawing.steps[i])
@@ -120,7 +119,7 @@ class Solver:
                     b=b,
                     product=product,
                     correct=product == a * b,
-                    exact=bool(rollout.rows_exact[i, :n].all()),
+                    exact=bool((rollout.canvases[i] == drawing.canvases[i]).all()),
                     canvas=rollout.canvases[i],
                     truth=drawing.canvases[i],
                     given=drawing.given[i],
@@ -130,6 +129,21 @@ class Solver:
                 )
             )
         return solutions
+
+    def for_lengths(self, digits_a: int, digits_b: int) -> "Solver | None":
+        """The same solver on a canvas that operands of so many digits fit on.
+
+        Training's canvas if it is large enough, else a larger one; None where the model cannot
+        work on any.
+        """
+        rows, columns = self.task.rules.extent(digits_a, digits_b)
+        height, width = self.canvas.size(rows, columns)
+        height, width = max(height, rows), max(width, columns)
+        if not self.filler.accepts(height, width):
+            return None
+        if self.canvas.cut:
+            return self
+        return replace(self, canvas=replace(self.canvas, height=height, width=width))
 
     def write(self, number: int) -> str:
         """A number in the model's base."""

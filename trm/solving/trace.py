@@ -1,13 +1,34 @@
 """What a recursive model thinks after each supervision step, without stopping it early."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from canvas.symbols import MASK
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.rollout import settled
+from trm.solving.rollout import Curve
+
+Cells = TypeVar("Cells", np.ndarray, torch.Tensor)
+
+
+def settled(halt_logits: Cells, cells: Cells, before: Cells, masked: Cells) -> Cells:
+    """Whether samples may stop: the row is held right, and is what it was a step before.
+
+    The halting head alone stops too early: of rows that it trusts after one step, some still
+    change, mostly for the better.
+
+    Args:
+        halt_logits: ``[..., B]``, above 0 where the row is held more likely right than wrong.
+        cells: ``[..., B, H, W]``, the symbols after this step.
+        before: the same after the step before.
+        masked: ``bool [B, H, W]``, the cells to fill in.
+
+    Returns:
+        ``bool [..., B]``.
+    """
+    return (halt_logits > 0) & ((cells == before) | ~masked).all(-1).all(-1)
 
 
 @dataclass(frozen=True)
@@ -20,6 +41,8 @@ class Trace:
         halt_logits: ``float32 [T, B]``, of "the row is right".
         masked: ``bool [B, H, W]``, the cells to fill in.
     """
+
+    heading = "confidence over supervision steps"
 
     canvases: np.ndarray
     halt_logits: np.ndarray
@@ -55,6 +78,16 @@ class Trace:
             ``bool [T, B]``.
         """
         return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
+
+    def curves(self, labels: np.ndarray) -> list[Curve]:
+        """See `trm.solving.rollout.Look`: a point after each supervision step."""
+        exact, steps = self.rows_exact(labels), len(self.canvases)
+        curves = []
+        for i, halt in enumerate(self.halts_at.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {steps} steps"
+            verdict = "right" if exact[(halt or steps) - 1, i] else "wrong"
+            curves.append(Curve(self.confidence[:, i], exact[:, i], halt, f"{end}, row {verdict}"))
+        return curves
 
 
 @torch.no_grad()

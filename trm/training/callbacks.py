@@ -6,16 +6,14 @@ from typing import Any
 
 import lightning as L
 import numpy as np
-import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
 from canvas.render import Drawing, RowSteps, row_step
 from trm.evaluation.figures import pixels, sample_panels
-from trm.solving.trace import trace
 from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
-from trm.training.module import RecursiveModule
+from trm.training.module import CanvasModule
 
 _POOL = 1024  # problems that samples are chosen among, at most
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
@@ -25,12 +23,13 @@ _LONGEST_NAME = 48  # characters of a title's problem
 class SamplePanels(L.Callback):
     """Draws the same validation rows at every validation, as `panels/validation`.
 
-    A line for each sample: input, label, prediction, and the halting head's confidence after each
-    supervision step. The rows are chosen to differ in their problems' lengths and in their place.
+    A line for each sample: input, label, prediction, and the confidence: the halting head's after
+    each supervision step, or a GPT's symbol by symbol. The rows are chosen to differ in their
+    problems' lengths and in their place.
 
     Args:
         num_samples: lines of the figure.
-        steps: supervision steps to show; None: as many as the module solves with.
+        steps: supervision steps to show, of a recursive model; None: as many as it solves with.
         every_n_validations: 1 draws at each, 2 at every other, from the first one on.
 
     Raises:
@@ -71,14 +70,14 @@ class SamplePanels(L.Callback):
         boards = [log for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
         data = getattr(trainer, "datamodule", None)  # set only where there is one
         if not (
-            boards and isinstance(pl_module, RecursiveModule) and isinstance(data, CanvasDataModule)
+            boards and isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)
         ):
             return
         problems, drawing, steps = example_steps(
             data.task, data.canvas, data.seed, data.validation_problems, self.num_samples
         )
         with trainer.precision_plugin.forward_context():
-            seen = trace(pl_module.model, steps.inputs, self.steps or pl_module.solve_steps)
+            seen = pl_module.filler().look(steps.inputs, self.steps)
         figure = sample_panels(steps, drawing.given, seen, titles(problems, drawing, steps))
         image = pixels(figure)
         for board in boards:
@@ -162,7 +161,7 @@ class Throughput(L.Callback):
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         outputs: Any,
-        batch: dict[str, torch.Tensor],
+        batch: dict[str, Any],
         batch_idx: int,
     ) -> None:
         """Count the batch, and log where the trainer does."""

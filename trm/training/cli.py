@@ -15,7 +15,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from trm.training.callbacks import SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
-from trm.training.module import RecursiveModule
+from trm.training.module import CanvasModule
 from trm.training.predictions import PredictionWriter
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -88,7 +88,7 @@ class TrainingCLI(LightningCLI):
 
     def before_fit(self) -> None:
         """Say what is trained."""
-        if isinstance(self.model, RecursiveModule):
+        if isinstance(self.model, CanvasModule):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 

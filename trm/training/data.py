@@ -1,10 +1,10 @@
 """Training samples and validation problems as a LightningDataModule.
 
-A training sample is one row step of one problem. Which problem, which of its rows, where on the
-canvas and which augmentation are functions of (seed, split, epoch, index) alone: the same for any
-number of workers or devices, and after any resume. A canvas that is cut to its batch is the one
-exception: how large it is, and so where a problem lies on it, depends on the rest of the batch.
-Batches are drawn as a whole, vectorised.
+A training sample is one row step of one problem, or, for a sequence model, the whole problem.
+Which problem, which of its rows, where on the canvas and which augmentation are functions of (seed,
+split, epoch, index) alone: the same for any number of workers or devices, and after any resume. A
+canvas that is cut to its batch is the one exception: how large it is, and so where a problem lies
+on it, depends on the rest of the batch. Batches are drawn as a whole, vectorised.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ from canvas.problems import (
     random_words,
     sample,
 )
-from canvas.render import Drawing, draw, row_step
+from canvas.render import Drawing, draw, row_step, sequences
 
-Batch = dict[str, torch.Tensor]
+Batch = dict[str, Any]
 
 _STEP, _PLACE, _TRANSFORM, _MARGIN = range(1, 5)  # purposes of random keys; 0 draws the problem
 
@@ -63,8 +63,8 @@ class _Samples(Dataset):
         return draw(worked, *size, top=top, left=left + columns - worked.widths)
 
 
-class RowStepSamples(_Samples):
-    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each."""
+class _TrainingSamples(_Samples):
+    """Common to what models of both families train on: the same problems at the same places."""
 
     def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
         super().__init__(*args)
@@ -72,6 +72,9 @@ class RowStepSamples(_Samples):
 
     def __getitem__(self, index: int) -> Batch:
         return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        raise NotImplementedError
 
     def _drawing(self, indices: Sequence[int]) -> tuple[Problems, Drawing, int, np.ndarray]:
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
@@ -83,6 +86,10 @@ class RowStepSamples(_Samples):
         size = self.canvas.size(rows, columns, (int(spare[0]), int(spare[1])))
         where = keys(self.seed, self.split, epoch, index, _PLACE)
         return problems, self._draw(problems, size, random_words(where, 2)), epoch, index
+
+
+class RowStepSamples(_TrainingSamples):
+    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each."""
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         _, drawing, epoch, index = self._drawing(indices)
@@ -103,6 +110,36 @@ class RowStepSamples(_Samples):
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         names = ("inputs", "labels", "answer")
         return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
+
+
+class SequenceSamples(_TrainingSamples):
+    """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
+
+    ``height`` and ``width`` are those of the canvas.
+
+    Raises:
+        ValueError: there are transforms; a sequence is written in one direction only.
+    """
+
+    def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
+        if transform is not None:
+            raise ValueError(
+                "data.transforms turn and flip row steps, but a GPT writes from the lowest digit "
+                "up, row below row: remove them (its canvases are shifted without them)"
+            )
+        super().__init__(*args)
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        _, drawing, _, _ = self._drawing(indices)
+        ids, labels = (torch.from_numpy(part) for part in sequences(drawing))
+        height, width = drawing.canvases.shape[1:]
+        return {"ids": ids, "labels": labels, "height": height, "width": width}
+
+
+SAMPLES: dict[str, type[_TrainingSamples]] = {
+    "row_steps": RowStepSamples,
+    "sequences": SequenceSamples,
+}
 
 
 class SolvedProblems(_Samples):
@@ -193,9 +230,11 @@ class CanvasDataModule(L.LightningDataModule):
         """Nothing is carried over: samples follow from seed, epoch and index."""
 
     def train_dataloader(self) -> DataLoader:
-        """Row steps, a new epoch's each time."""
+        """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
         size = self.batch_size * self.batches_per_epoch
-        return self._loader(RowStepSamples, "train", size, transform=self.transform)
+        module = self.trainer.lightning_module if self.trainer else None
+        kind = SAMPLES[getattr(module, "samples", "row_steps")]
+        return self._loader(kind, "train", size, transform=self.transform)
 
     def val_dataloader(self) -> DataLoader:
         """Whole problems of the validation split."""

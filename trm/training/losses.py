@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.render import IGNORE
 from canvas.symbols import PAD
 from trm.choices import check_choice
 
@@ -173,3 +174,26 @@ def _check_arguments(
         raise ValueError(f"answer is a bool mask of the cells to fill in, got {answer.dtype}")
     if list(halt_logits.shape) != [B]:
         raise ValueError(f"halt_logits have the shape [{B}], got {list(halt_logits.shape)}")
+
+
+@dataclass(frozen=True)
+class SequenceLoss:
+    """The loss of a batch of sequences, with what is worth logging about it."""
+
+    loss: Tensor  # float32 []: mean cross entropy of the counted tokens, with gradient
+    right: Tensor  # bool [B, S]: the likeliest token is the label
+    accuracy: Tensor  # float32 []: share of the counted tokens that are right
+
+
+def sequence_loss(logits: Tensor, labels: Tensor) -> SequenceLoss:
+    """Mean cross entropy over the tokens that count, as nanoGPT takes it.
+
+    Args:
+        logits: ``[B, S, V]``, any floating dtype.
+        labels: ``int64 [B, S]``; `canvas.render.IGNORE` does not count.
+    """
+    counted = labels != IGNORE
+    number = counted.sum().clamp(min=1)
+    losses = softmax_cross_entropy(logits, labels, ignore_index=IGNORE)
+    right = logits.detach().argmax(dim=-1) == labels
+    return SequenceLoss(losses.sum() / number, right, (right & counted).sum() / number)

@@ -1,9 +1,7 @@
-"""The recursive model as a LightningModule: it connects, and computes nothing itself."""
+"""What both families' LightningModules share: they connect, and compute nothing themselves."""
 
-from collections.abc import Callable
-from copy import copy
-from dataclasses import asdict, dataclass
-from functools import partial
+from abc import abstractmethod
+from dataclasses import asdict
 from typing import Any
 
 import lightning as L
@@ -11,151 +9,58 @@ import torch
 
 from canvas.problems import Problems
 from canvas.render import Drawing
-from trm.choices import check_choice
-from trm.models.halting import Batch, Carry
-from trm.models.recursive import RecursiveConfig, State, TinyRecursiveModel
-from trm.solving.keys import CHECKPOINT_KEY, FAMILY, FORMAT
-from trm.solving.rollout import RecursiveFiller, free_running, teacher_forced
+from trm.solving.keys import CHECKPOINT_KEY, FORMAT
+from trm.solving.rollout import Filler, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
-from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
-from trm.training.losses import LOSSES, step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
 
-@dataclass
-class LossConfig:
-    """What is charged for.
+class CanvasModule(L.LightningModule):
+    """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
-        name: `softmax` or `stablemax`.
-        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
-        halt_weight: weight of the halting head's loss.
+        samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
+        model: the network.
     """
 
-    name: str = "softmax"
-    givens_weight: float = 0.0
-    halt_weight: float = 0.5
+    samples = "row_steps"
 
-    def __post_init__(self) -> None:
-        check_choice("loss.name", self.name, LOSSES)
-        for name in ("givens_weight", "halt_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")
-
-
-class RecursiveModule(L.LightningModule):
-    """Trains a `TinyRecursiveModel` to fill in one masked row of a canvas.
-
-    Args:
-        model: the network's shape.
-        optimizer: which optimiser.
-        schedule: of the learning rate.
-        depth: how recursion is trained.
-        loss: what is charged for.
-        solve_steps: supervision steps a row gets at most when problems are solved.
-        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
-        seed: of the model's own draws while training.
-    """
-
-    def __init__(
-        self,
-        model: RecursiveConfig,
-        optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
-        depth: DepthConfig,
-        loss: LossConfig,
-        solve_steps: int = 16,
-        compile: bool = False,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, model: Any, optimizer: OptimizerConfig, schedule: ScheduleConfig) -> None:
         super().__init__()
-        if solve_steps < 1:
-            raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
-        self.model = TinyRecursiveModel(model)
+        self.model: Any = model
         self.optimizer, self.schedule = optimizer, schedule
-        self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
-        self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
-        self.compile_steps = compile
-        self._compiled: Callable[..., State] | None = None
 
-    def setup(self, stage: str) -> None:
-        """Compile the supervision step, once; it is traced when and where training begins.
+    @abstractmethod
+    def filler(self) -> Filler:
+        """The model as it solves."""
 
-        Raises:
-            ValueError: the state cannot be carried over, as canvases differ in size.
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint has to say beside the model's config: its family, how it solves."""
+
+    @property
+    def logs_this_step(self) -> bool:
+        """Whether the trainer keeps what this training step logs.
+
+        What is logged between its logging steps is dropped, at a cost that small models feel.
         """
-        data = getattr(self.trainer, "datamodule", None)
-        carried = stage == "fit" and self.depth.schedule == "carry"
-        if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
-            raise ValueError(
-                "depth.schedule carry takes samples over from batch to batch, on canvases of one "
-                "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
-            )
-        if self.compile_steps and stage == "fit" and self._compiled is None:
-            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
-            self._compiled = torch.compile(self.model.iterate, dynamic=True)
-
-    def _trained(self) -> TinyRecursiveModel:
-        """The model for a training step, its supervision step compiled if so wished.
-
-        A second view of the same weights: solving keeps the plain one, as its batches shrink.
-        """
-        if self._compiled is None:
-            return self.model
-        model = copy(self.model)
-        model.iterate = self._compiled  # type: ignore[method-assign]
-        return model
-
-    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        """One optimiser step."""
-        result = self._step(batch)
-        # Lightning drops what is logged between its logging steps, at a cost: small models feel it.
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if (self.global_step + 1) % every == 0:
-            self._log_step(result)
-        return result.loss
+        return (self.global_step + 1) % every == 0
 
-    def _log_step(self, result: StepResult) -> None:
-        last = result.last
-        figures: dict[str, Any] = {
-            "loss": result.loss.detach(),
-            "loss_cells": last.lm.detach(),
-            "loss_halting": last.halt.detach(),
-            "cell_accuracy": last.cell_accuracy,
-            "row_accuracy": last.row_exact.float().mean(),
-            "halting_accuracy": last.halt_accuracy,
-            "supervision_steps": result.steps,
-        }
+    def log_training(self, figures: dict[str, Any]) -> None:
+        """Log a training step's figures."""
         for name, value in figures.items():
             self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
 
-    def _step(self, batch: Batch) -> StepResult:
-        charge = partial(
-            step_loss,
-            loss=self.loss.name,
-            givens_weight=self.loss.givens_weight,
-            halt_weight=self.loss.halt_weight,
-        )
-        model, seed = self._trained(), self.seed * 1_000_003 + self.global_step
-        if self.depth.schedule == "fresh":
-            return fresh_step(model, batch, self.depth, charge, seed)
-        seed = seed * 1_009 + self.global_rank
-        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge, seed)
-        return result
-
-    def filler(self) -> RecursiveFiller:
-        """The model as it solves."""
-        return RecursiveFiller(self.model, self.solve_steps)
-
     def validation_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
         """Solve whole problems, free-running and teacher-forced."""
-        self._evaluate(batch, "validation")
+        self.log_confidence(self.evaluate(batch, "validation", self.filler()), "validation")
 
     def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
         """As `validation_step`, on the test split."""
-        self._evaluate(batch, "test")
+        self.log_confidence(self.evaluate(batch, "test", self.filler()), "test")
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""
@@ -164,19 +69,19 @@ class RecursiveModule(L.LightningModule):
         solver = Solver(self.filler(), data.task)
         return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
 
-    def _evaluate(self, batch: tuple[Problems, Drawing], split: str) -> None:
+    def evaluate(
+        self, batch: tuple[Problems, Drawing], split: str, filler: Filler
+    ) -> TeacherForced:
+        """Solve a batch of problems and log how that went; returns its teacher-forced rows."""
         _, drawing = batch
-        free = free_running(self.filler(), drawing)
-        forced = teacher_forced(self.filler(), drawing)
-        solved = free.rows_exact.sum(axis=1) == drawing.steps
+        free, forced = filler.free_running(drawing), teacher_forced(filler, drawing)
+        solved = (free.canvases == drawing.canvases).all(axis=(1, 2))
         rows, problems = len(forced.rows_exact), len(drawing)
-        believed = forced.filled.confidence > 0.5
         figures = {
             "solved": (solved.mean(), problems),
             "free_running_rows": (free.rows_exact.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
-            "halting_accuracy": ((believed == forced.rows_exact).mean(), rows),
             "supervision_steps": (forced.filled.steps.mean(), rows),
         }
         for name, (value, weight) in figures.items():
@@ -187,9 +92,20 @@ class RecursiveModule(L.LightningModule):
                 sync_dist=True,
                 prog_bar=name == "solved",
             )
+        return forced
+
+    def log_confidence(self, forced: TeacherForced, split: str) -> None:
+        """Log how often the model rightly holds a row more likely right than wrong, or wrong."""
+        believed = forced.filled.confidence > 0.5
+        self.log(
+            f"{split}/confidence_accuracy",
+            float((believed == forced.rows_exact).mean()),
+            batch_size=len(believed),
+            sync_dist=True,
+        )
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
-        """Row steps go to the device; whole problems stay, the solver takes what it needs."""
+        """Training batches go to the device; whole problems stay: solvers send what they need."""
         if isinstance(batch, dict):
             return super().transfer_batch_to_device(batch, device, index)
         return batch
@@ -212,7 +128,6 @@ class RecursiveModule(L.LightningModule):
         """Write down, in plain data, which model the weights belong to."""
         checkpoint[CHECKPOINT_KEY] = {
             "format": FORMAT,
-            "family": FAMILY,
             "model": asdict(self.model.config),
-            "solve_steps": self.solve_steps,
+            **self.about(),
         }

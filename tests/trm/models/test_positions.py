@@ -111,6 +111,61 @@ def test_sinusoids_are_those_of_the_paper():
     torch.testing.assert_close(vectors[7, 4:6], torch.stack((angle.sin(), angle.cos())))
 
 
+def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():
+    cells, positions = Cells.canvas(4, 5), 100
+    randomised = make("randomised", position_range=positions)
+    table = make("sinusoidal").vectors(Cells.canvas(1, positions))
+
+    def drawn(generator=None):
+        vectors = randomised.vectors(cells, generator)
+        chosen = (vectors[:, None] - table).abs().sum(-1).min(dim=1)
+        assert chosen.values.max() < 1e-4
+        assert (chosen.indices.diff() > 0).all()
+        return chosen.indices.tolist()
+
+    generator = torch.Generator().manual_seed(1)
+    first, second = drawn(generator), drawn(generator)
+    assert first != second
+    assert max(*first, *second) >= 50
+    torch.manual_seed(7)  # the fixed choice has nothing to do with the global seed
+    fixed = drawn()
+    torch.manual_seed(8)
+    assert drawn() == fixed
+    seen = {number for _ in range(60) for number in drawn(generator)}
+    assert len(seen) == positions
+
+
+def test_randomised_has_to_have_a_position_for_each_token():
+    randomised = make("randomised", position_range=20)
+    assert randomised.accepts(Cells.canvas(4, 5))
+    assert not randomised.accepts(Cells.canvas(3, 7))
+    with pytest.raises(ValueError, match=r"20 positions, got 21 tokens\. Build"):
+        randomised.vectors(Cells.canvas(3, 7))
+
+
+def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
+    bias = make("alibi", num_heads=8).bias(Cells.canvas(2, 3, prefix_length=1))
+    assert bias.shape == (8, 7, 7)
+    assert bias[:, 6, 2].tolist() == [-4 * 2.0**-head for head in range(1, 9)]
+    assert bias[0, 3].tolist() == [-1.5, -1.0, -0.5, 0.0, -0.5, -1.0, -1.5]
+    assert make("alibi", num_heads=4).bias(Cells.canvas(1, 2))[:, 1, 0].tolist() == [
+        -(2.0 ** (-2 * head)) for head in range(1, 5)
+    ]
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_a_position_accepts_the_canvases_that_it_serves(name):
+    position = make(name, position_range=24)
+    for size in [(4, 5), (3, 5), (2, 2), (5, 5), (4, 6)]:
+        cells = Cells.canvas(*size)
+        if position.accepts(cells):
+            position.vectors(cells)
+        else:
+            with pytest.raises(ValueError, match="Build the model"):
+                position.vectors(cells)
+    assert position.accepts(Cells.canvas(4, 5))
+
+
 def test_an_unknown_position_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match="Did you mean 'relative_2d'"):
         make("relative2d")

@@ -131,7 +131,7 @@ def test_a_setting_that_this_version_does_not_know_is_named(checkpoint, tmp_path
 
 
 def test_a_checkpoint_of_another_family_or_format_is_refused(checkpoint, tmp_path):
-    for key, value in (("family", "gpt"), ("format", 2)):
+    for key, value in (("family", "hrm"), ("format", 2)):
 
         def other(content, key=key, value=value):
             content[CHECKPOINT_KEY][key] = value

@@ -7,8 +7,9 @@ from canvas.problems import Problems, Task
 from canvas.render import Drawing, draw, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.rollout import Filled, RecursiveFiller, free_running, settled, teacher_forced
-from trm.solving.trace import trace
+from trm.solving.recursive import RecursiveFiller
+from trm.solving.rollout import Filled, free_running, teacher_forced
+from trm.solving.trace import settled, trace
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 

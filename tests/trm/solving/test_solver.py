@@ -4,17 +4,25 @@ import pytest
 from canvas.layouts import LAYOUTS
 from canvas.problems import Canvas, Problems, Task
 from canvas.symbols import DIGIT_ZERO, MASK
-from trm.solving.rollout import Filled
+from trm.solving.rollout import Filled, Filler, Look
 from trm.solving.solver import Solver
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
 
 
-class Scribe:
+class Scribe(Filler):
     """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
+
+    most_cells = 100
 
     def __init__(self, fault=lambda canvas: None, confidence: float = 0.9) -> None:
         self.fault, self.confidence = fault, confidence
+
+    def accepts(self, height: int, width: int) -> bool:
+        return height * width <= self.most_cells
+
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+        raise NotImplementedError
 
     def told(self, solver: Solver, problem: Problems) -> None:
         self.canvas = solver.draw(problem).canvases[0]
@@ -139,3 +147,16 @@ def test_numbers_of_another_base_are_refused():
 
 def test_numbers_are_written_in_the_models_base():
     assert Solver(Scribe(), Task("lattice", base=3)).write(11) == "102"
+
+
+def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
+    solver = Solver(Scribe(), Task("standard"), Canvas(6, 8))
+    assert solver.for_lengths(3, 3).canvas == Canvas(6, 8)
+    assert solver.for_lengths(5, 5).canvas == Canvas(8, 10)
+    assert solver.for_lengths(6, 6) is None
+
+
+def test_a_cut_canvas_is_cut_for_any_operands_that_the_model_can_work_on():
+    solver = Solver(Scribe(), Task("standard"), Canvas(margin=0))
+    assert solver.for_lengths(5, 5) is solver
+    assert solver.for_lengths(7, 7) is None

@@ -6,7 +6,7 @@ from canvas.problems import Problems, Task
 from canvas.render import RowSteps, draw, row_steps
 from canvas.symbols import MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.rollout import RecursiveFiller
+from trm.solving.recursive import RecursiveFiller
 from trm.solving.trace import Trace, trace
 
 

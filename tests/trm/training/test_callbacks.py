@@ -12,12 +12,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from canvas.problems import Task, split_of
 from canvas.symbols import MASK
 from trm.models.recursive import RecursiveConfig
+from trm.solving import recursive
 from trm.training import callbacks
 from trm.training.callbacks import SamplePanels, Throughput, example_steps, titles
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
-from trm.training.module import LossConfig, RecursiveModule
 from trm.training.optimisers import OptimizerConfig
+from trm.training.recursive import LossConfig, RecursiveModule
 from trm.training.schedules import ScheduleConfig
 
 pytestmark = [
@@ -80,7 +81,7 @@ class Look:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A short run with averaged weights: its looks, module and TensorBoard events."""
-    looks, trace = [], callbacks.trace
+    looks, trace = [], recursive.trace
 
     def watched(model, inputs, steps):
         weights = model.lm_head.weight.detach().clone()
@@ -90,7 +91,7 @@ def run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callbacks, "trace", watched)
+        patch.setattr(recursive, "trace", watched)
         module = fit(
             folder, EMAWeightAveraging(decay=0.5), SamplePanels(num_samples=3), Throughput()
         )
@@ -130,24 +131,24 @@ def test_speed_is_logged_at_the_steps_of_the_other_figures(run):
 
 
 def test_every_other_validation_and_more_steps_than_in_solving(tmp_path, monkeypatch):
-    looks, trace = [], callbacks.trace
+    looks, trace = [], recursive.trace
 
     def watched(model, inputs, steps):
         looks.append(steps)
         return trace(model, inputs, steps)
 
-    monkeypatch.setattr(callbacks, "trace", watched)
+    monkeypatch.setattr(recursive, "trace", watched)
     fit(tmp_path, SamplePanels(num_samples=1, steps=5, every_n_validations=2))
     assert looks == [5, 5]  # the first and the third of three
 
 
 def test_without_tensorboard_nothing_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(callbacks, "trace", None)  # would fail if called
+    monkeypatch.setattr(recursive, "trace", None)  # would fail if called
     fit(tmp_path, SamplePanels(), logger=CSVLogger(tmp_path))
 
 
 def test_another_module_has_no_panels(tmp_path, monkeypatch):
-    monkeypatch.setattr(callbacks, "trace", None)
+    monkeypatch.setattr(recursive, "trace", None)
     log = TensorBoardLogger(tmp_path)
     trainer = SimpleNamespace(
         sanity_checking=False, is_global_zero=True, loggers=[log], datamodule=little_data()

@@ -229,9 +229,9 @@ def test_validation_problems_are_drawn_alike_in_batches_of_any_size():
 
 def test_devices_share_a_batch_and_say_so_where_they_cannot():
     data = module()
-    data.trainer = SimpleNamespace(world_size=3, global_rank=0)
+    data.trainer = SimpleNamespace(world_size=3, global_rank=0, lightning_module=None)
     with pytest.raises(ValueError, match=r"3 devices share data\.batch_size 8"):
         data.train_dataloader()
-    data.trainer = SimpleNamespace(world_size=2, global_rank=1)
+    data.trainer = SimpleNamespace(world_size=2, global_rank=1, lightning_module=None)
     batches = list(data.train_dataloader())
     assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]

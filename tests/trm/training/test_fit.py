@@ -44,7 +44,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         *(f"train/{name}" for name in ("loss", "loss_cells", "loss_halting", "row_accuracy")),
         *(f"train/{name}" for name in ("cell_accuracy", "halting_accuracy", "supervision_steps")),
         *(f"validation/{name}" for name in ("solved", "free_running_rows", "teacher_forced_rows")),
-        *(f"validation/{name}" for name in ("teacher_forced_cells", "halting_accuracy")),
+        *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
     assert any(name.startswith("learning_rate/") for name in scalars)

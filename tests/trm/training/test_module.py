@@ -8,11 +8,12 @@ from canvas.problems import Problems, Task
 from canvas.render import draw, row_steps
 from trm.models.recursive import RecursiveConfig
 from trm.solving.keys import CHECKPOINT_KEY
+from trm.solving.recursive import RecursiveFiller
 from trm.solving.rollout import Filled
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
-from trm.training.module import LossConfig, RecursiveModule
 from trm.training.optimisers import OptimizerConfig
+from trm.training.recursive import LossConfig, RecursiveModule
 from trm.training.schedules import ScheduleConfig
 
 NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
@@ -42,19 +43,20 @@ def evaluated(mine: RecursiveModule, split: str) -> dict[str, float]:
 def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
     _, drawing = some_problems()
 
-    def oracle(inputs: np.ndarray) -> Filled:
-        of = [
-            next(
-                truth
-                for truth, given in zip(drawing.canvases, drawing.given, strict=True)
-                if (canvas == truth)[given].all()
-            )
-            for canvas in inputs
-        ]
-        return Filled(np.stack(of), np.full(len(of), 0.9, np.float32), np.full(len(of), 3))
+    class Oracle(RecursiveFiller):
+        def __call__(self, inputs: np.ndarray) -> Filled:
+            of = [
+                next(
+                    truth
+                    for truth, given in zip(drawing.canvases, drawing.given, strict=True)
+                    if (canvas == truth)[given].all()
+                )
+                for canvas in inputs
+            ]
+            return Filled(np.stack(of), np.full(len(of), 0.9, np.float32), np.full(len(of), 3))
 
     mine = module()
-    monkeypatch.setattr(mine, "filler", lambda: oracle)
+    monkeypatch.setattr(mine, "filler", lambda: Oracle(mine.model, max_steps=3))
     figures = evaluated(mine, split)
     assert figures.pop(f"{split}/supervision_steps") == 3
     assert len(figures) == 5
@@ -64,7 +66,8 @@ def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatc
 def test_a_model_without_training_solves_nothing():
     figures = evaluated(module(), "validation")
     assert figures["validation/solved"] == 0
-    assert figures["validation/halting_accuracy"] == 1  # its head starts at "wrong", and is right
+    # Its head starts at "wrong", and is right.
+    assert figures["validation/confidence_accuracy"] == 1
 
 
 def test_a_checkpoint_says_which_model_it_holds():

@@ -1,0 +1,243 @@
+"""GPT on a canvas: what comes next depends on what came before, with a cache or without."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from trm.models.gpt import GPT, GPTConfig
+from trm.models.positions import POSITIONS
+
+SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
+LENGTH = 1 + 4 * (5 + 1)
+START, END = 15, 16
+ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "alibi", "relative_2d"}
+
+
+def make(**changes):
+    """A model in evaluation mode whose weights are large enough that it has opinions."""
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(**(SIZES | changes))).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def sequence(batch=3, length=LENGTH, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(1, 15, (batch, length), generator=generator)
+    ids[:, 0] = START
+    return ids
+
+
+def with_gaps(batch=4):
+    """Prompts of mixed lengths, with tokens given in the middle, as a lattice's margin digits."""
+    forced = sequence(batch, LENGTH + 1)
+    for sample, given in enumerate([5, 9, 14, 5][:batch]):
+        forced[sample, given:] = -1
+    forced[:2, 16] = 7
+    forced[3, 10:12] = 3
+    return forced
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_later_token_never_changes_an_earlier_prediction(position):
+    model, ids = make(position=position), sequence()
+    changed = ids.clone()
+    changed[:, 10:] = sequence(seed=1)[:, 10:]
+    before, after = model(ids, 4, 5), model(changed, 4, 5)
+    torch.testing.assert_close(before[:, :10], after[:, :10])
+    assert not torch.allclose(before[:, 10:], after[:, 10:])
+    torch.testing.assert_close(model(ids[:, :10], 4, 5), before[:, :10], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_the_cache_does_not_change_a_token(position):
+    model, forced = make(position=position), with_gaps()
+    ids, log_probs = model.generate(forced, 4, 5, END)
+    slowly, exactly = model.generate(forced, 4, 5, END, cached=False)
+    assert torch.equal(ids, slowly)
+    torch.testing.assert_close(log_probs, exactly, rtol=1e-4, atol=1e-5)
+
+
+def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given():
+    model, forced = make(), with_gaps()
+    ids, log_probs = model.generate(forced, 4, 5, end=99)
+    assert torch.equal(ids[forced >= 0], forced[forced >= 0])
+    likely = torch.log_softmax(model(ids[:, :-1], 4, 5), dim=-1)
+    best = likely.max(dim=-1)
+    written = forced[:, 1:] < 0
+    assert torch.equal(ids[:, 1:][written], best.indices[written])
+    expected = torch.where(written, best.values, 0.0)
+    torch.testing.assert_close(log_probs[:, 1:], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_sample_is_decoded_as_it_would_be_alone():
+    model, forced = make(), with_gaps()
+    ids, log_probs = model.generate(forced, 4, 5, END)
+    for sample in range(4):
+        alone = model.generate(forced[sample : sample + 1], 4, 5, END)
+        assert torch.equal(alone[0][0], ids[sample])
+        torch.testing.assert_close(alone[1][0], log_probs[sample], rtol=1e-4, atol=1e-5)
+
+
+def ending(model, steps):
+    """Counts the passes of a model."""
+    model.layers[0].register_forward_hook(lambda *_: steps.append(1))
+    return model
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_decoding_stops_when_every_sequence_has_ended(cached):
+    steps = []
+    model, forced = ending(make(), steps), with_gaps()
+    free, _ = model.generate(forced, 4, 5, end=99, cached=cached)
+    assert len(steps) == LENGTH + 1 - 5
+    # Whatever the first sample writes last but two is the end; the others are given one.
+    last = LENGTH - 2
+    end = int(free[0, last])
+    forced[1:, 15] = end
+    forced[1:, 20] = 7
+    first = int((free[0, 5:] == end).nonzero()[0]) + 5
+    steps.clear()
+    ids, log_probs = model.generate(forced, 4, 5, end, cached=cached)
+    assert len(steps) == max(first, 15) + 1 - 5
+    assert torch.equal(ids[0, :first], free[0, :first])
+    assert (ids[0, first:] == end).all()
+    assert (log_probs[0, first + 1 :] == 0).all()
+    # What was given after an end has no place any more.
+    assert (ids[1:, 15:] == end).all()
+    assert (log_probs[1:, 15:] == 0).all()
+
+
+def test_what_is_given_from_start_to_end_comes_back_without_a_pass():
+    steps = []
+    model, forced = ending(make(), steps), sequence()
+    assert torch.equal(model.generate(forced, 4, 5, END)[0], forced)
+    forced[:, 7] = END
+    forced[:, 10:] = -1
+    assert (model.generate(forced, 4, 5, END)[0][:, 7:] == END).all()
+    assert not steps
+
+
+def test_sampling_follows_the_models_odds_and_the_generator():
+    model = make()
+    forced = torch.full((4000, 2), -1)
+    forced[:, 0] = START
+    ids, log_probs = model.generate(
+        forced, 4, 5, END, temperature=2.0, generator=torch.Generator().manual_seed(1)
+    )
+    logits = model(forced[:1, :1], 4, 5)[0, 0]
+    shares = torch.bincount(ids[:, 1], minlength=len(logits)) / 4000
+    torch.testing.assert_close(shares, torch.softmax(logits / 2, -1).detach(), rtol=0, atol=0.03)
+    expected = torch.log_softmax(logits, -1)[ids[:, 1]].detach()
+    torch.testing.assert_close(log_probs[:, 1], expected, rtol=1e-4, atol=1e-5)
+    again, _ = model.generate(
+        forced, 4, 5, END, temperature=2.0, generator=torch.Generator().manual_seed(1), cached=False
+    )
+    assert torch.equal(again, ids)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_canvases_of_other_sizes_where_the_position_allows_them(position):
+    model = make(position=position, position_range=30)
+    larger = position in ANY_SIZE
+    smaller = larger or position in ("learned_2d", "randomised")
+    assert model.accepts(4, 5)
+    for (height, width), accepted in {(3, 5): smaller, (3, 3): smaller, (6, 7): larger}.items():
+        assert model.accepts(height, width) == accepted
+        ids = sequence(2, 1 + height * (width + 1))
+        if accepted:
+            assert model(ids, height, width).shape == (*ids.shape, model.config.vocab_size)
+        else:
+            with pytest.raises(ValueError, match=f"4 x 5 canvas and do not serve one of {height}"):
+                model(ids, height, width)
+
+
+def test_randomised_positions_change_with_the_generator_and_stay_without_one():
+    model, ids = make(position="randomised"), sequence()
+    generator = torch.Generator().manual_seed(1)
+    first, second = model(ids, 4, 5, generator), model(ids, 4, 5, generator)
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(model(ids, 4, 5, generator.manual_seed(1)), first)
+    torch.testing.assert_close(model(ids, 4, 5), model(ids, 4, 5))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_bfloat16_autocast_is_close_and_trains_every_weight(position):
+    model, ids = make(position=position, dropout=0.1, bias=True), sequence()
+    exact = model(ids, 4, 5)
+    model.train()
+    with torch.autocast("cpu", torch.bfloat16):
+        F.cross_entropy(model(ids, 4, 5).float().flatten(0, 1), ids.flatten()).backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+        rounded = model.eval()(ids, 4, 5)
+        written, _ = model.generate(with_gaps(), 4, 5, END)
+    assert rounded.dtype == torch.bfloat16
+    assert torch.equal(written, model.generate(with_gaps(), 4, 5, END)[0])
+    error = (rounded.float() - exact).square().mean() / exact.square().mean()
+    assert error.sqrt() < 0.02
+
+
+def test_the_first_weights_are_gpt_2s():
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(hidden_size=192, num_heads=4, num_layers=3, bias=True))
+    branch = 0.02 / math.sqrt(6)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all()
+        elif "norm" in name:
+            assert (parameter == 1).all()
+        else:
+            std = branch if name.endswith(("out.weight", "down.weight")) else 0.02
+            assert parameter.std().item() == pytest.approx(std, rel=0.1), name
+
+
+def test_the_notes_model_has_gpt_2s_size_with_one_matrix_for_embedding_and_head():
+    with torch.device("meta"):
+        model = GPT(GPTConfig())
+    D = 768
+    blocks = 12 * (12 * D * D + 2 * D)
+    assert model.num_parameters == blocks + D + D * (18 + 20 + 21 + 1)
+    assert sum(value.numel() for value in model.state_dict().values()) == model.num_parameters
+
+
+def test_dropout_is_for_training_alone():
+    model, ids = make(dropout=0.5), sequence()
+    torch.testing.assert_close(model(ids, 4, 5), model(ids, 4, 5))
+    model.train()
+    assert not torch.allclose(model(ids, 4, 5), model(ids, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
+        ({"position": "learned2d"}, "Did you mean 'learned_2d'"),
+        ({"num_layers": 0}, "num_layers must be 1 or more, got 0"),
+        ({"intermediate_size": 0}, "intermediate_size must be 1 or more"),
+        ({"radius": -1}, "radius must be 0 or more"),
+        ({"dropout": 1.0}, r"at least 0 and below 1, got 1\.0"),
+        ({"rope_theta": 0.0}, "greater than 0"),
+        ({"compass": 4.0}, "set compass to 0 or position to relative_2d"),
+        ({"position": "randomised", "position_range": 24}, "at least 25, the tokens of a 4 x 5"),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        GPTConfig(**(SIZES | changes))
+
+
+def test_sequences_that_do_not_suit_the_canvas_are_refused():
+    model = make()
+    with pytest.raises(ValueError, match=r"with 1 to 25 tokens, got torch\.int64 \[3, 26\]"):
+        model(sequence(length=26), 4, 5)
+    with pytest.raises(ValueError, match=r"int64 \[batch, tokens\].*got torch\.float32"):
+        model(sequence().float(), 4, 5)
+    with pytest.raises(ValueError, match=r"with 1 to 26 tokens, got torch\.int64 \[3, 27\]"):
+        model.generate(sequence(length=27), 4, 5, END)
+    with pytest.raises(ValueError, match="must be the start token in every sample"):
+        model.generate(torch.full((2, 5), -1), 4, 5, END)
+    with pytest.raises(ValueError, match="temperature must be 0 or more"):
+        model.generate(sequence(), 4, 5, END, temperature=-1.0)

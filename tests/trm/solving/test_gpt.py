@@ -1,0 +1,183 @@
+import numpy as np
+import pytest
+import torch
+
+from canvas.layouts import LAYOUTS
+from canvas.problems import Problems, Task
+from canvas.render import IGNORE, Drawing, draw, row_steps, sequences, to_sequences
+from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
+from trm.models.gpt import GPT, GPTConfig
+from trm.solving.calibration import Calibration
+from trm.solving.gpt import GPTFiller
+from trm.solving.rollout import free_running, teacher_forced
+
+PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
+HEIGHT, WIDTH = 10, 9
+
+
+def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> Drawing:
+    problems = Problems.from_ints(pairs)
+    worked = Task(layout).rules.work(problems.a, problems.b)
+    return draw(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
+
+
+def tiny_model() -> GPT:
+    torch.manual_seed(1)
+    config = GPTConfig(HEIGHT, WIDTH, hidden_size=16, num_heads=2, num_layers=1)
+    model = GPT(config).eval()
+    with torch.no_grad():
+        model.embed_tokens.weight.mul_(30)  # logits far apart: the order of sums decides nothing
+    return model
+
+
+class Knowing(torch.nn.Module):
+    """Continues any sequence that begins like one of a drawing's as that one goes on."""
+
+    def __init__(self, drawing: Drawing, log_prob: float = -0.25) -> None:
+        super().__init__()
+        self.anchor = torch.nn.Parameter(torch.zeros(1))
+        ids = to_sequences(drawing.canvases)
+        self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
+        self.log_prob, self.asked = log_prob, []
+
+    def accepts(self, height: int, width: int) -> bool:
+        return True
+
+    def generate(self, forced, height, width, end):
+        forced = forced.numpy()
+        self.asked.append(forced.copy())
+        truth = self.truth[:, : forced.shape[1]]
+        ids = forced.copy()
+        for i, one in enumerate(forced):
+            [which] = {
+                tuple(t) for t in truth if (t == one)[one >= 0].all()
+            }  # the prompt leaves no doubt
+            ids[i] = which
+        log_probs = np.where(forced < 0, self.log_prob, 0.0)
+        return torch.from_numpy(ids), torch.from_numpy(log_probs)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_model_that_goes_on_rightly_solves_everything(layout):
+    drawing = drawing_of(layout)
+    filler = GPTFiller(Knowing(drawing), Calibration(2.0, 1.0))
+    rollout = filler.free_running(drawing)
+    assert (rollout.canvases == drawing.canvases).all()
+    present = np.arange(rollout.rows_exact.shape[1]) < drawing.steps[:, None]
+    assert (rollout.rows_exact == present).all()
+    expected = 1 / (1 + np.exp(-(2.0 * -0.25 + 1.0)))
+    assert rollout.confidence[present] == pytest.approx(expected)
+    assert (rollout.confidence[~present] == 1).all()
+    assert (rollout.steps == present).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_but_the_operands_and_the_givens_is_told(layout):
+    drawing = drawing_of(layout)
+    model = Knowing(drawing)
+    GPTFiller(model, Calibration()).free_running(drawing)
+    [forced] = model.asked
+    _, labels = sequences(drawing)
+    assert ((forced[:, 1:] < 0) == (labels != IGNORE)).all()
+    assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
+    drawing = drawing_of(layout)
+    model = Knowing(drawing)
+    forced = teacher_forced(GPTFiller(model, Calibration()), drawing)
+    assert forced.rows_exact.all()
+    for prompt in model.asked:
+        assert prompt[0, 0] == START
+        free = np.flatnonzero((prompt < 0).any(axis=0))
+        assert free[-1] == prompt.shape[1] - 1  # the row is the last of what is asked for
+        assert free[-1] - free[0] < WIDTH
+
+
+@pytest.mark.parametrize("layout", ["standard", "lattice"])
+def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_where_they_should(
+    layout,
+):
+    drawing, model = drawing_of(layout), tiny_model()
+    filler = GPTFiller(model, Calibration())
+    ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
+    rows = free_running(filler, drawing)
+    cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
+    for i, steps in enumerate(drawing.steps):
+        first = int(drawing.row_of_step(0)[i])
+        np.testing.assert_array_equal(
+            rows.canvases[i, first : first + steps], cells[i, first : first + steps]
+        )
+
+
+def with_row_ends(drawing: Drawing) -> np.ndarray:
+    ids, labels = sequences(drawing)
+    forced = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
+    forced[:, 1:][labels != IGNORE] = -1
+    forced[:, WIDTH + 1 :: WIDTH + 1] = ROW_END
+    forced[:, -1] = END
+    return forced
+
+
+def test_confidence_in_a_row_is_that_of_the_mean_of_its_tokens():
+    drawing, model = drawing_of("standard"), tiny_model()
+    steps = row_steps(drawing)
+    raw = GPTFiller(model, np.asarray)
+    filled, seen = raw(steps.inputs), raw.look(steps.inputs)
+    for i in range(len(steps.inputs)):
+        said = seen.log_probs[i][steps.answer[i]]
+        assert len(said) == WIDTH
+        assert filled.confidence[i] == pytest.approx(said.mean(), rel=1e-5)
+    assert (seen.log_probs[~steps.answer] == 0).all()
+
+
+def test_a_look_goes_from_the_lowest_digit_up():
+    drawing = drawing_of("standard", [(321, 654)])
+    steps = row_steps(drawing)
+    seen = GPTFiller(Knowing(drawing, -0.5), Calibration()).look(steps.inputs)
+    labels = steps.labels.copy()
+    row = int(drawing.row_of_step(0)[0])
+    labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
+    curves = seen.curves(labels)
+    assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
+    assert curves[0].confidence == pytest.approx(np.exp(-0.5))
+    assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
+
+
+def test_what_comes_after_the_end_is_blank_and_wrong():
+    drawing = drawing_of("standard", [(321, 654)])
+    model = Knowing(drawing)
+    row = int(drawing.row_of_step(1)[0])
+    model.truth[:, 1 + row * (WIDTH + 1) :] = END
+    rollout = GPTFiller(model, Calibration()).free_running(drawing)
+    assert rollout.rows_exact.tolist() == [[True, False, False, False]]
+    assert (rollout.canvases[0, row:] == BLANK).all()
+
+
+def test_a_watcher_sees_rows_masked_and_then_written():
+    drawing = drawing_of("standard", [(321, 654), (7, 8)])
+    frames = []
+    filler = GPTFiller(Knowing(drawing), Calibration())
+    filler.free_running(drawing, lambda step, canvases: frames.append((step, canvases.copy())))
+    assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
+    for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
+        masked = before[1] == MASK
+        there = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        assert (masked == there).all()
+        assert (after[1][there] == drawing.canvases[there]).all()
+    assert (frames[-1][1] == drawing.canvases).all()
+
+
+def test_an_untrained_model_writes_only_symbols_of_the_vocabulary():
+    drawing = drawing_of("standard")
+    rollout = GPTFiller(tiny_model(), Calibration()).free_running(drawing)
+    assert rollout.canvases.max() < VOCAB_SIZE
+    assert (rollout.canvases[drawing.given] == drawing.canvases[drawing.given]).all()
+    assert ((rollout.confidence >= 0) & (rollout.confidence <= 1)).all()
+
+
+def test_a_model_for_one_canvas_accepts_no_larger_one():
+    filler = GPTFiller(tiny_model(), Calibration())
+    assert filler.accepts(HEIGHT, WIDTH)
+    assert not filler.accepts(HEIGHT + 1, WIDTH)

@@ -1,0 +1,361 @@
+"""GPT on a canvas: the cells as a sequence, written token by token.
+
+The nanoGPT shape (Radford et al. 2019; karpathy/nanoGPT):
+- pre-norm blocks: causal attention, then an MLP with GELU of four times the width
+- layer norms with learned gains; no biases unless asked for
+- embedding and head share one matrix
+- weights start normal with deviation 0.02, those that end a residual branch smaller by depth
+- any position encoding of ``positions.py``, told that a row end is one more column
+- greedy or sampled decoding with a cache of keys and values
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from canvas.symbols import VOCAB_SIZE
+from trm.choices import check_choice
+from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
+from trm.models.positions import POSITIONS, Cells, make_position
+
+INITIAL_STD = 0.02
+
+
+@dataclass
+class GPTConfig:
+    """The shape of a ``GPT``; the defaults are those of the note, and of GPT-2's smallest.
+
+    Raises:
+        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
+    """
+
+    height: int = 20  # canvas that learned positions are made for
+    width: int = 20
+    vocab_size: int = VOCAB_SIZE
+    hidden_size: int = 768  # channels of a token
+    num_heads: int = 12
+    num_layers: int = 12
+    intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
+    position: str = "learned_2d"  # one of positions.POSITIONS
+    rope_theta: float = 10000.0
+    amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
+    position_range: int = 2048  # randomised: how many positions it draws from
+    radius: int = 2  # relative_2d: offsets told apart exactly
+    compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
+    bias: bool = False  # in linear layers and layer norms
+    dropout: float = 0.0  # of embeddings, attention weights and residual branches
+
+    def __post_init__(self) -> None:
+        check_choice("position", self.position, POSITIONS)
+        for field in fields(self):
+            value, minimum = getattr(self, field.name), 0 if field.name == "radius" else 1
+            if field.type in (int, int | None) and value is not None and value < minimum:
+                raise ValueError(f"{field.name} must be {minimum} or more, got {value}.")
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                "hidden_size must be a multiple of num_heads, "
+                f"got {self.hidden_size} and {self.num_heads}."
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
+        if self.rope_theta <= 0 or self.amplitude <= 0:
+            raise ValueError("rope_theta and amplitude must be greater than 0.")
+        if self.compass != 0 and self.position != "relative_2d":
+            raise ValueError(
+                f"compass is of relative_2d alone, got {self.compass} with position "
+                f"{self.position}: set compass to 0 or position to relative_2d."
+            )
+        length = 1 + self.height * (self.width + 1)
+        if self.position == "randomised" and self.position_range < length:
+            raise ValueError(
+                f"position_range must be at least {length}, the tokens of a {self.height} x "
+                f"{self.width} canvas, got {self.position_range}."
+            )
+
+
+@dataclass
+class Places:
+    """What the position encoding says of a whole canvas' sequence of S tokens.
+
+    Attributes:
+        vectors: to be added to embeddings, [S, D], or None.
+        rotation: cosines and sines for queries and keys, [S, head_dim / 2] each, or None.
+        bias: on attention scores, [num_heads, S, S], or None.
+    """
+
+    vectors: Tensor | None
+    rotation: Rotation | None
+    bias: Tensor | None
+
+    def select(self, first: int, last: int) -> "Places":
+        """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
+        new = slice(first, last)
+        return Places(
+            None if self.vectors is None else self.vectors[new],
+            None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
+            None if self.bias is None else self.bias[:, new, :last],
+        )
+
+
+class KeyValueCache:
+    """Keys and values of a layer for the tokens seen so far, in memory taken once.
+
+    Args:
+        shape: [B, heads, S, head_dim], S being the longest sequence to come.
+        dtype: of keys and values.
+        device: where they are kept.
+    """
+
+    def __init__(self, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device):
+        self.keys = torch.empty(shape, dtype=dtype, device=device)
+        self.values = torch.empty_like(self.keys)
+        self.length = 0
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append [B, heads, N, head_dim] each; returns all keys and all values so far."""
+        new = slice(self.length, self.length + keys.shape[2])
+        self.keys[:, :, new], self.values[:, :, new] = keys, values
+        self.length = new.stop
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        D = config.hidden_size
+        inner = config.intermediate_size or 4 * D
+        self.dropout = config.dropout
+        self.attention_norm = nn.LayerNorm(D, bias=config.bias)
+        self.attention = Attention(D, config.num_heads, True, config.bias)
+        self.mlp_norm = nn.LayerNorm(D, bias=config.bias)
+        self.up = Linear(D, inner, config.bias)
+        self.down = Linear(inner, D, config.bias)
+
+    def forward(self, x: Tensor, places: Places, cache: KeyValueCache | None = None) -> Tensor:
+        """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
+        dropout = self.dropout if self.training else 0.0
+        q, k, v = self.attention.project(self.attention_norm(x), places.rotation)
+        if cache is not None:
+            k, v = cache.extend(k, v)
+        alone = q.shape[2] < k.shape[2]  # one token after those of the cache: it sees all of them
+        assert not alone or q.shape[2] == 1
+        y = attend(q, k, v, places.bias, causal=not alone, dropout=dropout)
+        y = self.attention.out(y.transpose(1, 2).flatten(2))  # [B, T, D]
+        x = x + F.dropout(y, dropout, self.training)
+        y = self.down(F.gelu(self.up(self.mlp_norm(x))))
+        return x + F.dropout(y, dropout, self.training)
+
+
+class GPT(nn.Module):
+    """Reads a canvas' sequence up to some token and says what comes next.
+
+    A sequence is a start token, then each row's cells and its row end. Under autocast activations
+    are kept in autocast's dtype.
+    """
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.config = config
+        D = config.hidden_size
+        self.embed_tokens = nn.Embedding(config.vocab_size, D)
+        self.position = make_position(
+            config.position,
+            hidden_size=D,
+            num_heads=config.num_heads,
+            height=config.height,
+            width=config.width + 1,  # the row end
+            prefix_length=1,  # the start token
+            radius=config.radius,
+            rope_theta=config.rope_theta,
+            amplitude=config.amplitude,
+            bias_scale=math.sqrt(D),
+            compass=config.compass,
+            position_range=config.position_range,
+        )
+        self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(D, bias=config.bias)
+        self._initialise()
+
+    @property
+    def num_parameters(self) -> int:
+        """Learned numbers; the matrix that embedding and head share is counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the position encoding serves canvases of that size."""
+        return self.position.accepts(Cells.canvas(height, width + 1, prefix_length=1))
+
+    def forward(
+        self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """What comes after each token.
+
+        Args:
+            ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading
+                order, as far as they are known: T is at most ``height * (width + 1) + 1``.
+            height: rows of the canvas.
+            width: columns of the canvas, row ends not counted.
+            generator: in training, what ``randomised`` positions are drawn from, the same for the
+                whole batch; None: always the same positions.
+
+        Returns:
+            Logits [B, T, V] of the next token.
+
+        Raises:
+            ValueError: the shape or the canvas size does not suit the model.
+        """
+        self._check(ids, height, width, most=1 + height * (width + 1))
+        places = self._places(height, width, generator)
+        return self._head(self._hidden(ids, places.select(0, ids.shape[1])))
+
+    @torch.no_grad()
+    def generate(
+        self,
+        forced: Tensor,
+        height: int,
+        width: int,
+        end: int,
+        cached: bool = True,
+        temperature: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Write the tokens that are not given; put the model in evaluation mode first.
+
+        All samples move in lock-step, a given token taking the place of the model's, until every
+        sequence has its end token.
+
+        Args:
+            forced: int64 [B, T], given tokens, -1 where the model is to write; the first token, the
+                start, is given always. T is at most ``height * (width + 1) + 2``: start, cells and
+                row ends, end.
+            height: rows of the canvas.
+            width: columns of the canvas, row ends not counted.
+            end: the end token; all that follows it is ``end``, whatever was given.
+            cached: keep keys and values of the tokens so far; otherwise all of them are worked out
+                anew for each token, which gives the same tokens more slowly.
+            temperature: 0 takes the likeliest token; above 0, logits are divided by it and a token
+                is drawn.
+            generator: for the drawing, on the model's device.
+
+        Returns:
+            Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities (at temperature
+            1) of those it wrote, 0 for all others.
+
+        Raises:
+            ValueError: the shape or the canvas size does not suit the model, no start is given, or
+                the temperature is negative.
+        """
+        self._check(forced, height, width, most=2 + height * (width + 1))
+        if temperature < 0:
+            raise ValueError(f"temperature must be 0 or more, got {temperature}.")
+        given = forced >= 0
+        if not given[:, 0].all():
+            raise ValueError("forced[:, 0] must be the start token in every sample, got -1.")
+        kind = forced.device.type
+        # A CPU multiplies a handful of rows in float32 up to five times as fast as in bfloat16.
+        autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
+        with torch.autocast(kind, enabled=autocast):
+            return self._write(forced, given, height, width, end, cached, temperature, generator)
+
+    def _write(
+        self,
+        forced: Tensor,
+        given: Tensor,
+        height: int,
+        width: int,
+        end: int,
+        cached: bool,
+        temperature: float,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        batch, length = forced.shape
+        places = self._places(height, width)
+        ids = torch.where(given, forced, end)
+        log_probs = torch.zeros(batch, length, device=ids.device)
+        caches = self._caches(batch, length - 1) if cached else None
+        # What is given in all samples from the start on is read in one pass.
+        first = int(given.all(dim=0).long().cumprod(dim=0).sum())
+        ended = (ids[:, :first] == end).any(dim=1)
+        read = 0
+        for t in range(first, length):
+            if ended.all():
+                break
+            x = self._hidden(ids[:, read:t], places.select(read, t), caches)
+            logits = self._head(x[:, -1]).float()  # [B, V]
+            if temperature:
+                odds = torch.softmax(logits / temperature, dim=-1)
+                chosen = torch.multinomial(odds, 1, generator=generator).squeeze(1)  # [B]
+            else:
+                chosen = logits.argmax(dim=-1)
+            said = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None]).squeeze(1)
+            writes = ~given[:, t] & ~ended
+            ids[:, t] = torch.where(writes, chosen, ids[:, t])
+            log_probs[:, t] = torch.where(writes, said, 0.0)
+            ended |= ids[:, t] == end
+            read = t if cached else 0
+        closed = (ids == end).cumsum(dim=1) > 0
+        return ids.masked_fill(closed, end), log_probs
+
+    def _places(self, height: int, width: int, generator: torch.Generator | None = None) -> Places:
+        weight = self.embed_tokens.weight
+        dtype = compute_dtype(weight)
+        cells = Cells.canvas(height, width + 1, prefix_length=1, device=weight.device)
+        rotation, bias = self.position.rotation(cells), self.position.bias(cells)
+        return Places(
+            self.position.vectors(cells, generator),
+            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
+            None if bias is None else bias.to(dtype),
+        )
+
+    def _hidden(
+        self, ids: Tensor, places: Places, caches: list[KeyValueCache] | None = None
+    ) -> Tensor:
+        """Activations after the last norm, [B, T, D]."""
+        x = self.embed_tokens(ids)
+        if places.vectors is not None:
+            x = x + places.vectors
+        x = F.dropout(x.to(compute_dtype(x)), self.config.dropout, self.training)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, places, None if caches is None else caches[index])
+        return self.norm(x)
+
+    def _head(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.embed_tokens.weight)
+
+    def _caches(self, batch: int, length: int) -> list[KeyValueCache]:
+        config, weight = self.config, self.embed_tokens.weight
+        head_dim = config.hidden_size // config.num_heads
+        shape = (batch, config.num_heads, length, head_dim)
+        dtype = compute_dtype(weight)
+        return [KeyValueCache(shape, dtype, weight.device) for _ in range(config.num_layers)]
+
+    def _initialise(self) -> None:
+        """GPT-2's initial weights."""
+        branches = 2 * self.config.num_layers
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                ends_a_branch = name.endswith(("attention.out", "down"))
+                std = INITIAL_STD / math.sqrt(branches) if ends_a_branch else INITIAL_STD
+                nn.init.normal_(module.weight, std=std)
+        if self.config.position in ("learned", "learned_2d"):
+            for vectors in self.position.parameters():
+                nn.init.normal_(vectors, std=INITIAL_STD)
+
+    def _check(self, ids: Tensor, height: int, width: int, most: int) -> None:
+        if ids.ndim != 2 or ids.dtype != torch.int64 or not 1 <= ids.shape[1] <= most:
+            raise ValueError(
+                f"a {height} x {width} canvas is a sequence of int64 [batch, tokens] with 1 to "
+                f"{most} tokens, got {ids.dtype} {list(ids.shape)}."
+            )
+        if not self.accepts(height, width):
+            config = self.config
+            raise ValueError(
+                f"this model's {config.position} positions were made for a {config.height} x "
+                f"{config.width} canvas and do not serve one of {height} x {width}. Use the "
+                "model's own size, or train one with rope_2d or sinusoidal, which take any."
+            )

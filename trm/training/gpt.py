@@ -1,0 +1,111 @@
+"""The GPT as a LightningModule."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+
+from canvas.problems import Problems
+from canvas.render import IGNORE, Drawing
+from trm.models.gpt import GPT, GPTConfig
+from trm.solving import keys
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt import GPTFiller
+from trm.solving.keys import CHECKPOINT_KEY
+from trm.training.data import Batch
+from trm.training.losses import SequenceLoss, sequence_loss
+from trm.training.module import CanvasModule
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+
+class GPTModule(CanvasModule):
+    """Trains a `GPT` to write worked multiplications token by token.
+
+    After every validation its confidence is calibrated on the rows just judged.
+
+    Args:
+        model: the network's shape.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        compile: compile the network for training (needs a C++ compiler on a CPU).
+        seed: of the positions that the encoding `randomised` draws while training.
+    """
+
+    samples = "sequences"
+
+    def __init__(
+        self,
+        model: GPTConfig,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        compile: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(GPT(model), optimizer, schedule)
+        self.calibration, self.seed = Calibration(), seed
+        self.compile_steps = compile
+        self._compiled: Callable[..., torch.Tensor] | None = None
+        self._judged: list[tuple[np.ndarray, np.ndarray]] = []  # scores, and which rows were right
+
+    def setup(self, stage: str) -> None:
+        """Compile the network, once; it is traced when and where training begins."""
+        if self.compile_steps and stage == "fit" and self._compiled is None:
+            self._compiled = torch.compile(self.model.forward, dynamic=True)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """One optimiser step."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.global_step)
+        network = self._compiled or self.model
+        logits = network(batch["ids"], batch["height"], batch["width"], generator)
+        result = sequence_loss(logits, batch["labels"])
+        if self.logs_this_step:
+            self._log_step(result, batch)
+        return result.loss
+
+    def _log_step(self, result: SequenceLoss, batch: Batch) -> None:
+        rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
+        right, counted = (
+            part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
+        )
+        rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
+        self.log_training(
+            {
+                "loss": result.loss.detach(),
+                "cell_accuracy": result.accuracy,
+                "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
+                "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
+            }
+        )
+
+    def filler(self) -> GPTFiller:
+        """See `CanvasModule`."""
+        return GPTFiller(self.model, self.calibration)
+
+    def about(self) -> dict[str, Any]:
+        """See `CanvasModule`."""
+        return {"family": keys.GPT, "calibration": asdict(self.calibration)}
+
+    def validation_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+        """Solve whole problems, and keep what there is to calibrate the confidence by."""
+        forced = self.evaluate(batch, "validation", GPTFiller(self.model, calibration=np.asarray))
+        self._judged.append((forced.filled.confidence, forced.rows_exact))
+
+    def on_validation_epoch_end(self) -> None:
+        """Calibrate the confidence, alike on all devices."""
+        judged, self._judged = self._judged, []
+        if self.trainer.world_size > 1:
+            everywhere: list[Any] = [None] * self.trainer.world_size
+            torch.distributed.all_gather_object(everywhere, judged)
+            judged = [part for one in everywhere for part in one]
+        scores, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        self.calibration = fit_calibration(scores, right)
+        accuracy = ((self.calibration(scores) > 0.5) == right).mean()
+        self.log("validation/confidence_accuracy", float(accuracy), rank_zero_only=True)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the calibration over."""
+        self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])

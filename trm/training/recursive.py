@@ -1,0 +1,146 @@
+"""The recursive model as a LightningModule."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from trm.choices import check_choice
+from trm.models.halting import Batch, Carry
+from trm.models.recursive import RecursiveConfig, State, TinyRecursiveModel
+from trm.solving import keys
+from trm.solving.recursive import RecursiveFiller
+from trm.training.data import CanvasDataModule
+from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
+from trm.training.losses import LOSSES, step_loss
+from trm.training.module import CanvasModule
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+
+@dataclass
+class LossConfig:
+    """What is charged for.
+
+    Attributes:
+        name: `softmax` or `stablemax`.
+        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
+        halt_weight: weight of the halting head's loss.
+    """
+
+    name: str = "softmax"
+    givens_weight: float = 0.0
+    halt_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_choice("loss.name", self.name, LOSSES)
+        for name in ("givens_weight", "halt_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")
+
+
+class RecursiveModule(CanvasModule):
+    """Trains a `TinyRecursiveModel` to fill in one masked row of a canvas.
+
+    Args:
+        model: the network's shape.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        depth: how recursion is trained.
+        loss: what is charged for.
+        solve_steps: supervision steps a row gets at most when problems are solved.
+        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
+        seed: of the model's own draws while training.
+    """
+
+    def __init__(
+        self,
+        model: RecursiveConfig,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        depth: DepthConfig,
+        loss: LossConfig,
+        solve_steps: int = 16,
+        compile: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if solve_steps < 1:
+            raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
+        super().__init__(TinyRecursiveModel(model), optimizer, schedule)
+        self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
+        self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
+        self.compile_steps = compile
+        self._compiled: Callable[..., State] | None = None
+
+    def setup(self, stage: str) -> None:
+        """Compile the supervision step, once; it is traced when and where training begins.
+
+        Raises:
+            ValueError: the state cannot be carried over, as canvases differ in size.
+        """
+        data = getattr(self.trainer, "datamodule", None)
+        carried = stage == "fit" and self.depth.schedule == "carry"
+        if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, on canvases of one "
+                "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
+            )
+        if self.compile_steps and stage == "fit" and self._compiled is None:
+            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
+            self._compiled = torch.compile(self.model.iterate, dynamic=True)
+
+    def _trained(self) -> TinyRecursiveModel:
+        """The model for a training step, its supervision step compiled if so wished.
+
+        A second view of the same weights: solving keeps the plain one, as its batches shrink.
+        """
+        if self._compiled is None:
+            return self.model
+        model = copy(self.model)
+        model.iterate = self._compiled
+        return model
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """One optimiser step."""
+        result = self._step(batch)
+        if self.logs_this_step:
+            self._log_step(result)
+        return result.loss
+
+    def _log_step(self, result: StepResult) -> None:
+        last = result.last
+        figures: dict[str, Any] = {
+            "loss": result.loss.detach(),
+            "loss_cells": last.lm.detach(),
+            "loss_halting": last.halt.detach(),
+            "cell_accuracy": last.cell_accuracy,
+            "row_accuracy": last.row_exact.float().mean(),
+            "halting_accuracy": last.halt_accuracy,
+            "supervision_steps": result.steps,
+        }
+        self.log_training(figures)
+
+    def _step(self, batch: Batch) -> StepResult:
+        charge = partial(
+            step_loss,
+            loss=self.loss.name,
+            givens_weight=self.loss.givens_weight,
+            halt_weight=self.loss.halt_weight,
+        )
+        model, seed = self._trained(), self.seed * 1_000_003 + self.global_step
+        if self.depth.schedule == "fresh":
+            return fresh_step(model, batch, self.depth, charge, seed)
+        seed = seed * 1_009 + self.global_rank
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge, seed)
+        return result
+
+    def filler(self) -> RecursiveFiller:
+        """See `CanvasModule`."""
+        return RecursiveFiller(self.model, self.solve_steps)
+
+    def about(self) -> dict[str, Any]:
+        """See `CanvasModule`."""
+        return {"family": keys.RECURSIVE, "solve_steps": self.solve_steps}
