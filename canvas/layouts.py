@@ -58,6 +58,14 @@ class Row(NamedTuple):
     present: np.ndarray  # bool [B], which workings have it
 
 
+class Addend(NamedTuple):
+    """A part of a row: number · factor · base^shift."""
+
+    number: int
+    factor: int
+    shift: int
+
+
 class Layout(ABC):
     """How operands become rows."""
 
@@ -68,6 +76,14 @@ class Layout(ABC):
     @abstractmethod
     def rows(self, a: Numbers, b: Numbers) -> Iterator[Row]:
         """The rows that have to be worked out."""
+
+    @abstractmethod
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """What each row that has to be worked out, in order, is the sum of.
+
+        A row is taken as the number that it shows, whatever the blank columns at its right end:
+        place 0 is the row's own lowest digit.
+        """
 
     @abstractmethod
     def extent(self, digits_a: int, digits_b: int) -> tuple[int, int]:
@@ -193,6 +209,29 @@ def _sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.nd
         yield i, partial, total, present
 
 
+def _factors(a: int, b: int, base: int) -> list[Addend]:
+    """The products a · b_i that a · b is the sum of."""
+    factors: list[Addend] = []
+    while b:
+        b, digit = divmod(b, base)
+        factors.append(Addend(a, digit, len(factors)))
+    return factors
+
+
+def _value(addends: list[Addend], base: int) -> int:
+    return sum(number * factor * base**shift for number, factor, shift in addends)
+
+
+def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], list[list[Addend]]]:
+    """The addends of the rows of `_sums`: the products a · b_i, and the running sums of them."""
+    partials, sums, total = [], [], 0
+    for number, digit, i in _factors(a, b, base):
+        partials.append([Addend(number, digit, 0)])
+        sums.append([Addend(total, 1, 0), Addend(number * digit, 1, i)])
+        total = _value(sums[-1], base)
+    return partials, sums
+
+
 class RowLayout(Layout):
     """Layouts that write the operands above the working, and the product in the last row."""
 
@@ -232,6 +271,12 @@ class Standard(RowLayout):
             last = b.lengths == i + 1
             yield Row(PRODUCT, total, 0, 3 + i, last)
 
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """See `Layout.addends`."""
+        partials, _ = _partials_and_sums(a, b, base)
+        product = [Addend(_value(row, base), 1, i) for i, row in enumerate(partials)]
+        return [*partials, product]
+
 
 class RunningSum(RowLayout):
     """All partial products, then all running sums: the additions are written out, too."""
@@ -246,6 +291,11 @@ class RunningSum(RowLayout):
         for i, partial, total, present in _sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             yield Row(SUM, total, 0, 2 + i + b.lengths, present)
+
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """See `Layout.addends`."""
+        partials, sums = _partials_and_sums(a, b, base)
+        return partials + sums
 
 
 class Interleaved(RowLayout):
@@ -262,6 +312,11 @@ class Interleaved(RowLayout):
             yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """See `Layout.addends`."""
+        rows = zip(*_partials_and_sums(a, b, base), strict=True)
+        return [row for pair in rows for row in pair]
+
 
 class Accumulate(RowLayout):
     """One row a multiplier digit: the running total so far."""
@@ -275,6 +330,14 @@ class Accumulate(RowLayout):
         """See `Layout.rows`."""
         for i, _, total, present in _sums(a, b):
             yield Row(SUM, total, 0, 2 + i, present)
+
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """See `Layout.addends`."""
+        rows, total = [], 0
+        for factor in _factors(a, b, base):
+            rows.append([Addend(total, 1, 0), factor])
+            total = _value(rows[-1], base)
+        return rows
 
 
 class Lattice(Layout):
@@ -303,6 +366,14 @@ class Lattice(Layout):
         for i, partial, present in _partials(a, b):
             total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
             yield Row(SUM, total, 0, 1 + i, present)
+
+    def addends(self, a: int, b: int, base: int) -> list[list[Addend]]:
+        """See `Layout.addends`."""
+        rows, total = [], 0
+        for number, digit, _ in _factors(a, b, base):
+            rows.append([Addend(total // base, 1, 0), Addend(number, digit, 0)])
+            total = _value(rows[-1], base)
+        return rows
 
     def read_operands(
         self, content: np.ndarray, sign: tuple[int, int]

@@ -11,6 +11,8 @@ COMMANDS = {
     "render": ("trm.commands.render", "draw a multiplication in the terminal or to a file"),
     "solve": ("trm.commands.solve", "work problems out with a trained model"),
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
+    "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
+    "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -25,6 +27,8 @@ examples:
   trm fit --config configs/trm/small.yaml --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm demo --checkpoint runs/quickstart
+  trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
+  trm compare grid other-grid --output comparison
   tensorboard --logdir runs
 
 Exit codes: 0 done, 2 the call was wrong.

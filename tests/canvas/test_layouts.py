@@ -195,3 +195,34 @@ def test_operands_of_different_bases_or_number_are_refused():
 def test_an_unknown_layout_is_refused_with_the_names_there_are():
     with pytest.raises(ValueError, match=r"no layout is called 'latice'; .*interleaved.*lattice"):
         get_layout("latice")
+
+
+@every_layout
+@every_base
+def test_the_addends_of_a_row_add_up_to_what_it_shows(layout, base):
+    pairs = problems(base)
+    worked = work(layout, pairs, base)
+    for i, (a, b) in enumerate(pairs):
+        rows = [row[: len(row) - layout.margin] for row in lines(worked, i)[layout.first_step :]]
+        sums = [
+            sum(number * factor * base**shift for number, factor, shift in row)
+            for row in layout.addends(a, b, base)
+        ]
+        assert [row.strip("_") for row in rows] == [in_base(total, base) for total in sums]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "addends"),
+    [
+        ("standard", 1, [(321, 5, 0)]),
+        ("standard", 3, [(1284, 1, 0), (1605, 1, 1), (1926, 1, 2)]),
+        ("running_sum", 1, [(321, 5, 0)]),
+        ("running_sum", 4, [(1284, 1, 0), (1605, 1, 1)]),
+        ("interleaved", 2, [(321, 5, 0)]),
+        ("interleaved", 3, [(1284, 1, 0), (1605, 1, 1)]),
+        ("accumulate", 1, [(1284, 1, 0), (321, 5, 1)]),
+        ("lattice", 1, [(128, 1, 0), (321, 5, 0)]),
+    ],
+)
+def test_the_addends_of_a_row_are_what_a_person_adds(name, row, addends):
+    assert get_layout(name).addends(321, 654, 10)[row] == addends

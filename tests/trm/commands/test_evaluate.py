@@ -1,0 +1,125 @@
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trm.commands.evaluate import lengths
+
+CELLS = ("--digits-a", "1..2,3", "--digits-b", "2", "--problems", 5, "--accelerator", "cpu")
+
+
+def cells(folder: Path) -> list[dict]:
+    """All cells of a grid, without what depends on the clock."""
+    found = [
+        cell for model in json.loads((folder / "grid.json").read_text())["models"]
+        for cell in model["cells"]
+    ]  # fmt: skip
+    for cell in found:
+        assert cell.pop("seconds_per_problem") > 0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("3", [3]),
+        ("1..4", [1, 2, 3, 4]),
+        ("1,2,5", [1, 2, 5]),
+        ("1..4,8", [1, 2, 3, 4, 8]),
+        ("8,1..2,2..3", [1, 2, 3, 8]),
+        ("7..7", [7]),
+    ],
+)
+def test_lengths_are_numbers_and_ranges(text, numbers):
+    assert lengths(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "0..3", "4..1", "1..2..3", "1-4", "three", "1,,2", "-2"])
+def test_what_is_no_length_is_refused(text):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=r"whole number from 1 up|range of lengths"
+    ):
+        lengths(text)
+
+
+def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, tmp_path):
+    output = tmp_path / "a new" / "grid"
+    words = ("--checkpoint", checkpoint, checkpoint, "--name", "one", "--name", "two")
+    ran = command("evaluate", *words, *CELLS, "--output", output)
+    assert ran.code == 0, ran.err
+    grid = json.loads((output / "grid.json").read_text())
+    assert [model["name"] for model in grid["models"]] == ["one", "two"]
+    assert grid["settings"]["digits_a"] == [1, 2, 3]
+    assert [cell["digits_a"] for cell in cells(output)] == [1, 2, 3] * 2
+    report = (output / "grid.md").read_text()
+    assert "(grid.png)" in report
+    for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
+        assert word in ran.out
+    with Image.open(output / "grid.png") as picture:
+        size = picture.size
+    events = EventAccumulator(str(output)).Reload()
+    (image,) = events.Images("evaluation/grid")
+    assert (image.width, image.height) == size
+
+
+def test_nothing_is_said_but_the_result(command, checkpoint, tmp_path):
+    ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
+    assert ran.err == ""
+    for chatter in ("GPU", "TPU", "Tip", "arning"):
+        assert chatter not in ran.out
+
+
+def test_checkpoints_may_be_given_one_by_one_or_as_folders_of_runs(
+    command, checkpoint, trained, tmp_path
+):
+    words = ("--checkpoint", checkpoint, "--checkpoint", trained)
+    assert command("evaluate", *words, *CELLS, "--output", tmp_path).code == 0
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(trained)]
+    assert len({model["name"] for model in grid["models"]}) == 2
+
+
+def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path):
+    (tmp_path / "file").touch()
+    good = ("--checkpoint", checkpoint, "--output", tmp_path / "grid")
+    for words, said in (
+        ((*good, "--digits-a", "4..1"), "'4..1' is no range of lengths"),
+        ((*good, "--digits-b", "0"), "'0' is not a whole number from 1 up"),
+        ((*good, "--problems", 0), "--problems"),
+        ((*good, "--devices", 0), "--devices"),
+        ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),
+        (("--checkpoint", tmp_path, "--output", tmp_path), "there is no checkpoint below"),
+        (("--checkpoint", checkpoint, "--output", tmp_path / "file"), "file"),
+        (("--checkpoint", checkpoint), "--output"),
+        (("--output", tmp_path), "--checkpoint"),
+    ):
+        ran = command("evaluate", *words)
+        assert ran.code == 2
+        assert "trm evaluate: " in ran.err
+        assert said in ran.err
+        assert "Traceback" not in ran.err
+
+
+def test_several_processes_measure_the_same_figures_as_one(command, checkpoint, tmp_path):
+    words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--digits-a", "1,3")
+    three = ("--devices", 3, "--output", "three")  # one has nothing to do
+    ran = subprocess.run(
+        [str(Path(sys.executable).with_name("trm")), *map(str, words + three)],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert ran.stdout.count("three/grid.json") == 1
+    assert command(*words, "--output", tmp_path / "one").code == 0
+    assert cells(tmp_path / "three") == cells(tmp_path / "one")
+    assert json.loads((tmp_path / "three/grid.json").read_text())["settings"]["devices"] == 3

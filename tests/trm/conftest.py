@@ -1,0 +1,141 @@
+"""Grids as `trm evaluate` writes them, made up from shares."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from trm.evaluation.diagnostics import Diagnostics, WrongRow
+from trm.evaluation.intervals import Share
+
+Right = Callable[[int, int], float | None]  # digits of a and b to a share, None: not applicable
+
+
+def counts(right: int, total: int) -> dict[str, float]:
+    low, high = Share(right, total).interval
+    return {"right": right, "total": total, "low": low, "high": high}
+
+
+def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: int) -> dict:
+    cell: dict[str, Any] = {"digits_a": a, "digits_b": b, "inside": inside, "reason": None}
+    figures = ("solutions", "products", "rows_free_running", "rows_teacher_forced", "height")
+    figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics")
+    cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
+    if right is None:
+        return cell | {"reason": f"a canvas of {b + 1} x {a + 1} cells is too large"}
+    if not problems:
+        return cell | {"reason": f"no pair of {a} x {b} digits belongs to the test split"}
+    solved, rows = round(right * problems), problems * b
+    forced = round(rows * right ** (1 / b))
+    wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # products, others
+    ways = {
+        WrongRow("product", b - 1, 2, True, False): wrong[0] - wrong[0] // 4,
+        WrongRow("product", b - 1, -1, None, True): wrong[0] // 4,
+        WrongRow("partial product", 0, 0, False, False): wrong[1],
+    }
+    diagnostics = Diagnostics(
+        {"partial product": rows - problems, "product": problems},
+        {way: n for way, n in ways.items() if n},
+        digits=rows * (a + 1),
+        digits_with_carry=rows * a // 2,
+    )
+    return cell | {
+        "height": b + 1,
+        "width": a + 1,
+        "solutions": counts(solved, problems),
+        "products": counts(min(problems, solved + problems // 50), problems),
+        "rows_free_running": counts(max(solved, round(forced * 0.9)), rows),
+        "rows_teacher_forced": counts(forced, rows),
+        "steps": 6.5,
+        "confidence": 0.5 + right / 2,
+        "seconds_per_problem": 0.001 * a * b,
+        "diagnostics": diagnostics.to_json(),
+    }
+
+
+def made_up_model(
+    name: str,
+    right: Right,
+    digits_a: Sequence[int],
+    digits_b: Sequence[int],
+    practised: tuple[tuple[int, int], tuple[int, int]],
+    problems: int,
+    **other: Any,
+) -> dict[str, Any]:
+    (least_a, most_a), (least_b, most_b) = practised
+    task = {"layout": "lattice", "base": 10, "long_bias": 0.0}
+    task |= {"digits_a": list(practised[0]), "digits_b": list(practised[1])}
+    return {
+        "name": name,
+        "checkpoint": f"runs/{name}/version_0/checkpoints/best.ckpt",
+        "sha256": hashlib.sha256(name.encode()).hexdigest(),
+        "family": "recursive",
+        "parameters": 188_322,
+        "model": {"hidden_size": 64},
+        "task": task | other.pop("task", {}),
+        "canvas": {"height": None, "width": None, "margin": 2, "square": False},
+        "step": 3500,
+        "epoch": 35,
+        "cells": [
+            made_up_cell(
+                a,
+                b,
+                least_a <= a <= most_a and least_b <= b <= most_b,
+                right(a, b),
+                # There are 81 pairs of one-digit numbers, a tenth of them held out.
+                min(problems, 8) if a == b == 1 else problems,
+            )
+            for a in digits_a
+            for b in digits_b
+        ],
+    } | other
+
+
+def made_up_grid(
+    models: dict[str, Right],
+    digits_a: int | Sequence[int] = 5,
+    digits_b: int | Sequence[int] = 4,
+    practised: tuple[tuple[int, int], tuple[int, int]] = ((1, 3), (1, 2)),
+    problems: int = 128,
+    seed: int = 0,
+    **other: Any,
+) -> dict[str, Any]:
+    """A grid of models, each the share of right solutions as a function of the lengths.
+
+    Args:
+        models: by name.
+        digits_a, digits_b: lengths, or the longest.
+        practised: fewest and most digits of a, and of b.
+        problems: of each cell but the first.
+        seed: which problems.
+        other: what else is to stand in every model's entry.
+    """
+    long, short = (
+        list(range(1, n + 1)) if isinstance(n, int) else list(n) for n in (digits_a, digits_b)
+    )
+    packages = {"canvas-trm": "0.1.0", "python": "3.11.9", "torch": "2.13.0"}
+    return {
+        "format": 1,
+        "created": "2025-11-20T12:00:00+00:00",
+        "versions": packages | {"lightning": "2.6.6", "numpy": "2.3.0"},
+        "settings": {
+            "split": "test",
+            "digits_a": long,
+            "digits_b": short,
+            "problems": problems,
+            "seed": seed,
+            "steps": None,
+            "batch_size": 128,
+            "devices": 1,
+        },
+        "models": [
+            made_up_model(name, right, long, short, practised, problems, **other)
+            for name, right in models.items()
+        ],
+    }
+
+
+@pytest.fixture(scope="session")
+def make_grid() -> Callable[..., dict[str, Any]]:
+    return made_up_grid

@@ -1,0 +1,200 @@
+import json
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from canvas.layouts import LAYOUTS, get_layout
+from canvas.problems import Problems, Task
+from canvas.render import draw, row_steps
+from canvas.symbols import BLANK, DIGIT_ZERO
+from trm.evaluation.diagnostics import Diagnostics, WrongRow, diagnose
+from trm.solving.rollout import Filled, teacher_forced
+
+Fault = Callable[[np.ndarray], None]  # spoils a row as it should be, in place
+Where = tuple[int, int]  # problem and step
+SPARE = 3  # blank columns on either side of a working
+
+
+def put(place: int, digit: int) -> Fault:
+    def fault(row: np.ndarray) -> None:
+        row[-1 - SPARE - place] = DIGIT_ZERO + digit
+
+    return fault
+
+
+def move(columns: int) -> Fault:
+    def fault(row: np.ndarray) -> None:
+        row[:] = np.roll(row, columns)
+
+    return fault
+
+
+def erase(row: np.ndarray) -> None:
+    row[:] = BLANK
+
+
+def diagnosed(
+    pairs: list[tuple[int, int]],
+    faults: dict[Where, Fault],
+    layout: str = "standard",
+    base: int = 10,
+) -> Diagnostics:
+    """What is found where each row is right but for the faults."""
+    task, problems = Task(layout, base), Problems.from_ints(pairs, base)
+    worked = task.rules.work(problems.a, problems.b)
+    height, width = int(worked.heights.max()) + 2, int(worked.widths.max()) + 2 * SPARE
+    drawing = draw(worked, height, width, top=1, left=width - SPARE - worked.widths)
+    steps = row_steps(drawing)
+    written = {}
+    for i, inputs in enumerate(steps.inputs):
+        where = int(steps.problem[i]), int(steps.step[i])
+        canvas = steps.labels[i].copy()
+        faults.get(where, lambda row: None)(canvas[drawing.row_of_step(where[1])[where[0]]])
+        written[inputs.tobytes()] = canvas
+
+    def filler(inputs: np.ndarray) -> Filled:
+        canvases = np.stack([written[canvas.tobytes()] for canvas in inputs])
+        return Filled(canvases, np.ones(len(inputs), np.float32), np.ones(len(inputs), int))
+
+    return diagnose(task, problems, drawing, teacher_forced(filler, drawing))
+
+
+def only(found: Diagnostics) -> WrongRow:
+    ((way, count),) = found.wrong.items()
+    assert count == 1
+    return way
+
+
+# 12 · 34: 48, 36 one column to the left, 408; a carry enters the 4 of 408 and no other digit.
+TWELVE = [(12, 34)]
+
+
+def test_a_right_working_has_rows_and_digits_and_nothing_wrong():
+    found = diagnosed(TWELVE, {})
+    assert found.rows == {"partial product": 2, "product": 1}
+    assert (found.wrong_rows(), found.misplaced, found.first_wrong_digits) == (0, 0, (0, 0))
+    assert (found.digits, found.digits_with_carry) == (7, 1)
+    assert (found.reached, found.reached_with_carry) == (7, 1)
+
+
+def test_a_forgotten_carry_is_one():
+    found = diagnosed(TWELVE, {(0, 2): put(2, 3)})
+    assert only(found) == WrongRow("product", 2, place=2, carry=True, misplaced=False)
+    assert found.first_wrong_digits == (1, 1)
+    assert (found.reached, found.reached_with_carry) == (7, 1)
+
+
+def test_a_wrong_digit_without_a_carry_is_one():
+    found = diagnosed(TWELVE, {(0, 2): put(1, 5)})
+    assert only(found) == WrongRow("product", 2, place=1, carry=False, misplaced=False)
+    assert found.first_wrong_digits == (1, 0)
+    assert (found.digits, found.digits_with_carry) == (7, 1)
+    assert (found.reached, found.reached_with_carry) == (6, 0)  # the 4 was never reached
+
+
+def test_of_several_wrong_digits_the_lowest_is_named():
+    def fault(row: np.ndarray) -> None:
+        put(0, 1)(row)
+        put(2, 9)(row)
+
+    assert only(diagnosed(TWELVE, {(0, 2): fault})).place == 0
+
+
+def test_places_are_counted_from_the_rows_own_lowest_digit():
+    found = diagnosed(TWELVE, {(0, 1): put(1, 5)})  # the column of the 6 of 36
+    assert only(found) == WrongRow("partial product", 1, place=0, carry=False, misplaced=False)
+
+
+@pytest.mark.parametrize(("columns", "place"), [(-1, 0), (-3, 0), (1, -1), (2, -1)])
+def test_the_right_digits_in_the_wrong_columns_are_misplaced(columns, place):
+    found = diagnosed(TWELVE, {(0, 1): move(columns)})
+    assert only(found)[:3] == ("partial product", 1, place)
+    assert only(found).misplaced
+    assert (found.misplaced, found.wrong_rows()) == (1, 1)
+    assert found.first_wrong_digits == (0, 0)
+    assert found.reached == 5  # the digits of the two other rows
+
+
+def test_wrong_digits_in_the_wrong_columns_are_not_called_misplaced():
+    def fault(row: np.ndarray) -> None:
+        put(1, 5)(row)
+        move(-1)(row)
+
+    assert not only(diagnosed(TWELVE, {(0, 1): fault})).misplaced
+
+
+def test_a_digit_too_many_is_no_wrong_digit():
+    found = diagnosed(TWELVE, {(0, 2): put(3, 1)})
+    assert only(found) == WrongRow("product", 2, place=3, carry=None, misplaced=False)
+    assert found.first_wrong_digits == (0, 0)
+    assert (found.reached, found.reached_with_carry) == (7, 1)
+
+
+def test_something_right_of_the_lowest_digit_is_told_apart():
+    found = diagnosed(TWELVE, {(0, 1): put(0, 7)})
+    assert only(found) == WrongRow("partial product", 1, place=-1, carry=None, misplaced=False)
+    assert found.reached == 5
+
+
+def test_an_empty_row_is_wrong_from_its_lowest_digit_on():
+    assert only(diagnosed(TWELVE, {(0, 0): erase}))[1:] == (0, 0, False, False)
+
+
+def test_what_was_given_is_not_judged():
+    assert not diagnosed([(321, 654)], {(0, 1): put(0, 9)}, "lattice").wrong  # a margin digit
+
+
+def test_a_lattices_rows_are_running_sums_and_the_last_the_product():
+    found = diagnosed([(321, 654)], {(0, 1): put(2 + 1, 9)}, "lattice")  # the second 3 of 1733
+    assert found.rows == {"running sum": 2, "product": 1}
+    assert only(found) == WrongRow("running sum", 1, place=1, carry=True, misplaced=False)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("base", [2, 3, 10])
+def test_a_carry_is_what_the_lower_places_amount_to(layout, base):
+    draws = random.Random(base)
+    pairs = [tuple(draws.randint(1, base ** draws.randint(1, 6)) for _ in "ab") for _ in range(20)]
+    digits = carries = 0
+    for a, b in pairs:
+        for row in get_layout(layout).addends(a, b, base):
+            total = sum(number * factor * base**shift for number, factor, shift in row)
+            places = range(len(np.base_repr(total, base)))
+            low = [
+                sum(n * base**shift % base**place * factor for n, factor, shift in row)
+                for place in places
+            ]
+            digits += len(places)
+            carries += sum(low[place] >= base**place for place in places)
+    found = diagnosed(pairs, {}, layout, base)
+    assert (found.digits, found.digits_with_carry) == (digits, carries)
+    assert not found.wrong
+
+
+PAIRS = [(12, 34), (99, 99), (5, 17), (123, 45)]
+FAULTS: dict[Where, Fault] = {
+    **{(0, 2): put(2, 3), (1, 0): move(-1), (1, 2): put(1, 7), (3, 0): put(0, 2), (3, 1): erase},
+}
+
+
+def test_what_is_found_in_parts_adds_up():
+    parts = [
+        diagnosed([pair], {(0, step): FAULTS[i, step] for p, step in FAULTS if p == i})
+        for i, pair in enumerate(PAIRS)
+    ]
+    found = diagnosed(PAIRS, FAULTS)
+    assert sum(parts, Diagnostics()) == found
+    assert found.wrong_rows() == len(FAULTS)
+    assert found.wrong_rows("product") == 2
+
+
+def test_diagnostics_pass_through_json():
+    found = diagnosed(PAIRS, FAULTS)
+    data = json.loads(json.dumps(found.to_json()))
+    assert Diagnostics.from_json(data) == found
+    assert data["rows"]["partial product"] == {"total": 8, "wrong": 3}
+    assert data["misplaced"] == found.misplaced == 1
+    assert data["first_wrong_digits"]["total"] == found.first_wrong_digits[0] == 4
+    assert Diagnostics.from_json(Diagnostics().to_json()) == Diagnostics()

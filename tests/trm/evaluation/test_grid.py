@@ -1,0 +1,210 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Canvas, Task
+from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from trm.evaluation.grid import measure_cell
+from trm.evaluation.problems import cell_problems
+from trm.models.gpt import GPT, GPTConfig
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.calibration import Calibration
+from trm.solving.gpt import GPTFiller
+from trm.solving.recursive import RecursiveFiller
+from trm.solving.rollout import Filled, Filler, Look
+from trm.solving.solver import Solver
+
+
+class Oracle(Filler):
+    """Knows a cell's finished workings by their operands, whatever the rows above look like.
+
+    Of the problems in ``slips`` it writes the first row with a 7 at the left end.
+    """
+
+    def __init__(self, slips: int = 0, largest: int = 20) -> None:
+        self.slips, self.largest, self.known = slips, largest, {}
+
+    def learn(self, solver: Solver, digits_a: int, digits_b: int, problems: int) -> Solver:
+        asked = cell_problems(solver.task, digits_a, digits_b, problems, seed=0)
+        if len(asked):
+            drawing = solver.draw(asked)
+            self.first = drawing.row_of_step(0)[0]
+            slips = [True] * self.slips + [False] * (len(asked) - self.slips)
+            for canvas, slip in zip(drawing.canvases, slips, strict=True):
+                self.known[canvas[: self.first].tobytes()] = canvas, slip
+        return solver
+
+    def accepts(self, height: int, width: int) -> bool:
+        return max(height, width) <= self.largest
+
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+        raise NotImplementedError
+
+    def __call__(self, inputs: np.ndarray) -> Filled:
+        canvases = np.empty_like(inputs)
+        for i, shown in enumerate(inputs):
+            canvas, slip = self.known[shown[: self.first].tobytes()]
+            canvases[i] = canvas
+            if slip and (shown[self.first] == MASK).any():
+                assert canvas[self.first, 0] == BLANK
+                canvases[i, self.first, 0] = DIGIT_ZERO + 7
+        confidence = np.full(len(inputs), 0.5, np.float32)
+        return Filled(canvases, confidence, np.full(len(inputs), 3))
+
+
+TASK = Task("standard", digits_a=(1, 2), digits_b=(1, 2))
+
+
+def measured(
+    oracle: Oracle,
+    digits_a: int,
+    digits_b: int,
+    task: Task = TASK,
+    canvas: Canvas | None = None,
+    **how,
+) -> dict:
+    solver = Solver(oracle, task, canvas or Canvas())
+    oracle.learn(solver, digits_a, digits_b, how.get("problems", 128))
+    return measure_cell(solver, digits_a, digits_b, **how)
+
+
+def counts(cell: dict) -> dict[str, tuple[int, int]]:
+    names = ("solutions", "products", "rows_free_running", "rows_teacher_forced")
+    return {name: (cell[name]["right"], cell[name]["total"]) for name in names}
+
+
+def test_a_model_that_is_always_right_has_full_shares():
+    cell = measured(Oracle(), 3, 2, problems=20)
+    assert counts(cell) == {
+        "solutions": (20, 20),
+        "products": (20, 20),
+        "rows_free_running": (60, 60),
+        "rows_teacher_forced": (60, 60),
+    }
+    assert cell["solutions"]["low"] == pytest.approx(0.839, abs=1e-3)
+    assert cell["solutions"]["high"] == 1
+    assert (cell["digits_a"], cell["digits_b"], cell["problems"]) == (3, 2, 20)
+    assert (cell["applicable"], cell["reason"]) == (True, None)
+    assert (cell["height"], cell["width"]) == (5 + 1, 5 + 1)  # the middle of a margin of 2
+    assert cell["steps"] == 3
+    assert cell["confidence"] == pytest.approx(0.5**3)
+    assert cell["seconds_per_problem"] > 0
+    assert cell["diagnostics"]["rows"]["product"] == {"total": 20, "wrong": 0}
+
+
+def test_workings_products_and_rows_are_counted_apart():
+    cell = measured(Oracle(slips=4), 3, 2, problems=20)
+    assert counts(cell) == {
+        "solutions": (16, 20),
+        "products": (20, 20),
+        "rows_free_running": (56, 60),
+        "rows_teacher_forced": (56, 60),
+    }
+    assert cell["diagnostics"]["rows"]["partial product"] == {"total": 40, "wrong": 4}
+    assert cell["diagnostics"]["rows"]["product"]["wrong"] == 0
+
+
+def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
+    class Copyist(Oracle):
+        """Right only below right rows."""
+
+        def __call__(self, inputs: np.ndarray) -> Filled:
+            filled = super().__call__(inputs)
+            for shown, canvas in zip(inputs, filled.canvases, strict=True):
+                if shown[self.first, 0] == DIGIT_ZERO + 7:
+                    canvas[:] = BLANK
+            return filled
+
+    cell = measured(Copyist(slips=4), 3, 2, problems=20)
+    assert counts(cell) == {
+        "solutions": (16, 20),
+        "products": (16, 20),
+        "rows_free_running": (48, 60),
+        "rows_teacher_forced": (56, 60),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lengths", "inside"), [((2, 2), True), ((2, 3), True), ((1, 2), False), ((4, 2), False),
+                            ((2, 1), False), ((3, 4), False)]
+)  # fmt: skip
+def test_a_cell_is_inside_where_both_operands_are_of_practised_lengths(lengths, inside):
+    task = Task("standard", digits_a=(2, 3), digits_b=(2, 3))
+    assert measured(Oracle(), *lengths, task=task, problems=2)["inside"] is inside
+
+
+def test_batches_change_no_figure():
+    one, other = (
+        measured(Oracle(slips=3), 2, 2, problems=11, batch_size=size) for size in (128, 4)
+    )
+    for cell in (one, other):
+        del cell["seconds_per_problem"]
+    assert one == other
+
+
+def test_a_canvas_that_the_model_cannot_work_on_has_a_reason_and_no_figures():
+    cell = measured(Oracle(largest=6), 3, 2, canvas=Canvas(6, 6), problems=5)
+    assert cell["applicable"]
+    cell = measure_cell(Solver(Oracle(largest=6), TASK, Canvas(6, 6)), 5, 4)
+    assert not cell["applicable"]
+    assert "canvas of 7 x 9 cells or more (height x width), which 5 x 4 digits" in cell["reason"]
+    assert [name for name, value in cell.items() if value is None] == [
+        *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
+        *("steps", "confidence", "seconds_per_problem", "diagnostics"),
+    ]
+
+
+def test_the_canvas_grows_beyond_trainings_where_the_model_allows():
+    cell = measured(Oracle(), 3, 2, canvas=Canvas(6, 6), problems=2)
+    assert (cell["height"], cell["width"]) == (6, 6)
+    oracle = Oracle()
+    solver = Solver(oracle, TASK, Canvas(6, 6))
+    oracle.learn(solver.for_lengths(5, 4), 5, 4, 2)
+    cell = measure_cell(solver, 5, 4, problems=2)
+    assert (cell["height"], cell["width"]) == (7, 9)
+    assert counts(cell)["solutions"] == (2, 2)
+
+
+def test_lengths_without_a_held_out_pair_have_a_reason_and_no_figures():
+    cell = measured(Oracle(), 1, 1, task=Task("standard", base=2))
+    assert cell["problems"] == 0
+    assert cell["applicable"]
+    assert "no pair of 1 x 1 digits in base 2 belongs to the test split" in cell["reason"]
+    assert cell["solutions"] is None
+
+
+def test_a_cell_is_plain_data():
+    cell = measured(Oracle(slips=2), 3, 2, problems=4)
+    assert json.loads(json.dumps(cell)) == cell
+
+
+def test_both_families_are_measured_alike():
+    shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
+    gpt = GPTFiller(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
+    recursive = TinyRecursiveModel(RecursiveConfig(H_cycles=1, L_cycles=1, **shape)).eval()
+    one, other = (
+        measure_cell(Solver(filler, TASK, Canvas(6, 6)), 3, 2, problems=5)
+        for filler in (gpt, RecursiveFiller(recursive, max_steps=2))
+    )
+    assert one.keys() == other.keys()
+    for cell in (one, other):
+        assert {name: total for name, (_, total) in counts(cell).items()} == {
+            "solutions": 5,
+            "products": 5,
+            "rows_free_running": 15,
+            "rows_teacher_forced": 15,
+        }
+        assert cell["seconds_per_problem"] > 0
+    assert one["steps"] == 1
+    assert 1 <= other["steps"] <= 2
+
+
+def test_a_batch_that_is_too_large_for_the_device_is_named(monkeypatch):
+    def out_of_memory(*_) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Oracle, "__call__", out_of_memory)
+    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
+        measured(Oracle(), 3, 2, problems=9)

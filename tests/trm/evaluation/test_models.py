@@ -1,0 +1,81 @@
+import hashlib
+
+import pytest
+import torch
+
+from trm.evaluation.models import describe, describe_all, labels
+from trm.solving.checkpoint import load_solver
+from trm.solving.keys import DATA_KEY
+
+
+def checkpoints(folder, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return [folder / name for name in names]
+
+
+def test_a_model_is_called_like_its_run(tmp_path):
+    files = checkpoints(
+        tmp_path,
+        [
+            "runs/gpt-learned/version_0/checkpoints/best.ckpt",
+            "runs/quickstart/version_2/checkpoints/last.ckpt",
+            "downloads/tiny.ckpt",
+        ],
+    )
+    assert labels(files) == ["gpt-learned", "quickstart", "tiny"]
+    assert labels([tmp_path / "runs/gpt-learned"]) == ["gpt-learned"]
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    run = "a/quickstart/version_{}/checkpoints/{}.ckpt"
+    names = [run.format(*which) for which in ((0, "best"), (1, "best"), (1, "last"))]
+    files = checkpoints(tmp_path, [*names, "b/other/version_0/checkpoints/best.ckpt"])
+    assert labels(files) == [
+        "quickstart/version_0",
+        "quickstart/version_1/best",
+        "quickstart/version_1/last",
+        "other",
+    ]
+    assert labels([files[0], files[0], files[3]]) == [
+        "quickstart/version_0/best (1)",
+        "quickstart/version_0/best (2)",
+        "other",
+    ]
+
+
+def test_a_model_is_described_from_its_checkpoint(checkpoint):
+    about = describe(checkpoint, "mine")
+    assert about["name"] == "mine"
+    assert about["checkpoint"] == str(checkpoint)
+    assert about["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert about["family"] == "recursive"
+    solver = load_solver(checkpoint, device="cpu")
+    assert about["parameters"] == solver.filler.model.num_parameters
+    assert about["model"]["hidden_size"] == 16
+    assert about["task"]["layout"] == "lattice"
+    assert about["task"]["digits_a"] == (1, 2)
+    assert about["canvas"]["height"] is None
+    assert about["step"] == torch.load(checkpoint, weights_only=True)["global_step"]
+    assert "cells" not in about
+
+
+def test_models_of_different_bases_are_refused(checkpoint, tmp_path):
+    content = torch.load(checkpoint, weights_only=True)
+    content[DATA_KEY]["task"]["base"] = 8
+    torch.save(content, tmp_path / "octal.ckpt")
+    with pytest.raises(ValueError, match=r"debug in base 10, octal in base 8. Evaluate the bases"):
+        describe_all([checkpoint, tmp_path / "octal.ckpt"])
+
+
+@pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
+def test_every_model_needs_a_name_of_its_own(checkpoint, names):
+    with pytest.raises(ValueError, match="2 different names are wanted"):
+        describe_all([checkpoint, checkpoint], names)
+
+
+def test_the_same_checkpoint_may_come_twice(checkpoint):
+    one, two = describe_all([checkpoint, checkpoint], ["one", "two"])
+    assert (one["name"], two["name"]) == ("one", "two")
+    assert one["sha256"] == two["sha256"]

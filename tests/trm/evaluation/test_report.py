@@ -1,0 +1,237 @@
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from trm.evaluation.intervals import Share
+from trm.evaluation.report import (
+    BOTH,
+    FIRST,
+    INSIDE,
+    SECOND,
+    SHORTER,
+    compare_markdown,
+    contrasts,
+    described,
+    differing_problems,
+    markdown,
+    percent,
+    pooled,
+    print_summary,
+    region,
+    share,
+    span,
+)
+
+
+def right(a: int, b: int) -> float:
+    return 1.0 if a <= 3 and b <= 2 else 0.5 if b <= 2 else 0.25
+
+
+def short_only(a: int, b: int) -> float | None:
+    return right(a, b) if b <= 2 else None
+
+
+def summary(grid: dict, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_summary(console, grid)
+    return console.file.getvalue()
+
+
+def table(text: str, heading: str) -> list[list[str]]:
+    """The cells of the first Markdown table below a heading, without the line of dashes."""
+    below = text.split(f"{heading}\n")[1]
+    lines = re.search(r"(?:^\|.*\n?)+", below, flags=re.MULTILINE)[0].splitlines()
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    assert len({len(line) for line in cells}) == 1
+    return [cells[0], *cells[2:]]
+
+
+def lines_of(rows: list[list[str]], name: str) -> dict[str, list[str]]:
+    """What is said of a model, by what it is about."""
+    at = next(i for i, row in enumerate(rows) if row[0] == f"**{name}**")
+    found = {rows[at][1]: rows[at][2:]}
+    for row in rows[at + 1 :]:
+        if row[0]:
+            break
+        found[row[1]] = row[2:]
+    return found
+
+
+def test_cells_are_told_apart_by_which_operand_is_longer_than_practised(make_grid):
+    (model,) = make_grid({"one": right}, 4, 3, ((2, 3), (1, 2)))["models"]
+    where = {(c["digits_a"], c["digits_b"]): region(c, model) for c in model["cells"]}
+    assert where[2, 1] == where[3, 2] == INSIDE
+    assert where[4, 1] == where[4, 2] == FIRST
+    assert where[2, 3] == where[1, 3] == SECOND
+    assert where[4, 3] == BOTH
+    assert where[1, 2] == SHORTER
+
+
+def test_pooled_share_adds_up_problems_not_percentages(make_grid):
+    (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
+    assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
+
+
+def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_empty_one(
+    make_grid,
+):
+    (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
+    assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
+
+
+def test_whole_percent_keep_0_and_100_for_none_and_all():
+    told = [percent(Share(n, 1000)) for n in (0, 1, 5, 500, 999, 1000)]
+    assert told == ["0", "<1", "<1", "50", ">99", "100"]
+    assert percent(Share(0, 0)) == ""
+    assert span(Share(128, 128)) == "97–100"
+
+
+def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
+    shares = {"one": lambda a, b: 0.5, "two": lambda a, b: (0.6, 0.9)[b - 1]}
+    one, two = make_grid(shares, [2], 2)["models"]
+    near, far = contrasts(two, one)
+    assert (near.told_apart, far.told_apart) == (False, True)
+    assert far.points == pytest.approx(100 * (115 - 64) / 128)
+    assert contrasts(one, two)[1].points == pytest.approx(-far.points)
+
+
+def test_cells_that_one_model_cannot_be_asked_are_not_compared(make_grid):
+    one, two = make_grid({"one": right, "two": short_only}, 2, 4)["models"]
+    assert [c.key for c in contrasts(one, two)] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_summary_pools_solutions_by_region_with_intervals(make_grid):
+    grid = make_grid({"one": right})
+    said = lines_of(table(markdown(grid), "## Summary"), "one")
+    assert said["solutions"] == [
+        "100.0 % (99.4–100.0)",
+        "50.0 % (45.7–54.3)",
+        "25.0 % (22.1–28.2)",
+        "25.0 % (21.4–28.9)",
+    ]
+    assert said["problems"] == ["648", "512", "768", "512"]
+    assert said["mean confidence"] == ["1.000", "0.750", "0.625", "0.625"]
+    assert said["seconds a problem"][1] == f"{0.001 * (4 + 8 + 5 + 10) / 4:.3g}"
+    assert "n/a cells" not in said
+    for line in ("products", "teacher-forced rows"):
+        assert all(re.fullmatch(r"\d+\.\d % \(.*–.*\)", word) for word in said[line])
+
+
+def test_terminal_says_the_same_as_markdown(make_grid):
+    grid = make_grid({"one": right, "two": short_only})
+    shown = summary(grid)
+    for figure in re.findall(r"\d+\.\d %|\(\d+\.\d–\d+\.\d\)", markdown(grid).split("## Sol")[0]):
+        assert figure in shown
+    for heading in (INSIDE, FIRST, SECOND, BOTH):
+        assert heading in shown
+
+
+def test_summary_fits_a_terminal_of_eighty_columns_whole(make_grid):
+    name = "a-long-name-of-a-run/version_12 [bold] (2)"
+    lines = summary(make_grid({name: short_only, "two": right}), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    assert re.sub(r"[│\s]", "", name) in re.sub(r"[│\s]", "", "".join(lines))
+
+
+def test_regions_without_an_applicable_cell_say_so_and_why(make_grid):
+    grid = make_grid({"one": short_only, "two": right})
+    said = lines_of(table(markdown(grid), "## Summary"), "one")
+    assert said["solutions"][2:] == ["n/a", "n/a"]
+    assert said["n/a cells"] == ["0 of 6", "0 of 4", "6 of 6", "4 of 4"]
+    for text in (markdown(grid), " ".join(summary(grid).split())):
+        assert "one: 10 of 20 cells are not applicable and left out; the first: a canvas" in text
+        assert "pooled figures cover different cells" in text
+
+
+def test_regions_that_were_not_asked_are_dashes(make_grid):
+    said = lines_of(table(markdown(make_grid({"one": right}, 3, 2)), "## Summary"), "one")
+    assert said["solutions"][1:] == ["–"] * 3
+
+
+def test_lengths_shorter_than_practised_get_a_column_of_their_own(make_grid):
+    text = markdown(make_grid({"one": right}, 3, 2, ((2, 3), (1, 2))))
+    assert table(text, "## Summary")[0][2:] == [INSIDE, FIRST, SECOND, BOTH, SHORTER]
+    assert lines_of(table(text, "## Summary"), "one")["problems"] == ["512", "–", "–", "–", "136"]
+
+
+def test_report_lists_what_identifies_each_checkpoint(make_grid):
+    grid = make_grid({"one": right}, seed=5)
+    text = markdown(grid, "a grid.png")
+    (row,) = table(text, "## Models")[1:]
+    digest = grid["models"][0]["sha256"][:12]
+    assert row == ["one", "recursive", "lattice", "188,322", "1–3 × 1–2", "3,500", f"`{digest}`"]
+    assert "(a%20grid.png)" in text
+    assert "test split, seed 5" in text
+    assert "torch 2.13.0" in text
+
+
+def test_every_cell_is_in_the_report_with_its_interval(make_grid):
+    text = markdown(make_grid({"one": short_only}))
+    head, *rows = table(text, "### one")
+    assert head[1:] == ["1", "2", "3", "4"]
+    assert rows[0] == ["1", "**100 (68–100)**", "**100 (97–100)**", "n/a", "n/a"]
+    assert rows[4] == ["5", "50 (41–59)", "50 (41–59)", "n/a", "n/a"]
+
+
+def test_diagnostics_are_added_up_by_region(make_grid):
+    rows = table(markdown(make_grid({"one": right})), "## What goes wrong")
+    said = lines_of(rows, "one")
+    # First operand longer: 4 and 5 digits by 1 and 2; of 128 rows 64 are wrong where b has one
+    # digit, of 256 rows 75 where it has two; all of them products, a quarter of them misplaced.
+    wrong = 2 * (64 + 75)
+    misplaced = 2 * (64 // 4 + 75 // 4)
+    assert said["wrong products"][1].startswith(f"{100 * wrong / 512:.1f} % (")
+    assert said["wrong partial products"][1].startswith("0.0 % (")
+    assert said["misplaced, of wrong rows"][1].startswith(f"{100 * misplaced / wrong:.1f} % (")
+    assert said["first wrong digit"][1] == "3 (3–3)"
+    assert said["a carry enters it"][1].startswith("100.0 % (")
+    assert said["a carry enters any digit"][1].startswith("40.9 % (")
+    assert said["misplaced, of wrong rows"][0] == said["first wrong digit"][0] == "–"
+
+
+def test_names_cannot_break_a_table(make_grid):
+    name = "a|b*c_d`e"
+    text = markdown(make_grid({name: right}))
+    assert table(text, "## Models")[1][0] == r"a\|b\*c\_d\`e"
+    assert "one [red]" in summary(make_grid({"one [red]": right}))
+
+
+def test_comparison_counts_and_lists_the_cells_told_apart(make_grid):
+    shares = {"base": right, "better": lambda a, b: 1.0 if b <= 2 else 0.25}
+    text = compare_markdown(make_grid(shares))
+    rows = table(text, "## Against base")
+    assert rows[0] == ["model", "range", "cells", "better", "worse", "not told apart"]
+    assert ["better", FIRST, "4", "4", "0", "0"] in rows
+    assert ["better", BOTH, "4", "0", "0", "4"] in rows
+    assert "- better, first longer: 4 × 1: 100 (97–100) against 50 (41–59); 4 × 2: " in text
+    other = compare_markdown(make_grid(shares), "better", "compare.png")
+    assert ["base", FIRST, "4", "0", "4", "0"] in table(other, "## Against better")
+    assert "(compare.png)" in other
+
+
+def test_long_lists_of_cells_are_cut(make_grid):
+    shares = {"base": lambda a, b: 0.1, "better": lambda a, b: 0.9}
+    text = compare_markdown(make_grid(shares, 10, 10))
+    assert "and 32 more, see the figure" in text  # of 7 x 8 cells
+
+
+def test_differing_problems_are_said_plainly(make_grid):
+    grid = make_grid({"one": right, "two": right})
+    assert differing_problems(grid) == ""
+    assert "All models were asked the same problems." in compare_markdown(grid)
+    settings = grid["settings"] | {"seed": 3, "problems": 64}
+    grid["models"][1] |= {"settings": settings}
+    assert differing_problems(grid) == "seed 0 or 3; problems 128 or 64"
+    assert described(grid).startswith("128 or 64 problems a cell")
+    for text in (compare_markdown(grid), summary(grid)):
+        assert "NOT THE SAME PROBLEMS (seed 0 or 3; problems 128 or 64)" in text
+
+
+def test_a_reference_is_one_of_at_least_two_models(make_grid):
+    with pytest.raises(ValueError, match="at least two models"):
+        compare_markdown(make_grid({"one": right}))
+    with pytest.raises(ValueError, match=r"--reference must be one of one, two.*mean 'two'"):
+        compare_markdown(make_grid({"one": right, "two": right}), "tow")

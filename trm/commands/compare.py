@@ -1,0 +1,117 @@
+"""`trm compare`: lay evaluations side by side, and say where models differ."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from trm.evaluation.heatmaps import comparison_figure
+from trm.evaluation.report import compare_markdown, markdown, print_summary, reference_of
+
+GRID, PICTURE, REPORT = "grid.json", "compare.png", "compare.md"
+FORMAT = 1  # of the grids that are understood here
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "evaluations", nargs="+", metavar="DIR", help="folders that trm evaluate has written"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="for picture and report")
+    parser.add_argument(
+        "--reference", metavar="NAME", help="the model to compare with (default: the first)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, compare, draw and tell."""
+    paths = [Path(name) for name in args.evaluations]
+    grid = side_by_side([read_grid(path) for path in paths], _labels(paths))
+    reference = reference_of(grid, args.reference)["name"]
+    output = Path(args.output)
+    output.mkdir(parents=True, exist_ok=True)
+    picture, report = output / PICTURE, output / REPORT
+    comparison_figure(grid, reference).savefig(picture, format="png")
+    report.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
+    console = Console(highlight=False)
+    print_summary(console, grid)
+    console.print(f"heat maps  {picture}\nreport     {report}", soft_wrap=True, markup=False)
+    return 0
+
+
+def read_grid(path: str | Path) -> dict[str, Any]:
+    """The grid in a folder of `trm evaluate`, or in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is damaged, of another format, or something else.
+    """
+    file = Path(path)
+    file = file / GRID if file.is_dir() else file
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"there is no {file}: give a folder in which trm evaluate has finished"
+        )
+    try:
+        grid = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is damaged: {error}. Run trm evaluate once more; finished cells are kept"
+        ) from None
+    if not isinstance(grid, dict) or "format" not in grid:
+        raise ValueError(f"{file} is not what trm evaluate writes: it names no format")
+    if grid["format"] != FORMAT:
+        raise ValueError(
+            f"{file} has format {grid['format']}, and this version of trm reads format {FORMAT}: "
+            "evaluate the checkpoints again"
+        )
+    try:
+        markdown(grid)  # looks at everything that a comparison does
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{file} is not what trm evaluate writes: {type(error).__name__} {error}"
+        ) from error
+    return grid
+
+
+def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, Any]:
+    """The models of several grids as one grid, each with the settings of its own.
+
+    A name that several models bear is preceded by its grid's label.
+
+    Args:
+        grids: of the same base.
+        labels: a name for each grid, all different.
+
+    Raises:
+        ValueError: the bases differ.
+    """
+    found = [
+        (label, model | {"settings": grid["settings"]})
+        for grid, label in zip(grids, labels, strict=True)
+        for model in grid["models"]
+    ]
+    bases = sorted({model["task"]["base"] for _, model in found})
+    if len(bases) > 1:
+        raise ValueError(
+            f"these evaluations are in bases {' and '.join(map(str, bases))}: lengths in different "
+            "bases are different numbers. Compare models of one base"
+        )
+    names = [model["name"] for _, model in found]
+    full = [f"{label}: {name}" for (label, _), name in zip(found, names, strict=True)]
+    told = [long if names.count(name) > 1 else name for name, long in zip(names, full, strict=True)]
+    told = told if len(set(told)) == len(told) else full
+    models = [model | {"name": name} for (_, model), name in zip(found, told, strict=True)]
+    return grids[0] | {"models": models}
+
+
+def _labels(paths: list[Path]) -> list[str]:
+    """A name for each evaluation: its folder's, or the whole path where folders share a name."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    twice = {str(path) for path in paths if [p.resolve() for p in paths].count(path.resolve()) > 1}
+    if twice:
+        raise ValueError(f"{' and '.join(sorted(twice))}: one evaluation, given more than once")
+    names = [folder.resolve().name for folder in folders]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -1,0 +1,110 @@
+"""`trm evaluate`: how far models get, digits × digits, beyond what they practised on."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch.utils.tensorboard import SummaryWriter
+
+from trm.commands.arguments import whole
+from trm.evaluation.cells import GRID, PICTURE, REPORT, Settings, measure
+from trm.evaluation.figures import pixels
+from trm.evaluation.heatmaps import grid_figure, save_grid
+from trm.evaluation.report import markdown, print_summary
+
+
+def lengths(text: str) -> list[int]:
+    """The whole numbers that ``3``, ``1..10`` or ``1..4,8`` stand for, in order, for argparse."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        ends = [whole(1)(end) for end in part.split("..")]
+        if len(ends) > 2 or ends[0] > ends[-1]:
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is no range of lengths; write it like 1..10, or 1..4,8"
+            )
+        numbers.update(range(ends[0], ends[-1] + 1))
+    return sorted(numbers)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="PATH",
+        help="checkpoints, or folders of runs, of which the best checkpoint is taken",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results")
+    for side, operand in (("a", "multiplicand"), ("b", "multiplier")):
+        parser.add_argument(
+            f"--digits-{side}",
+            type=lengths,
+            default=lengths("1..10"),
+            metavar="N",
+            help=f"lengths of the {operand}, like 1..4,8 (default: 1..10)",
+        )
+    parser.add_argument(
+        "--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)"
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
+    parser.add_argument(
+        "--steps",
+        type=whole(1),
+        help="supervision steps a row gets at most, for recursive models (default: as each "
+        "checkpoint says)",
+    )
+    parser.add_argument(
+        "--batch-size", type=whole(1), default=128, help="problems at once (default: 128)"
+    )
+    parser.add_argument(
+        "--name",
+        nargs="+",
+        action="extend",
+        help="what to call the models, one name a checkpoint (default: their runs' names)",
+    )
+    parser.add_argument(
+        "--accelerator", "--device", default="auto", help="auto (default), cpu, gpu, mps, …"
+    )
+    parser.add_argument(
+        "--devices", type=whole(1), default=1, help="of each node, cells at once (default: 1)"
+    )
+    parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, or go on measuring; then draw and sum up."""
+    settings = Settings(
+        digits_a=tuple(args.digits_a),
+        digits_b=tuple(args.digits_b),
+        problems=args.problems,
+        seed=args.seed,
+        steps=args.steps,
+        batch_size=args.batch_size,
+    )
+    output = Path(args.output)
+    grid = measure(
+        args.checkpoint, settings, output, args.name, args.accelerator, args.devices, args.nodes
+    )
+    if grid is not None:  # in the first of several processes
+        _show(grid, output)
+    return 0
+
+
+def _show(grid: dict[str, Any], output: Path) -> None:
+    save_grid(output / PICTURE, grid)
+    (output / REPORT).write_text(markdown(grid, PICTURE))
+    with SummaryWriter(str(output)) as board:
+        board.add_image("evaluation/grid", pixels(grid_figure(grid)), dataformats="HWC")
+    console = Console(highlight=False)
+    print_summary(console, grid)
+    console.print(
+        f"figures   {output / GRID}\n"
+        f"heat map  {output / PICTURE}\n"
+        f"report    {output / REPORT}\n"
+        f"browse    tensorboard --logdir {output}",
+        soft_wrap=True,
+        markup=False,
+    )

@@ -1,0 +1,200 @@
+"""What is wrong with wrong rows: alignment told from arithmetic, and where carries matter."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from canvas import symbols
+from canvas.arithmetic import Numbers
+from canvas.layouts import ROW_KINDS
+from canvas.problems import Problems, Task
+from canvas.render import Drawing
+from trm.solving.rollout import TeacherForced
+
+_CARRIED = ("total", "with_carry")
+
+
+class WrongRow(NamedTuple):
+    """How a row is wrong.
+
+    Attributes:
+        kind: one of `canvas.layouts.ROW_KINDS`.
+        row: which of the rows that were worked out, from 0.
+        place: of the first wrong cell from the right, counted from the true row's lowest digit;
+            −1: somewhere right of that digit.
+        carry: whether a carry enters that place in the true calculation; None where the true row
+            has no digit there.
+        misplaced: whether the true digits were written, all of them, in the wrong columns.
+    """
+
+    kind: str
+    row: int
+    place: int
+    carry: bool | None
+    misplaced: bool
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Wrong rows by how they are wrong, and what there was to get wrong; those of parts add up.
+
+    Attributes:
+        rows: how many there were of each kind, right and wrong.
+        wrong: how many rows were wrong in each way.
+        digits: digits of all rows, right and wrong: those of the true working.
+        digits_with_carry: those of them that a carry enters.
+        reached: digits of rows up to their first wrong cell from the right, misplaced rows left
+            out: those that could become the first wrong one.
+        reached_with_carry: those of them that a carry enters.
+    """
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    wrong: Mapping[WrongRow, int] = field(default_factory=dict)
+    digits: int = 0
+    digits_with_carry: int = 0
+    reached: int = 0
+    reached_with_carry: int = 0
+
+    def __add__(self, other: "Diagnostics") -> "Diagnostics":
+        return Diagnostics(
+            Counter(self.rows) + Counter(other.rows),
+            Counter(self.wrong) + Counter(other.wrong),
+            self.digits + other.digits,
+            self.digits_with_carry + other.digits_with_carry,
+            self.reached + other.reached,
+            self.reached_with_carry + other.reached_with_carry,
+        )
+
+    def wrong_rows(self, kind: str | None = None) -> int:
+        """Wrong rows of a kind, or of all kinds."""
+        return sum(n for way, n in self.wrong.items() if kind in (None, way.kind))
+
+    @property
+    def misplaced(self) -> int:
+        """Wrong rows that hold the right digits in the wrong columns."""
+        return sum(n for way, n in self.wrong.items() if way.misplaced)
+
+    @property
+    def first_wrong_digits(self) -> tuple[int, int]:
+        """How many digits are the first wrong one of their row, and how many of them get a carry.
+
+        Misplaced rows do not count, nor do rows whose first wrong cell should be blank: no digit
+        was worked out wrongly there. Errors sit on carries if the second over the first exceeds
+        ``reached_with_carry`` over ``reached``. Of all digits more get a carry, for none enters a
+        lowest digit, which errors reach first.
+        """
+        ways = [(way, n) for way, n in self.wrong.items() if not way.misplaced]
+        digits = sum(n for way, n in ways if way.carry is not None)
+        return digits, sum(n for way, n in ways if way.carry)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the totals are there for readers, `from_json` does without them."""
+        first, first_with_carry = self.first_wrong_digits
+        return {
+            "rows": {
+                kind: {"total": n, "wrong": self.wrong_rows(kind)} for kind, n in self.rows.items()
+            },
+            "misplaced": self.misplaced,
+            "first_wrong_digits": {"total": first, "with_carry": first_with_carry},
+            "digits": {"total": self.digits, "with_carry": self.digits_with_carry},
+            "reached": {"total": self.reached, "with_carry": self.reached_with_carry},
+            "wrong": [
+                {**way._asdict(), "count": n}
+                for way, n in sorted(self.wrong.items(), key=lambda item: str(item[0]))
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Diagnostics":
+        """What `to_json` made."""
+        return cls(
+            {kind: n["total"] for kind, n in data["rows"].items()},
+            {
+                WrongRow(*(way[name] for name in WrongRow._fields)): way["count"]
+                for way in data["wrong"]
+            },
+            *(data[name][count] for name in ("digits", "reached") for count in _CARRIED),
+        )
+
+
+def diagnose(
+    task: Task, problems: Problems, drawing: Drawing, forced: TeacherForced
+) -> Diagnostics:
+    """What went wrong in rows that were each filled from the true rows before them.
+
+    Args:
+        task: layout and base.
+        problems: B of them, as they were drawn.
+        drawing: of the problems.
+        forced: all rows of the drawing, as a model filled them.
+    """
+    steps = forced.steps
+    N = len(steps.problem)
+    at = np.arange(N), drawing.row_of_step(0)[steps.problem] + steps.step
+    answer = steps.answer[at]  # [N, W]
+    blank = np.uint8(symbols.BLANK)
+    true, said = (
+        np.where(answer, canvases[at], blank) for canvases in (steps.labels, forced.filled.canvases)
+    )
+    lowest = _rightmost(true != blank)
+    lengths = (true != blank).sum(axis=1)
+    carries = _carries(task, problems, lengths)
+    kinds = drawing.kinds[steps.problem, drawing.first_step + steps.step]
+    first = np.maximum(lowest - _rightmost(true != said), -1)
+
+    wrong: Counter[WrongRow] = Counter()
+    reached = np.where(forced.rows_exact, lengths, first + 1)
+    for i in np.flatnonzero(~forced.rows_exact):
+        place = int(first[i])
+        carry = bool(carries[i, place]) if 0 <= place < lengths[i] else None
+        digits = [row[i].tobytes().strip(blank.tobytes()) for row in (true, said)]
+        misplaced = digits[0] == digits[1]
+        wrong[WrongRow(ROW_KINDS[kinds[i]], int(steps.step[i]), place, carry, misplaced)] += 1
+        if misplaced:
+            reached[i] = 0
+    places = np.arange(carries.shape[1])
+    inside = places < lengths[:, None]
+    reached_inside = inside & (places < reached[:, None])
+    return Diagnostics(
+        {name: n for k, name in enumerate(ROW_KINDS) if (n := int((kinds == k).sum()))},
+        wrong,
+        int(inside.sum()),
+        int((carries & inside).sum()),
+        int(reached_inside.sum()),
+        int((carries & reached_inside).sum()),
+    )
+
+
+def _rightmost(cells: np.ndarray) -> np.ndarray:
+    """The last True column of each row of ``bool [N, W]``."""
+    return cells.shape[1] - 1 - cells[:, ::-1].argmax(axis=1)
+
+
+def _carries(task: Task, problems: Problems, lengths: np.ndarray) -> np.ndarray:
+    """Whether a carry enters each place of the true rows, ``bool [N, P]``, problem by problem.
+
+    The parts of a row are summed digit by digit from the right, as on paper.
+
+    Args:
+        task, problems: see `diagnose`.
+        lengths: ``int64 [N]``, digits of each row.
+    """
+    pairs = zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)
+    rows = [row for a, b in pairs for row in task.rules.addends(a, b, task.base)]
+    assert len(rows) == len(lengths), "a layout names the addends of each row that it draws"
+    addends = [addend for row in rows for addend in row]
+    digits = Numbers.from_ints([addend.number for addend in addends], task.base).digits
+    factors, shifts = np.array([addend[1:] for addend in addends]).reshape(-1, 2).T
+    of_row = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    places = shifts[:, None] + np.arange(digits.shape[1])
+    columns = np.zeros((len(rows), max(places.max(), lengths.max()) + 1), dtype=np.int64)
+    np.add.at(columns, (of_row[:, None], places), digits * factors[:, None])
+    carries = np.zeros(columns.shape, dtype=bool)
+    carry = np.zeros(len(rows), dtype=np.int64)
+    for place in range(columns.shape[1]):
+        carries[:, place] = carry > 0
+        carry = (columns[:, place] + carry) // task.base
+    return carries

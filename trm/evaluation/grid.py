@@ -1,0 +1,153 @@
+"""The digits × digits grid: how far each model gets beyond what it practised on.
+
+A cell is a pair of operand lengths. Its problems belong to the test split, are different from each
+other, and are the same for every model. A cell is measured whole, on one device, so that the number
+of devices changes no figure.
+
+``grid.json``, format 1:
+
+    format      1
+    created     when, ISO 8601
+    versions    of canvas-trm, python, torch, lightning and numpy
+    settings    split, seed, problems (a cell at most), digits_a and digits_b (lists), steps
+                (supervision steps a row, null: as each checkpoint says), batch_size, devices
+    models      a list, in the order in which the checkpoints were named:
+        name        a label of its own
+        checkpoint  the path as it was given
+        sha256      of the checkpoint's file
+        family      recursive or gpt
+        parameters  their number
+        model, task, canvas     as the model was trained
+        step, epoch             of training
+        cells       a list, by digits of a, then of b:
+            digits_a, digits_b
+            inside                  whether training's ranges hold both
+            applicable              whether the model can work on a canvas that is large enough
+            reason                  null, or why there are no figures
+            height, width           of the canvas
+            problems                how many there are
+            solutions               whole free-running workings without a wrong cell
+            products                free-running workings whose product is right
+            rows_free_running       rows right, each built on the model's own rows
+            rows_teacher_forced     rows right, each built on the true rows
+            steps                   mean supervision steps a row, free-running
+            confidence              mean probability that the model gives its whole solution
+            seconds_per_problem     of free-running solving, by the clock
+            diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
+
+The four shares are ``{right, total, low, high}``, with the ends of the Wilson 95 % interval. Where
+there is no canvas or no problem, all figures are null.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from canvas.problems import Problems
+from trm.evaluation.diagnostics import Diagnostics, diagnose
+from trm.evaluation.intervals import Share
+from trm.evaluation.problems import SPLIT, cell_problems
+from trm.solving.rollout import teacher_forced
+from trm.solving.solver import Solution, Solver
+
+FORMAT = 1
+_FIGURES = (
+    *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
+    *("steps", "confidence", "seconds_per_problem", "diagnostics"),
+)
+
+
+def measure_cell(
+    solver: Solver,
+    digits_a: int,
+    digits_b: int,
+    problems: int = 128,
+    seed: int = 0,
+    batch_size: int = 128,
+) -> dict[str, Any]:
+    """One cell of one model, as in ``grid.json`` (see the top of this file).
+
+    Args:
+        solver: the model; its task says what is within the training range.
+        digits_a, digits_b: digits of the multiplicand and of the multiplier.
+        problems: how many are asked, or all that there are.
+        seed: which problems.
+        batch_size: problems solved at once.
+
+    Raises:
+        ValueError: the device has too little memory for the batch.
+    """
+    task = solver.task
+    inside = all(
+        fewest <= n <= most
+        for n, (fewest, most) in ((digits_a, task.digits_a), (digits_b, task.digits_b))
+    )
+    fitted = solver.for_lengths(digits_a, digits_b)
+    asked = cell_problems(task, digits_a, digits_b, problems, seed)
+    cell = {
+        "digits_a": digits_a,
+        "digits_b": digits_b,
+        "inside": inside,
+        "applicable": fitted is not None,
+        "reason": None,
+        "problems": len(asked),
+        **dict.fromkeys(_FIGURES),
+    }
+    if fitted is None:
+        height, width = task.rules.extent(digits_a, digits_b)
+        cell["reason"] = (
+            f"the model cannot work on a canvas of {height} x {width} cells or more "
+            f"(height x width), which {digits_a} x {digits_b} digits need"
+        )
+        return cell
+    if not len(asked):
+        cell["reason"] = (
+            f"no pair of {digits_a} x {digits_b} digits in base {task.base} belongs to the "
+            f"{SPLIT} split"
+        )
+        return cell
+    try:
+        return cell | _figures(fitted, asked, batch_size)
+    except torch.OutOfMemoryError:
+        raise ValueError(
+            f"{digits_a} x {digits_b} digits: the device has too little memory for "
+            f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
+        ) from None
+
+
+def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
+    solutions: list[Solution] = []
+    right = total = 0  # teacher-forced rows
+    diagnostics = Diagnostics()
+    seconds = 0.0
+    for start in range(0, len(problems), batch_size):
+        batch = problems[start : start + batch_size]
+        drawing = solver.draw(batch)
+        # First, for it warms the device up for what is timed.
+        forced = teacher_forced(solver.filler, drawing)
+        right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
+        diagnostics += diagnose(solver.task, batch, drawing, forced)
+        began = time.perf_counter()
+        solutions += solver.solve_drawing(batch, drawing)
+        seconds += time.perf_counter() - began
+    rows = [(s.canvas[row] == s.truth[row]).all() for s in solutions for row in s.rows]
+    height, width = solutions[0].canvas.shape
+    return {
+        "height": height,
+        "width": width,
+        "solutions": _share(sum(s.exact for s in solutions), len(solutions)),
+        "products": _share(sum(s.correct for s in solutions), len(solutions)),
+        "rows_free_running": _share(int(sum(rows)), len(rows)),
+        "rows_teacher_forced": _share(right, total),
+        "steps": float(np.mean([n for s in solutions for n in s.row_steps])),
+        "confidence": float(np.mean([s.confidence for s in solutions])),
+        "seconds_per_problem": seconds / len(solutions),
+        "diagnostics": diagnostics.to_json(),
+    }
+
+
+def _share(right: int, total: int) -> dict[str, float]:
+    low, high = Share(right, total).interval
+    return {"right": right, "total": total, "low": low, "high": high}

@@ -1,0 +1,96 @@
+"""The models of a grid: what ``grid.json`` says of each checkpoint beside its cells."""
+
+import hashlib
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
+from trm.solving.keys import CHECKPOINT_KEY
+
+
+def versions() -> dict[str, str]:
+    """Of what computes the figures."""
+    packages = ("canvas-trm", "torch", "lightning", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def describe(checkpoint: str | Path, name: str) -> dict[str, Any]:
+    """A model's entry in ``grid.json``, without its cells.
+
+    Raises:
+        FileNotFoundError, ValueError: see `trm.solving.checkpoint.load_solver`.
+    """
+    file = find_checkpoint(checkpoint)
+    with file.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    solver = load_solver(file, device="cpu")
+    content = load_checkpoint(file)
+    return {
+        "name": name,
+        "checkpoint": str(checkpoint),
+        "sha256": sha256,
+        "family": content[CHECKPOINT_KEY]["family"],
+        "parameters": sum(p.numel() for p in solver.filler.model.parameters()),
+        "model": content[CHECKPOINT_KEY]["model"],
+        "task": asdict(solver.task),
+        "canvas": asdict(solver.canvas),
+        "step": content["global_step"],
+        "epoch": content["epoch"],
+    }
+
+
+def labels(checkpoints: Sequence[str | Path]) -> list[str]:
+    """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart."""
+    parts = [_parts(find_checkpoint(checkpoint)) for checkpoint in checkpoints]
+    names = [part[0] for part in parts]
+    for more in (2, 3):
+        names = [
+            "/".join(part[:more]) if names.count(name) > 1 else name
+            for part, name in zip(parts, names, strict=True)
+        ]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
+
+
+def _parts(file: Path) -> list[str]:
+    """Run, version and file of ``run/version_0/checkpoints/best.ckpt``; of others the file."""
+    folders = file.absolute().parts[:-1]
+    if len(folders) > 3 and folders[-1] == "checkpoints":
+        return [folders[-3], folders[-2], file.stem]
+    return [file.stem]
+
+
+def describe_all(
+    checkpoints: Sequence[str | Path], names: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """The entries of models that are asked the same problems.
+
+    Args:
+        checkpoints: files, or folders of runs.
+        names: a label for each; None: `labels`.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: a checkpoint cannot be read, their bases differ, or their names do not.
+    """
+    names = labels(checkpoints) if names is None else names
+    if len(names) != len(checkpoints) or len(set(names)) < len(names):
+        raise ValueError(
+            f"every checkpoint has a name of its own: {len(checkpoints)} different names are "
+            f"wanted, not {', '.join(names)}"
+        )
+    models = [describe(path, name) for path, name in zip(checkpoints, names, strict=True)]
+    bases = {model["name"]: model["task"]["base"] for model in models}
+    if len(set(bases.values())) > 1:
+        told = ", ".join(f"{name} in base {base}" for name, base in bases.items())
+        raise ValueError(
+            f"models of different bases cannot be asked the same problems: {told}. Evaluate the "
+            "bases one by one"
+        )
+    return models

@@ -1,0 +1,443 @@
+"""The digits × digits grid in words: summaries for the terminal and as Markdown.
+
+A grid is the ``grid.json`` of `trm evaluate` as a dict: settings, and for each model its cells, one
+for each number of digits of a (multiplicand) and of b (multiplier). Shares are pooled over cells by
+adding up what was right and what was asked, and carry their Wilson 95 % interval.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trm.choices import check_choice
+from trm.evaluation.diagnostics import Diagnostics
+from trm.evaluation.intervals import Share
+
+Model = dict[str, Any]
+Cell = dict[str, Any]
+Lines = list[tuple[str, list[str]]]  # what is told, and how it is in each region
+
+FIGURES = {
+    "solutions": "Whole free-running solutions right",
+    "products": "Free-running products right",
+    "rows_free_running": "Free-running rows right",
+    "rows_teacher_forced": "Teacher-forced rows right",
+}
+INSIDE, FIRST, SECOND, BOTH = "inside range", "first longer", "second longer", "both longer"
+SHORTER = "shorter"  # an operand shorter than any practised: rare
+REGIONS = (INSIDE, FIRST, SECOND, BOTH)
+_MEASURES = {
+    "solutions": "solutions",
+    "products": "products",
+    "rows_teacher_forced": "teacher-forced rows",
+}
+_MEANS = {
+    "seconds_per_problem": ("seconds a problem", "{:.3g}"),
+    "confidence": ("mean confidence", "{:.3f}"),
+}
+_LISTED = 24  # cells that a comparison lists of a region; of more it says how many
+
+
+def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
+    """One of a cell's shares (a name in `FIGURES`); None where the cell is not applicable."""
+    if not cell["applicable"]:
+        return None
+    counts = cell[figure_of]  # null where there are no problems
+    return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
+
+
+def cells_of(model: Model) -> dict[tuple[int, int], Cell]:
+    """A model's cells by (digits of a, digits of b)."""
+    return {(cell["digits_a"], cell["digits_b"]): cell for cell in model["cells"]}
+
+
+def region(cell: Cell, model: Model) -> str:
+    """Where a cell lies as seen from the lengths that the model practised: one of `REGIONS`."""
+    task = model["task"]
+    a, b = cell["digits_a"] > task["digits_a"][1], cell["digits_b"] > task["digits_b"][1]
+    if a or b:
+        return BOTH if a and b else FIRST if a else SECOND
+    return INSIDE if cell["inside"] else SHORTER
+
+
+def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
+    """The share over all applicable cells."""
+    shares = [s for s in (share(cell, figure_of) for cell in cells) if s is not None]
+    return Share(sum(s.right for s in shares), sum(s.total for s in shares))
+
+
+def percent(share: Share) -> str:
+    """A share in whole percent; 0 and 100 only where none and all are right."""
+    if 0 < share.right < share.total:
+        rounded = round(100 * share.value)
+        return "<1" if rounded == 0 else ">99" if rounded == 100 else str(rounded)
+    return str(round(100 * share.value)) if share.total else ""
+
+
+def span(share: Share) -> str:
+    """A share's interval in whole percent."""
+    low, high = share.interval
+    return f"{round(100 * low)}–{round(100 * high)}"
+
+
+def described(grid: dict[str, Any]) -> str:
+    """Which problems were asked, in a line: number, split, seed."""
+    told = _problem_settings(grid)
+    counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
+    fewest = min(counts, default=0)
+    fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
+    if fewest >= min(told["problems"]):
+        fewer = ""
+    return (
+        f"{_either(told['problems'])} problems a cell{fewer}, {_either(told['split'])} split, "
+        f"seed {_either(told['seed'])}"
+    )
+
+
+def differing_problems(grid: dict[str, Any]) -> str:
+    """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
+    told = _problem_settings(grid)
+    return "; ".join(f"{k} {_either(values)}" for k, values in told.items() if len(values) > 1)
+
+
+def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
+    """All values of the settings that problems follow from, over a grid's models."""
+    told: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
+    for model in grid["models"]:
+        settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
+        for key, values in told.items():
+            if settings[key] not in values:
+                values.append(settings[key])
+    return told
+
+
+def _either(values: list[Any]) -> str:
+    return " or ".join(str(value) for value in values)
+
+
+def reference_of(grid: dict[str, Any], name: str | None) -> Model:
+    """The model of that name, or the first.
+
+    Raises:
+        ValueError: no model has that name, or there is no second model to compare with it.
+    """
+    models = {model["name"]: model for model in grid["models"]}
+    if len(models) < 2:
+        raise ValueError(
+            "a comparison needs at least two models; give another folder of trm evaluate, or "
+            "evaluate several checkpoints"
+        )
+    name = next(iter(models)) if name is None else name
+    check_choice("--reference", name, models)
+    return models[name]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One cell's shares of a model and of its reference."""
+
+    key: tuple[int, int]
+    region: str
+    mine: Share
+    theirs: Share
+
+    @property
+    def points(self) -> float:
+        """The difference in percentage points."""
+        return 100 * (self.mine.value - self.theirs.value)
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the intervals do not overlap."""
+        (low, high), (least, most) = self.mine.interval, self.theirs.interval
+        return low > most or high < least
+
+
+def contrasts(model: Model, reference: Model, figure_of: str = "solutions") -> list[Contrast]:
+    """The cells in which both models were asked something, from short operands to long."""
+    mine, theirs = cells_of(model), cells_of(reference)
+    found = []
+    for key in sorted(mine.keys() & theirs.keys()):
+        one, other = share(mine[key], figure_of), share(theirs[key], figure_of)
+        if one and other and one.total and other.total:
+            found.append(Contrast(key, region(mine[key], model), one, other))
+    return found
+
+
+def print_summary(console: Console, grid: dict[str, Any]) -> None:
+    """How each model does within its range and beyond, as a table in the terminal."""
+    table = Table("", *_regions(grid), pad_edge=False)
+    for model in grid["models"]:
+        table.add_row(Text(model["name"], style="bold", overflow="fold"))
+        for measure, words in _summary(grid, model):
+            table.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
+        table.add_section()
+    console.print(table)
+    for note in _notes(grid):
+        console.print(Text(note))
+
+
+def markdown(grid: dict[str, Any], figure: str = "") -> str:
+    """A whole grid as Markdown.
+
+    Args:
+        grid: as `trm evaluate` writes it.
+        figure: where its picture lies, as a link from the text; empty for none.
+    """
+    versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
+    parts = [
+        "# How far: digits × digits",
+        f"Evaluated {grid['created']} with {versions}.",
+        *_overview(grid, figure),
+        "## Solutions by cell",
+        "Percent right (Wilson 95 % interval). Rows: digits of a; columns: digits of b; bold: "
+        "lengths that the model practised.",
+    ]
+    for model in grid["models"]:
+        parts += [f"### {_safe(model['name'])}", _cell_table(model)]
+    parts += [
+        "## What goes wrong",
+        "Each row filled from the true rows before it. A misplaced row holds the right digits in "
+        "the wrong columns; the lines below it leave such rows out. The first wrong digit is "
+        "counted from the right, the lowest being 1: median (quartiles).",
+        _by_region(grid, _diagnostics),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure: str = "") -> str:
+    """Several models against a reference model, as Markdown.
+
+    Args:
+        grid: models, each with the ``settings`` of its own evaluation where those differ.
+        reference: a model's name; None is the first.
+        figure: where the picture lies, as a link from the text; empty for none.
+
+    Raises:
+        ValueError: no such model, or fewer than two.
+    """
+    base = reference_of(grid, reference)
+    rows, lists = [], []
+    for model in grid["models"]:
+        if model is base:
+            continue
+        seen = contrasts(model, base)
+        for where in _regions(grid):
+            if not (here := [c for c in seen if c.region == where]):
+                continue
+            better = [c for c in here if c.told_apart and c.points > 0]
+            worse = [c for c in here if c.told_apart and c.points < 0]
+            alike = len(here) - len(better) - len(worse)
+            counts = [str(len(cells)) for cells in (here, better, worse)]
+            rows.append([_safe(model["name"]), where, *counts, str(alike)])
+            if better or worse:
+                lists.append(f"- {_safe(model['name'])}, {where}: {_listed(better + worse)}")
+    parts = [
+        "# Comparison: digits × digits",
+        *_overview(grid, figure),
+        f"## Against {_safe(base['name'])}",
+        "Cells in which whole solutions are right more or less often than the reference's, the "
+        "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
+        "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
+        "own.",
+        _table(["model", "range", "cells", "better", "worse", "not told apart"], rows),
+        *(["\n".join(lists)] if lists else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _overview(grid: dict[str, Any], figure: str) -> list[str]:
+    """What both reports begin with: picture, checkpoints, summary."""
+    heads = ["model", "family", "layout", "parameters", "practised digits", "step", "sha256"]
+    rows = []
+    for model in grid["models"]:
+        task = model["task"]
+        lengths = " × ".join("{}–{}".format(*task[f"digits_{x}"]) for x in "ab")
+        who = [_safe(model["name"]), model["family"], task["layout"], f"{model['parameters']:,}"]
+        rows.append([*who, lengths, f"{model['step']:,}", f"`{model['sha256'][:12]}`"])
+    return [
+        *([f"![Share of whole free-running solutions right]({quote(figure)})"] if figure else []),
+        "## Models",
+        _table(heads, rows),
+        "## Summary",
+        "\n".join(f"- {_safe(note)}" for note in _notes(grid)),
+        _by_region(grid, _summary),
+    ]
+
+
+def _notes(grid: dict[str, Any]) -> list[str]:
+    """What has to be known to read a summary."""
+    differing = differing_problems(grid)
+    notes = [
+        f"{described(grid)[0].upper()}{described(grid)[1:]}. Pooled over cells, with Wilson 95 % "
+        "intervals; solutions and products are free-running."
+    ]
+    if len(grid["models"]) > 1:
+        same = "All models were asked the same problems."
+        other = f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs."
+        notes.append(other if differing else same)
+    for model in grid["models"]:
+        refused = [cell for cell in model["cells"] if not cell["applicable"]]
+        if refused:
+            notes.append(
+                f"{model['name']}: {len(refused)} of {len(model['cells'])} cells are not "
+                f"applicable and left out; the first: {refused[0]['reason']}."
+            )
+    if len({frozenset(k for k, c in cells_of(m).items() if c["applicable"])
+            for m in grid["models"]}) > 1:  # fmt: skip
+        notes.append("The models' pooled figures cover different cells: compare cell by cell.")
+    return notes
+
+
+def _regions(grid: dict[str, Any]) -> list[str]:
+    """The regions that a table has columns for."""
+    found = {region(cell, model) for model in grid["models"] for cell in model["cells"]}
+    return [*REGIONS, *({SHORTER} & found)]
+
+
+def _summary(grid: dict[str, Any], model: Model) -> Lines:
+    parts = _parts(grid, model)
+    lines = [
+        _line(name, parts, partial(_share, figure_of=figure)) for figure, name in _MEASURES.items()
+    ]
+    lines += [
+        _line(name, parts, partial(_mean, key=key, form=form))
+        for key, (name, form) in _MEANS.items()
+    ]
+    lines.append(_line("problems", parts, lambda cells: str(sum(c["problems"] for c in cells))))
+    refused = [sum(not cell["applicable"] for cell in cells) for cells in parts]
+    if any(refused):
+        pairs = zip(refused, parts, strict=True)
+        lines.append(("n/a cells", [f"{n} of {len(cells)}" for n, cells in pairs]))
+    return lines
+
+
+def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
+    parts, cells = _parts(grid, model), model["cells"]
+
+    def line(name: str, say: Callable[[Diagnostics], str]) -> tuple[str, list[str]]:
+        return _line(name, parts, lambda cells: say(_diagnosed(cells)))
+
+    def wrong(found: Diagnostics, kind: str) -> str:
+        return _figures(Share(found.wrong_rows(kind), found.rows.get(kind, 0)))
+
+    return [
+        *(line(f"wrong {kind}s", partial(wrong, kind=kind)) for kind in _diagnosed(cells).rows),
+        line("misplaced, of wrong rows", lambda d: _figures(Share(d.misplaced, d.wrong_rows()))),
+        line("first wrong digit", _first_wrong),
+        line("a carry enters it", lambda d: _figures(Share(*d.first_wrong_digits[::-1]))),
+        line("a carry enters any digit", lambda d: _figures(Share(d.digits_with_carry, d.digits))),
+    ]
+
+
+def _diagnosed(cells: Iterable[Cell]) -> Diagnostics:
+    found = (Diagnostics.from_json(cell["diagnostics"]) for cell in cells if cell["diagnostics"])
+    return sum(found, Diagnostics())
+
+
+def _first_wrong(found: Diagnostics) -> str:
+    ways = [
+        (way.place, n)
+        for way, n in found.wrong.items()
+        if way.carry is not None and not way.misplaced
+    ]
+    if not ways:
+        return "–"
+    places = np.repeat([place + 1 for place, _ in ways], [n for _, n in ways])
+    low, middle, high = np.percentile(places, (25, 50, 75))
+    return f"{middle:g} ({low:g}–{high:g})"
+
+
+def _parts(grid: dict[str, Any], model: Model) -> list[list[Cell]]:
+    """A model's cells by the regions that the grid's tables have columns for."""
+    return [
+        [cell for cell in model["cells"] if region(cell, model) == where]
+        for where in _regions(grid)
+    ]
+
+
+def _line(
+    name: str, parts: list[list[Cell]], say: Callable[[list[Cell]], str]
+) -> tuple[str, list[str]]:
+    """What ``say`` makes of the applicable cells of each part."""
+    words = []
+    for cells in parts:
+        applicable = [cell for cell in cells if cell["applicable"]]
+        words.append(say(applicable) if applicable else "n/a" if cells else "–")
+    return name, words
+
+
+def _share(cells: list[Cell], figure_of: str) -> str:
+    return _figures(pooled(cells, figure_of))
+
+
+def _mean(cells: list[Cell], key: str, form: str) -> str:
+    """The mean over problems."""
+    known = [(cell[key], cell["problems"]) for cell in cells if cell[key] is not None]
+    total = sum(n for _, n in known)
+    return form.format(sum(value * n for value, n in known) / total) if total else "–"
+
+
+def _figures(share: Share) -> str:
+    if not share.total:
+        return "–"
+    low, high = share.interval
+    return f"{100 * share.value:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Lines]) -> str:
+    rows = [
+        ["" if i else f"**{_safe(model['name'])}**", measure, *words]
+        for model in grid["models"]
+        for i, (measure, words) in enumerate(lines(grid, model))
+    ]
+    return _table(["model", "", *_regions(grid)], rows)
+
+
+def _cell_table(model: Model) -> str:
+    cells = cells_of(model)
+    columns = sorted({b for _, b in cells})
+
+    def word(cell: Cell | None) -> str:
+        if cell is None:
+            return ""
+        found = share(cell)
+        if found is None:
+            return "n/a"
+        if not found.total:
+            return "–"
+        said = f"{percent(found)} ({span(found)})"
+        return f"**{said}**" if cell["inside"] else said
+
+    rows = [
+        [str(a), *(word(cells.get((a, b))) for b in columns)] for a in sorted({a for a, _ in cells})
+    ]
+    return _table(["a \\ b", *map(str, columns)], rows)
+
+
+def _listed(found: list[Contrast]) -> str:
+    words = [
+        f"{c.key[0]} × {c.key[1]}: {percent(c.mine)} ({span(c.mine)}) against "
+        f"{percent(c.theirs)} ({span(c.theirs)})"
+        for c in found[:_LISTED]
+    ]
+    more = len(found) - _LISTED
+    return "; ".join(words) + (f"; and {more} more, see the figure" if more > 0 else "")
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _safe(text: str) -> str:
+    """A text whose characters Markdown would take for markup."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
