@@ -39,6 +39,8 @@ def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: in
         {way: n for way, n in ways.items() if n},
         digits=rows * (a + 1),
         digits_with_carry=rows * a // 2,
+        reached=rows * a,
+        reached_with_carry=rows * a // 4,
     )
     return cell | {
         "height": b + 1,

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from trm.evaluation.heatmaps import comparison_figure
-from trm.evaluation.report import compare_markdown, markdown, print_summary, reference_of
+from trm.evaluation.readings import FORMAT, GRID, reference_of
+from trm.evaluation.report import compare_markdown, markdown, print_summary
 
-GRID, PICTURE, REPORT = "grid.json", "compare.png", "compare.md"
-FORMAT = 1  # of the grids that are understood here
+PICTURE, REPORT = "compare.png", "compare.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

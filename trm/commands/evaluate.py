@@ -8,9 +8,10 @@ from rich.console import Console
 from torch.utils.tensorboard import SummaryWriter
 
 from trm.commands.arguments import whole
-from trm.evaluation.cells import GRID, PICTURE, REPORT, Settings, measure
+from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
 from trm.evaluation.figures import pixels
 from trm.evaluation.heatmaps import grid_figure, save_grid
+from trm.evaluation.readings import GRID
 from trm.evaluation.report import markdown, print_summary
 
 

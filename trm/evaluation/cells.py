@@ -28,13 +28,14 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from canvas.problems import Task
-from trm.evaluation.grid import FORMAT, measure_cell
+from trm.evaluation.grid import measure_cell
 from trm.evaluation.models import describe_all, versions
 from trm.evaluation.problems import SPLIT
+from trm.evaluation.readings import FORMAT, GRID
 from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.solver import Solver
 
-GRID, PICTURE, REPORT = "grid.json", "grid.png", "grid.md"  # of an evaluation's folder
+PICTURE, REPORT = "grid.png", "grid.md"  # of an evaluation's folder
 
 
 @dataclass(frozen=True)

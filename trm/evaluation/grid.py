@@ -3,40 +3,6 @@
 A cell is a pair of operand lengths. Its problems belong to the test split, are different from each
 other, and are the same for every model. A cell is measured whole, on one device, so that the number
 of devices changes no figure.
-
-``grid.json``, format 1:
-
-    format      1
-    created     when, ISO 8601
-    versions    of canvas-trm, python, torch, lightning and numpy
-    settings    split, seed, problems (a cell at most), digits_a and digits_b (lists), steps
-                (supervision steps a row, null: as each checkpoint says), batch_size, devices
-    models      a list, in the order in which the checkpoints were named:
-        name        a label of its own
-        checkpoint  the path as it was given
-        sha256      of the checkpoint's file
-        family      recursive or gpt
-        parameters  their number
-        model, task, canvas     as the model was trained
-        step, epoch             of training
-        cells       a list, by digits of a, then of b:
-            digits_a, digits_b
-            inside                  whether training's ranges hold both
-            applicable              whether the model can work on a canvas that is large enough
-            reason                  null, or why there are no figures
-            height, width           of the canvas
-            problems                how many there are
-            solutions               whole free-running workings without a wrong cell
-            products                free-running workings whose product is right
-            rows_free_running       rows right, each built on the model's own rows
-            rows_teacher_forced     rows right, each built on the true rows
-            steps                   mean supervision steps a row, free-running
-            confidence              mean probability that the model gives its whole solution
-            seconds_per_problem     of free-running solving, by the clock
-            diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
-
-The four shares are ``{right, total, low, high}``, with the ends of the Wilson 95 % interval. Where
-there is no canvas or no problem, all figures are null.
 """
 
 import time
@@ -52,7 +18,6 @@ from trm.evaluation.problems import SPLIT, cell_problems
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solution, Solver
 
-FORMAT = 1
 _FIGURES = (
     *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
     *("steps", "confidence", "seconds_per_problem", "diagnostics"),
@@ -67,7 +32,7 @@ def measure_cell(
     seed: int = 0,
     batch_size: int = 128,
 ) -> dict[str, Any]:
-    """One cell of one model, as in ``grid.json`` (see the top of this file).
+    """One cell of one model, as in ``grid.json``, see `trm.evaluation.readings`.
 
     Args:
         solver: the model; its task says what is within the training range.

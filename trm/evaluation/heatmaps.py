@@ -24,7 +24,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from canvas.picture import GIVEN, INK, PAPER
 from trm.choices import check_choice
-from trm.evaluation.report import (
+from trm.evaluation.readings import (
     FIGURES,
     Model,
     cells_of,
@@ -93,7 +93,7 @@ def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
 
     Args:
         grid: what `trm evaluate` measured, as in its ``grid.json``.
-        figure_of: which share, a name in `trm.evaluation.report.FIGURES`.
+        figure_of: which share, a name in `trm.evaluation.readings.FIGURES`.
 
     Raises:
         ValueError: no such share, or no models.
@@ -118,7 +118,7 @@ def comparison_figure(
     Args:
         grid: several models, as `trm.evaluation.report.side_by_side` lays them out.
         reference: a model's name; None is the first.
-        figure_of: which share, a name in `trm.evaluation.report.FIGURES`.
+        figure_of: which share, a name in `trm.evaluation.readings.FIGURES`.
 
     Raises:
         ValueError: no such share or model, or fewer than two models.

@@ -1,13 +1,12 @@
 """The digits × digits grid in words: summaries for the terminal and as Markdown.
 
-A grid is the ``grid.json`` of `trm evaluate` as a dict: settings, and for each model its cells, one
-for each number of digits of a (multiplicand) and of b (multiplier). Shares are pooled over cells by
-adding up what was right and what was asked, and carry their Wilson 95 % interval.
+A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.readings`. Shares are
+pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
+interval.
 """
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -17,23 +16,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trm.choices import check_choice
 from trm.evaluation.diagnostics import Diagnostics
 from trm.evaluation.intervals import Share
+from trm.evaluation.readings import (
+    REGIONS,
+    SHORTER,
+    Cell,
+    Contrast,
+    Model,
+    cells_of,
+    contrasts,
+    described,
+    differing_problems,
+    percent,
+    pooled,
+    reference_of,
+    region,
+    share,
+    span,
+)
 
-Model = dict[str, Any]
-Cell = dict[str, Any]
 Lines = list[tuple[str, list[str]]]  # what is told, and how it is in each region
 
-FIGURES = {
-    "solutions": "Whole free-running solutions right",
-    "products": "Free-running products right",
-    "rows_free_running": "Free-running rows right",
-    "rows_teacher_forced": "Teacher-forced rows right",
-}
-INSIDE, FIRST, SECOND, BOTH = "inside range", "first longer", "second longer", "both longer"
-SHORTER = "shorter"  # an operand shorter than any practised: rare
-REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 _MEASURES = {
     "solutions": "solutions",
     "products": "products",
@@ -44,132 +48,6 @@ _MEANS = {
     "confidence": ("mean confidence", "{:.3f}"),
 }
 _LISTED = 24  # cells that a comparison lists of a region; of more it says how many
-
-
-def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
-    """One of a cell's shares (a name in `FIGURES`); None where the cell is not applicable."""
-    if not cell["applicable"]:
-        return None
-    counts = cell[figure_of]  # null where there are no problems
-    return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
-
-
-def cells_of(model: Model) -> dict[tuple[int, int], Cell]:
-    """A model's cells by (digits of a, digits of b)."""
-    return {(cell["digits_a"], cell["digits_b"]): cell for cell in model["cells"]}
-
-
-def region(cell: Cell, model: Model) -> str:
-    """Where a cell lies as seen from the lengths that the model practised: one of `REGIONS`."""
-    task = model["task"]
-    a, b = cell["digits_a"] > task["digits_a"][1], cell["digits_b"] > task["digits_b"][1]
-    if a or b:
-        return BOTH if a and b else FIRST if a else SECOND
-    return INSIDE if cell["inside"] else SHORTER
-
-
-def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
-    """The share over all applicable cells."""
-    shares = [s for s in (share(cell, figure_of) for cell in cells) if s is not None]
-    return Share(sum(s.right for s in shares), sum(s.total for s in shares))
-
-
-def percent(share: Share) -> str:
-    """A share in whole percent; 0 and 100 only where none and all are right."""
-    if 0 < share.right < share.total:
-        rounded = round(100 * share.value)
-        return "<1" if rounded == 0 else ">99" if rounded == 100 else str(rounded)
-    return str(round(100 * share.value)) if share.total else ""
-
-
-def span(share: Share) -> str:
-    """A share's interval in whole percent."""
-    low, high = share.interval
-    return f"{round(100 * low)}–{round(100 * high)}"
-
-
-def described(grid: dict[str, Any]) -> str:
-    """Which problems were asked, in a line: number, split, seed."""
-    told = _problem_settings(grid)
-    counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
-    fewest = min(counts, default=0)
-    fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
-    if fewest >= min(told["problems"]):
-        fewer = ""
-    return (
-        f"{_either(told['problems'])} problems a cell{fewer}, {_either(told['split'])} split, "
-        f"seed {_either(told['seed'])}"
-    )
-
-
-def differing_problems(grid: dict[str, Any]) -> str:
-    """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
-    told = _problem_settings(grid)
-    return "; ".join(f"{k} {_either(values)}" for k, values in told.items() if len(values) > 1)
-
-
-def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
-    """All values of the settings that problems follow from, over a grid's models."""
-    told: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
-    for model in grid["models"]:
-        settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
-        for key, values in told.items():
-            if settings[key] not in values:
-                values.append(settings[key])
-    return told
-
-
-def _either(values: list[Any]) -> str:
-    return " or ".join(str(value) for value in values)
-
-
-def reference_of(grid: dict[str, Any], name: str | None) -> Model:
-    """The model of that name, or the first.
-
-    Raises:
-        ValueError: no model has that name, or there is no second model to compare with it.
-    """
-    models = {model["name"]: model for model in grid["models"]}
-    if len(models) < 2:
-        raise ValueError(
-            "a comparison needs at least two models; give another folder of trm evaluate, or "
-            "evaluate several checkpoints"
-        )
-    name = next(iter(models)) if name is None else name
-    check_choice("--reference", name, models)
-    return models[name]
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One cell's shares of a model and of its reference."""
-
-    key: tuple[int, int]
-    region: str
-    mine: Share
-    theirs: Share
-
-    @property
-    def points(self) -> float:
-        """The difference in percentage points."""
-        return 100 * (self.mine.value - self.theirs.value)
-
-    @property
-    def told_apart(self) -> bool:
-        """Whether the intervals do not overlap."""
-        (low, high), (least, most) = self.mine.interval, self.theirs.interval
-        return low > most or high < least
-
-
-def contrasts(model: Model, reference: Model, figure_of: str = "solutions") -> list[Contrast]:
-    """The cells in which both models were asked something, from short operands to long."""
-    mine, theirs = cells_of(model), cells_of(reference)
-    found = []
-    for key in sorted(mine.keys() & theirs.keys()):
-        one, other = share(mine[key], figure_of), share(theirs[key], figure_of)
-        if one and other and one.total and other.total:
-            found.append(Contrast(key, region(mine[key], model), one, other))
-    return found
 
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
@@ -334,13 +212,18 @@ def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
         line("misplaced, of wrong rows", lambda d: _figures(Share(d.misplaced, d.wrong_rows()))),
         line("first wrong digit", _first_wrong),
         line("a carry enters it", lambda d: _figures(Share(*d.first_wrong_digits[::-1]))),
-        line("a carry enters any digit", lambda d: _figures(Share(d.digits_with_carry, d.digits))),
+        line("a carry enters digits up to there", _carried),
     ]
 
 
 def _diagnosed(cells: Iterable[Cell]) -> Diagnostics:
     found = (Diagnostics.from_json(cell["diagnostics"]) for cell in cells if cell["diagnostics"])
     return sum(found, Diagnostics())
+
+
+def _carried(found: Diagnostics) -> str:
+    """What to compare the line above with: errors sit on carries if more of them get one."""
+    return _figures(Share(found.reached_with_carry, found.reached))
 
 
 def _first_wrong(found: Diagnostics) -> str:

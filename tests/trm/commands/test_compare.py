@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trm.commands.compare import FORMAT, read_grid, side_by_side
-from trm.evaluation import grid as evaluated
+from trm.commands.compare import read_grid, side_by_side
 
 
 def right(a: int, b: int) -> float:
@@ -91,10 +90,6 @@ def test_different_ranges_are_laid_over_one_another(command, make_grid, tmp_path
     report = (tmp_path / "compare.md").read_text(encoding="utf-8")
     assert "| gpt | inside range | 4 | 0 | 4 | 0 |" in report
     assert "gpt | second longer" not in report
-
-
-def test_the_format_is_the_one_that_evaluate_writes():
-    assert FORMAT == evaluated.FORMAT
 
 
 def lacking(grid: dict) -> dict:
