@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from canvas.symbols import VOCAB_SIZE
 from trm.choices import check_choice
+from trm.models.cells import Cells
 from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
-from trm.models.positions import POSITIONS, Cells, make_position
+from trm.models.positions import POSITIONS, make_position
 
 INITIAL_STD = 0.02
 

@@ -1,70 +1,22 @@
-"""Where tokens sit on a canvas, and the ways a transformer can be told.
+"""The ways a transformer can be told where its tokens sit on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, or biases attention
-scores. A neighbourhood says which cells may see each other; it goes with any encoding. Both serve
-the bidirectional recursive model (a grid of cells) and a causal sequence model (the same cells in
-reading order, row ends being one more column).
+scores; a neighbourhood of `trm.models.cells` goes with any of them. All serve the bidirectional
+recursive model (a grid of cells) and a causal sequence model (the same cells in reading order, row
+ends being one more column).
 """
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from trm.choices import check_choice
+from trm.models.cells import Cells, neighbourhood_mask, offset_classes, relative_classes
 from trm.models.layers import Rotation, truncated_normal_
-
-NEIGHBOURHOODS = ("all", "rays", "near")
 
 # Rows down and columns right of the eight directions, clockwise from up.
 _COMPASS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
-
-    Compared by identity, so that what is derived from the cells can be cached.
-
-    Attributes:
-        rows: int64 [S], 0 is the top row; -1 for prefix tokens.
-        columns: int64 [S], 0 is the leftmost column; -1 for prefix tokens.
-        height: rows of the canvas.
-        width: columns of the canvas.
-        prefix_length: tokens in front of the cells.
-    """
-
-    rows: Tensor
-    columns: Tensor
-    height: int
-    width: int
-    prefix_length: int = 0
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def canvas(
-        height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
-    ) -> "Cells":
-        """All cells of a canvas in reading order behind a prefix; the same object every time."""
-        # A cached tensor may first be asked for by a validation loop under inference mode, and
-        # tensors born there can never take part in training.
-        with torch.inference_mode(False):
-            rows = torch.full((prefix_length + height * width,), -1, device=device)
-            columns = rows.clone()
-            index = torch.arange(height * width, device=device)
-            rows[prefix_length:] = index // width
-            columns[prefix_length:] = index % width
-        return Cells(rows, columns, height, width, prefix_length)
-
-    def __len__(self) -> int:
-        return self.rows.shape[0]
-
-    @property
-    def index(self) -> Tensor:
-        """Flat position of each token, prefix included, int64 [S]."""
-        return torch.arange(len(self), device=self.rows.device)
 
 
 class Position(nn.Module):
@@ -279,7 +231,7 @@ class Relative2D(Position):
         distance = torch.arange(1, radius + 2)
         for head in range(num_heads):
             down, right = _COMPASS[head % len(_COMPASS)]
-            ray = _offset_classes(distance * down, distance * right, radius)
+            ray = offset_classes(distance * down, distance * right, radius)
             self.weight.data[head, ray] = compass / scale
 
     def bias(self, cells: Cells) -> Tensor:
@@ -311,60 +263,6 @@ def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) 
         f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
         "rope_1d, rope_2d, sinusoidal, alibi or relative_2d, which take any size."
     )
-
-
-def _offsets(cells: Cells) -> tuple[Tensor, Tensor]:
-    """Rows down and columns right from query i to key j, int64 [S, S] each."""
-    down = cells.rows[None, :] - cells.rows[:, None]
-    right = cells.columns[None, :] - cells.columns[:, None]
-    return down, right
-
-
-@lru_cache(maxsize=16)
-def relative_classes(cells: Cells, radius: int) -> Tensor:
-    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S]."""
-    with torch.inference_mode(False):
-        classes = _offset_classes(*_offsets(cells), radius)
-        prefix = cells.rows < 0
-        pair = prefix[:, None].long() * 2 + prefix[None, :].long()
-        return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
-
-
-def _offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
-    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
-    side = 2 * radius + 1
-    near = (down.abs() <= radius) & (right.abs() <= radius)
-    exact = (down + radius) * side + right + radius
-    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
-    # a quadrant off its diagonal splits into the octant along the row and the one across.
-    signs = (down.sign() + 1) * 3 + right.sign() + 1
-    signs = signs - (signs > 4).long()
-    quadrant = (down > 0).long() * 2 + (right > 0).long()
-    octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
-    on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
-    return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
-
-
-@lru_cache(maxsize=16)
-def neighbourhood_mask(cells: Cells, neighbourhood: str, radius: int) -> Tensor | None:
-    """Which keys j each query i may see, bool [S, S]; None where all may.
-
-    ``near``: the square of cells at most ``radius`` rows and columns away. ``rays``: that square
-    and the eight compass lines through the cell. A prefix sees all and is seen by all.
-
-    Raises:
-        ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
-    """
-    check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
-    if neighbourhood == "all":
-        return None
-    with torch.inference_mode(False):
-        down, right = _offsets(cells)
-        allowed = (down.abs() <= radius) & (right.abs() <= radius)
-        if neighbourhood == "rays":
-            allowed |= (down == 0) | (right == 0) | (down.abs() == right.abs())
-        prefix = cells.rows < 0
-        return allowed | prefix[:, None] | prefix[None, :]
 
 
 def attention_bias(

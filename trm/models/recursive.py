@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from canvas.symbols import MASK, VOCAB_SIZE
 from trm.choices import check_choice
+from trm.models.cells import NEIGHBOURHOODS, Cells
 from trm.models.layers import (
     Attention,
     Linear,
@@ -28,14 +29,7 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import (
-    NEIGHBOURHOODS,
-    POSITIONS,
-    Cells,
-    attention_bias,
-    check_canvas,
-    make_position,
-)
+from trm.models.positions import POSITIONS, attention_bias, check_canvas, make_position
 
 BLOCKS = ("attention", "mixer")
 HALT_POOLS = ("first", "mean", "mask")

@@ -5,17 +5,9 @@ import itertools
 import pytest
 import torch
 
+from trm.models.cells import NEIGHBOURHOODS, Cells, neighbourhood_mask, relative_classes
 from trm.models.layers import rotate
-from trm.models.positions import (
-    NEIGHBOURHOODS,
-    POSITIONS,
-    Cells,
-    Relative2D,
-    attention_bias,
-    make_position,
-    neighbourhood_mask,
-    relative_classes,
-)
+from trm.models.positions import POSITIONS, Relative2D, attention_bias, make_position
 
 
 def make(name, **changes):

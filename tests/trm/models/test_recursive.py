@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models.positions import NEIGHBOURHOODS, POSITIONS
+from trm.models.cells import NEIGHBOURHOODS
+from trm.models.positions import POSITIONS
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
