@@ -75,9 +75,7 @@ def describe(solution: Solution, solver: Solver) -> Group:
         verdict.append(f"✗ wrong, it is {right}", style="bold yellow")
     if solution.correct and not solution.exact:
         verdict.append(", though the working has an error", style="yellow")
-    steps = ", ".join(str(s) for s in solution.row_steps)
-    return Group(
-        canvas,
-        verdict,
-        Text(f"confidence {solution.confidence:.1%}, supervision steps a row: {steps}\n"),
-    )
+    told = f"confidence {solution.confidence:.1%}"
+    if any(solution.row_steps):
+        told += f", supervision steps a row: {', '.join(str(s) for s in solution.row_steps)}"
+    return Group(canvas, verdict, Text(f"{told}\n"))

@@ -212,7 +212,7 @@ class GPT(nn.Module):
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
         places = self._places(height, width, generator)
-        return self._head(self._hidden(ids, places.select(0, ids.shape[1])))
+        return self._head(self.hidden(ids, places.select(0, ids.shape[1])))
 
     @torch.no_grad()
     def generate(
@@ -286,7 +286,7 @@ class GPT(nn.Module):
         for t in range(first, length):
             if ended.all():
                 break
-            x = self._hidden(ids[:, read:t], places.select(read, t), caches)
+            x = self.hidden(ids[:, read:t], places.select(read, t), caches)
             logits = self._head(x[:, -1]).float()  # [B, V]
             if temperature:
                 odds = torch.softmax(logits / temperature, dim=-1)
@@ -313,14 +313,16 @@ class GPT(nn.Module):
             None if bias is None else bias.to(dtype),
         )
 
-    def _hidden(
+    def hidden(
         self, ids: Tensor, places: Places, caches: list[KeyValueCache] | None = None
     ) -> Tensor:
-        """Activations after the last norm, [B, T, D]."""
+        """Activations after the last norm, [B, T, D]: the part that is worth compiling."""
         x = self.embed_tokens(ids)
         if places.vectors is not None:
             x = x + places.vectors
-        x = F.dropout(x.to(compute_dtype(x)), self.config.dropout, self.training)
+        x = F.dropout(
+            x.to(compute_dtype(self.embed_tokens.weight)), self.config.dropout, self.training
+        )
         for index, layer in enumerate(self.layers):
             x = layer(x, places, None if caches is None else caches[index])
         return self.norm(x)
@@ -356,7 +358,7 @@ class GPT(nn.Module):
         if not self.accepts(height, width):
             config = self.config
             raise ValueError(
-                f"this model's {config.position} positions were made for a {config.height} x "
-                f"{config.width} canvas and do not serve one of {height} x {width}. Use the "
-                "model's own size, or train one with rope_2d or sinusoidal, which take any."
+                f"this model's {config.position} positions do not serve a canvas of {height} x "
+                f"{width}. Use its own, {config.height} x {config.width}, or train a model with "
+                "rope_2d or sinusoidal, which take any."
             )

@@ -1,69 +1,73 @@
-"""From what a model says of its answer to the probability that the answer is right."""
+"""From how probable a model holds its own answer to the probability that the answer is right."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+_SURE = (-50.0, -1e-6)  # log-probabilities told apart: beyond lies the rounding of float32
 _NEWTON_STEPS = 50
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """P(right) = 1 / (1 + exp(−(scale · score + offset))) of a score (Platt 1999).
+    """P(right) = σ(scale · logit(p) + offset) of an answer that the model wrote with probability p.
 
-    As made, it passes mean log-probabilities on almost as they are near certainty and close to
-    even odds nowhere: it is fitted before anybody trusts it.
+    Platt scaling (Platt 1999) of the model's own log-odds. As made it changes nothing: a row is as
+    probably right as the model was sure of writing it.
     """
 
     scale: float = 1.0
     offset: float = 0.0
 
-    def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities ``float32`` of the scores' shape."""
-        z = np.clip(self.scale * scores + self.offset, -80, 80)
-        return (1 / (1 + np.exp(-z))).astype(np.float32)
+    def __call__(self, log_probs: np.ndarray) -> np.ndarray:
+        """Probabilities ``float32`` of answers of log-probability ``log_probs``, minus infinity
+        included.
+        """
+        odds = self.scale * log_odds(log_probs) + self.offset
+        return np.where(np.isneginf(log_probs), 0, 1 / (1 + np.exp(-odds))).astype(np.float32)
 
 
-def fit_calibration(scores: np.ndarray, right: np.ndarray) -> Calibration:
-    """The most likely calibration of answers that were judged.
+def log_odds(log_probs: np.ndarray) -> np.ndarray:
+    """log(p / (1 − p)) from log p, ``float64``."""
+    log_p = np.clip(np.asarray(log_probs, dtype=np.float64), *_SURE)
+    return log_p - np.log(-np.expm1(log_p))
 
-    Platt's targets, (right + 1) / (right + 2) for 1 and 1 / (wrong + 2) for 0, keep it finite where
-    the scores part right from wrong, or where all are right.
+
+def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
+    """The most probable calibration of answers that were judged.
+
+    Scale and offset have normal priors of deviation 1 about 1 and 0. Where a model is nearly always
+    right there is little to learn from, and it is then taken at its word: a fit without the prior
+    would find that all answers are right whatever the model says, and believe the worst ones.
 
     Args:
-        scores: ``float [N]``, higher for answers that the model likes better.
+        log_probs: ``float [N]``, of whole answers; those of minus infinity say nothing.
         right: ``bool [N]``.
 
     Raises:
-        ValueError: there is nothing to fit to.
+        ValueError: a log-probability is not a number.
     """
-    if not len(scores):
-        raise ValueError("a calibration needs at least one judged answer")
-    scores = np.asarray(scores, dtype=np.float64)
-    right = np.asarray(right, dtype=bool)
-    hits, misses = int(right.sum()), int((~right).sum())
-    targets = np.where(right, (hits + 1) / (hits + 2), 1 / (misses + 2))
-    # Standardised, so that one ridge suits any scores; it only decides what they leave open.
-    mean, deviation = scores.mean(), scores.std() or 1.0
-    x = np.stack([(scores - mean) / deviation, np.ones_like(scores)], axis=1)  # [N, 2]
-    ridge = np.array([1e-3, 1e-6]) * len(scores)
-    weights = np.zeros(2)
-    loss = _loss(x, targets, weights, ridge)
+    if np.isnan(log_probs).any():
+        raise ValueError("log-probabilities are not numbers: the model's weights have gone astray")
+    known = ~np.isneginf(log_probs)
+    odds, right = log_odds(np.asarray(log_probs)[known]), np.asarray(right, dtype=float)[known]
+    x = np.stack([odds, np.ones_like(odds)], axis=1)  # [N, 2]
+    prior = np.array([1.0, 0.0])
+    weights, loss = prior, _loss(x, right, prior, prior)
     for _ in range(_NEWTON_STEPS):
         p = 1 / (1 + np.exp(-x @ weights))
-        gradient = x.T @ (p - targets) + ridge * weights
-        hessian = (x * (p * (1 - p))[:, None]).T @ x + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
-        size = 1.0
-        while (new := _loss(x, targets, weights - size * step, ridge)) > loss and size > 1e-6:
+        gradient = x.T @ (p - right) + weights - prior
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(2)
+        step, size = np.linalg.solve(hessian, gradient), 1.0
+        while (new := _loss(x, right, weights - size * step, prior)) > loss and size > 1e-6:
             size /= 2
         weights, gain, loss = weights - size * step, loss - new, new
-        if gain < 1e-10 * len(scores):
+        if gain < 1e-9 * (1 + abs(loss)):
             break
-    scale = max(float(weights[0]), 0.0) / float(deviation)  # never likes a worse score better
-    return Calibration(scale, float(weights[1]) - scale * float(mean))
+    # A model that is the surer the more it errs is not to be believed at all.
+    return Calibration(max(float(weights[0]), 0.0), float(weights[1]))
 
 
-def _loss(x: np.ndarray, targets: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> float:
+def _loss(x: np.ndarray, right: np.ndarray, weights: np.ndarray, prior: np.ndarray) -> float:
     z = x @ weights
-    return float((np.logaddexp(0, z) - targets * z).sum() + (ridge * weights**2).sum() / 2)
+    return float((np.logaddexp(0, z) - right * z).sum() + ((weights - prior) ** 2).sum() / 2)

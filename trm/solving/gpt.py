@@ -47,11 +47,13 @@ class TokenTrace:
 class GPTFiller(Filler):
     """Fills rows with a GPT, token by token.
 
-    A row's confidence is its tokens' mean log-probability, calibrated.
+    A row's confidence is the calibrated log-probability of its symbols together, their mean times
+    their number. That of a free-running solution's last row covers what belongs to no row, too: row
+    ends, blank rows below, the end.
 
     Args:
         model: on the device where it is to run.
-        calibration: from mean log-probabilities of rows to the probability that they are right.
+        calibration: from log-probabilities of rows to the probability that they are right.
     """
 
     def __init__(self, model: GPT, calibration: Calibrate) -> None:
@@ -64,10 +66,8 @@ class GPTFiller(Filler):
     def __call__(self, inputs: np.ndarray) -> Filled:
         """See `Filler`; of what is below the masked row the model sees nothing."""
         seen = self.look(inputs)
-        written = (inputs == symbols.MASK).sum(axis=(1, 2))
-        scores = seen.log_probs.sum(axis=(1, 2)) / written
-        steps = np.ones(len(inputs), dtype=np.int64)
-        return Filled(seen.answers, self.calibration(scores), steps)
+        steps = np.zeros(len(inputs), dtype=np.int64)
+        return Filled(seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> "TokenTrace":
         """See `Filler`: its confidence in each symbol, in the order of writing."""
@@ -95,36 +95,39 @@ class GPTFiller(Filler):
         forced[:, 1:][labels != IGNORE] = FREE
         ids, log_probs = self._generate(forced, height, width)
         canvases = from_sequences(ids, height, width)
-        rows_exact, scores = self._judge(drawing, canvases, log_probs, forced == FREE)
-        present = np.arange(rows_exact.shape[1]) < drawing.steps[:, None]
-        confidence = np.where(present, self.calibration(scores), np.float32(1))
+        sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
+        present = steps < drawing.steps[:, None]  # [B, S]
+        rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
+        by_row = log_probs[:, 1:-1].reshape(B, height, width + 1)[:, :, :width].sum(axis=2)
+        said = np.where(present, by_row[sample[:, None], rows], 0.0)
+        # Blank rows that an early end leaves out are as good as written.
+        other = _known_sum(log_probs) - _known_sum(said)
+        said[sample, drawing.steps - 1] += other
+        exact = (canvases == drawing.canvases).all(axis=2)[sample[:, None], rows] & present
+        confidence = np.where(present, self.calibration(said), np.float32(1))
         if on_row:
             _show(drawing, canvases, on_row)
-        return Rollout(canvases, rows_exact, confidence, present.astype(np.int64))
-
-    @staticmethod
-    def _judge(
-        drawing: Drawing, canvases: np.ndarray, log_probs: np.ndarray, free: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows are right, ``bool [B, S]``, and their scores, ``float [B, S]``."""
-        B, height, width = canvases.shape
-        cells = slice(1, 1 + height * (width + 1))
-        by_row = (B, height, width + 1)
-        written = free[:, cells].reshape(by_row)[:, :, :width].sum(axis=2)
-        said = log_probs[:, cells].reshape(by_row)[:, :, :width].sum(axis=2)
-        right = (canvases == drawing.canvases).all(axis=2)
-        steps = np.arange(int(drawing.steps.max()))
-        rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
-        sample = np.arange(B)[:, None]
-        exact = right[sample, rows] & (steps < drawing.steps[:, None])
-        return exact, said[sample, rows] / written[sample, rows].clip(min=1)
+        return Rollout(canvases, exact, confidence, np.zeros(present.shape, dtype=np.int64))
 
     def _generate(
         self, forced: np.ndarray, height: int, width: int
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Sequences with the free tokens written, and their log-probabilities.
+
+        These are minus infinity where a token is missing because the sequence has ended too early.
+        """
         tokens = torch.from_numpy(forced).to(next(self.model.parameters()).device)
-        ids, log_probs = self.model.generate(tokens, height, width, end=symbols.END)
-        return ids.cpu().numpy(), log_probs.float().cpu().numpy()
+        written, said = self.model.generate(tokens, height, width, end=symbols.END)
+        ids, log_probs = written.cpu().numpy(), said.float().cpu().numpy()
+        cells = slice(0, 1 + height * (width + 1))  # where no end belongs
+        missing = (ids == symbols.END) & (forced == FREE)
+        log_probs[:, cells][missing[:, cells]] = -np.inf
+        return ids, log_probs
+
+
+def _known_sum(log_probs: np.ndarray) -> np.ndarray:
+    """Sums over the last dimension, minus infinity left out."""
+    return np.where(np.isneginf(log_probs), 0.0, log_probs).sum(axis=-1)
 
 
 def _show(drawing: Drawing, canvases: np.ndarray, on_row: OnRow) -> None:

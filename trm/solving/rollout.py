@@ -20,7 +20,7 @@ class Filled:
     Attributes:
         canvases: ``uint8 [B, H, W]``, every cell as the model sees it; only masked cells count.
         confidence: ``float32 [B]``, 0 to 1: how sure the model is that the row is right.
-        steps: ``int64 [B]``, supervision steps used; 1 where a model has no such thing.
+        steps: ``int64 [B]``, supervision steps used; 0 where a model has no such thing.
     """
 
     canvases: np.ndarray

@@ -166,8 +166,10 @@ class Solver:
             need_height = max(int(worked.heights[i]), height)
             need_width = max(int(worked.widths[i]), width)
             name = problems[i : i + 1].names()[0]
+            grow = f"Re-run with --height {need_height} --width {need_width}, or train"
+            if not self.filler.accepts(need_height, need_width):
+                grow = "The model knows no larger one: train"
             raise ValueError(
                 f"{name} needs a canvas of at least {worked.heights[i]} x {worked.widths[i]} "
-                f"(height x width), and this one has {height} x {width}. Re-run "
-                f"with --height {need_height} --width {need_width}, or train on a larger canvas."
+                f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
             )

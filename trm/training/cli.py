@@ -62,7 +62,16 @@ class TrainingCLI(LightningCLI):
                 raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
 
     def _settle_precision(self, config: Namespace) -> None:
-        """bfloat16 without the units for it is emulated, many times slower than float32."""
+        """bfloat16 without the units for it is emulated, many times slower than float32.
+
+        Raises:
+            ValueError: weights in another precision than float32 are asked for.
+        """
+        if config.trainer.precision not in (None, 32, "32", "32-true", "bf16-mixed", "16-mixed"):
+            raise ValueError(
+                f"trainer.precision {config.trainer.precision} is not among bf16-mixed, 16-mixed "
+                "and 32-true: weights stay in float32"
+            )
         on_cpu = config.trainer.accelerator == "cpu" or (
             config.trainer.accelerator == "auto" and not torch.accelerator.is_available()
         )

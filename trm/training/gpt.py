@@ -1,6 +1,7 @@
 """The GPT as a LightningModule."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +16,7 @@ from trm.solving import keys
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY
-from trm.training.data import Batch
+from trm.training.data import Batch, CanvasDataModule
 from trm.training.losses import SequenceLoss, sequence_loss
 from trm.training.module import CanvasModule
 from trm.training.optimisers import OptimizerConfig
@@ -31,7 +32,7 @@ class GPTModule(CanvasModule):
         model: the network's shape.
         optimizer: which optimiser.
         schedule: of the learning rate.
-        compile: compile the network for training (needs a C++ compiler on a CPU).
+        compile: compile the layers for training (needs a C++ compiler on a CPU).
         seed: of the positions that the encoding `randomised` draws while training.
     """
 
@@ -49,18 +50,42 @@ class GPTModule(CanvasModule):
         self.calibration, self.seed = Calibration(), seed
         self.compile_steps = compile
         self._compiled: Callable[..., torch.Tensor] | None = None
-        self._judged: list[tuple[np.ndarray, np.ndarray]] = []  # scores, and which rows were right
+        self._judged: list[
+            tuple[np.ndarray, np.ndarray]
+        ] = []  # log-probabilities, and which rows were right
 
     def setup(self, stage: str) -> None:
-        """Compile the network, once; it is traced when and where training begins."""
+        """Compile the layers, once; it is traced when and where training begins.
+
+        Raises:
+            ValueError: positions are learned for a canvas whose size changes.
+        """
+        data, position = getattr(self.trainer, "datamodule", None), self.model.config.position
+        cut = isinstance(data, CanvasDataModule) and data.canvas.cut
+        if stage == "fit" and cut and position.startswith("learned"):
+            raise ValueError(
+                f"{position} positions are learned place by place, and a cut canvas has other "
+                "places in every batch: set data.canvas.height and data.canvas.width, or another "
+                "model.init_args.model.position"
+            )
         if self.compile_steps and stage == "fit" and self._compiled is None:
-            self._compiled = torch.compile(self.model.forward, dynamic=True)
+            self._compiled = torch.compile(self.model.hidden, dynamic=True)
+
+    def _trained(self) -> GPT:
+        """The model for a training step, its layers compiled if so wished.
+
+        A second view of the same weights: solving keeps the plain one, as its sequences grow.
+        """
+        if self._compiled is None:
+            return self.model
+        model = copy(self.model)
+        model.hidden = self._compiled
+        return model
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.global_step)
-        network = self._compiled or self.model
-        logits = network(batch["ids"], batch["height"], batch["width"], generator)
+        logits = self._trained()(batch["ids"], batch["height"], batch["width"], generator)
         result = sequence_loss(logits, batch["labels"])
         if self.logs_this_step:
             self._log_step(result, batch)
@@ -101,11 +126,13 @@ class GPTModule(CanvasModule):
             everywhere: list[Any] = [None] * self.trainer.world_size
             torch.distributed.all_gather_object(everywhere, judged)
             judged = [part for one in everywhere for part in one]
-        scores, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
-        self.calibration = fit_calibration(scores, right)
-        accuracy = ((self.calibration(scores) > 0.5) == right).mean()
-        self.log("validation/confidence_accuracy", float(accuracy), rank_zero_only=True)
+        log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        self.calibration = fit_calibration(log_probs, right)
+        # Of the rows that the two numbers were fitted to: there are hundreds of times as many.
+        accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
+        self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the calibration over."""
+        super().on_load_checkpoint(checkpoint)
         self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])

@@ -82,8 +82,9 @@ class CanvasModule(L.LightningModule):
             "free_running_rows": (free.rows_exact.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
-            "supervision_steps": (forced.filled.steps.mean(), rows),
         }
+        if forced.filled.steps.any():
+            figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         for name, (value, weight) in figures.items():
             self.log(
                 f"{split}/{name}",
@@ -123,6 +124,22 @@ class CanvasModule(L.LightningModule):
                 "name": "learning_rate",
             },
         }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse the weights of another model: some would fit, and mean something else.
+
+        Raises:
+            ValueError: the checkpoint is of another family or shape.
+        """
+        held = checkpoint.get(CHECKPOINT_KEY, {})
+        mine: dict[str, Any] = {"family": self.about()["family"], **asdict(self.model.config)}
+        theirs = {"family": held.get("family"), **held.get("model", {})}
+        differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
+        if differ:
+            raise ValueError(
+                f"the checkpoint holds another model: {', '.join(differ[:4])}. Take its own "
+                "config, or another checkpoint"
+            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Write down, in plain data, which model the weights belong to."""

@@ -151,7 +151,9 @@ def test_canvases_of_other_sizes_where_the_position_allows_them(position):
         if accepted:
             assert model(ids, height, width).shape == (*ids.shape, model.config.vocab_size)
         else:
-            with pytest.raises(ValueError, match=f"4 x 5 canvas and do not serve one of {height}"):
+            with pytest.raises(
+                ValueError, match=f"positions do not serve a canvas of {height} x {width}"
+            ):
                 model(ids, height, width)
 
 

@@ -1,62 +1,78 @@
 import numpy as np
 import pytest
 
-from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.calibration import Calibration, fit_calibration, log_odds
 
 
 def drawn(scale: float, offset: float, n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Answers that are right as often as a calibration says."""
     rng = np.random.default_rng(0)
-    scores = -rng.exponential(0.3, n)
-    return scores, rng.random(n) < 1 / (1 + np.exp(-(scale * scores + offset)))
+    log_probs = -rng.exponential(0.3, n)
+    return log_probs, rng.random(n) < Calibration(scale, offset)(log_probs)
 
 
-@pytest.mark.parametrize(("scale", "offset"), [(5.0, 2.0), (1.0, 0.0), (12.0, 4.0)])
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.4, -1.0), (2.0, 1.0)])
 def test_a_calibration_finds_the_probabilities_that_answers_were_drawn_with(scale, offset):
     found = fit_calibration(*drawn(scale, offset))
-    assert found.scale == pytest.approx(scale, rel=0.15)
+    assert found.scale == pytest.approx(scale, abs=0.1)
     assert found.offset == pytest.approx(offset, abs=0.2)
 
 
 def test_among_rows_of_like_confidence_that_share_is_right():
-    scores, right = drawn(6.0, 1.5)
-    confidence = fit_calibration(scores, right)(scores)
+    log_probs, right = drawn(0.5, -0.5)
+    confidence = fit_calibration(log_probs, right)(log_probs)
     for low in (0.2, 0.5, 0.7):
         alike = (confidence >= low) & (confidence < low + 0.1)
         assert right[alike].mean() == pytest.approx(confidence[alike].mean(), abs=0.04)
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_answers_that_are_all_right_or_all_wrong_leave_room_for_doubt(right):
-    found = fit_calibration(np.linspace(-1, 0, 100), np.full(100, right))
-    confidence = found(np.linspace(-1, 0, 100))
-    assert np.isfinite([found.scale, found.offset]).all()
-    assert ((confidence > 0.9) & (confidence < 1) if right else confidence < 0.1).all()
+def test_as_made_a_row_is_as_probable_as_the_model_was_sure():
+    p = np.array([0.001, 0.2, 0.5, 0.9, 0.999])
+    assert Calibration()(np.log(p)) == pytest.approx(p, rel=1e-4)
 
 
-def test_scores_that_part_right_from_wrong_do_not_run_away():
-    scores = np.linspace(-1, 0, 100)
-    found = fit_calibration(scores, scores > -0.5)
-    assert np.isfinite([found.scale, found.offset]).all()
-    assert found(np.array([-1.0]))[0] < 0.1
-    assert found(np.array([0.0]))[0] > 0.9
+def test_a_model_that_made_no_mistake_is_still_doubted_where_it_doubts_itself():
+    sure = np.full(900, np.log(0.9999))
+    found = fit_calibration(sure, np.full(900, True))
+    confidence = found(np.log([0.9999, 0.5, 0.01]))
+    assert confidence[0] > 0.999
+    assert confidence[1] < 0.9
+    assert confidence[2] < 0.1
+
+
+def test_a_single_mistake_does_not_make_all_answers_alike():
+    rng = np.random.default_rng(0)
+    log_probs = np.log(1 - rng.exponential(1e-3, 1000).clip(max=0.5))
+    right = np.full(1000, True)
+    right[np.argsort(log_probs)[500]] = False  # the model was as sure of it as of most others
+    assert fit_calibration(log_probs, right)(np.log([0.01]))[0] < 0.2
+
+
+def test_a_model_that_is_always_wrong_is_believed_no_more():
+    found = fit_calibration(np.log(np.linspace(0.3, 0.9, 300)), np.full(300, False))
+    assert (found(np.log(np.linspace(0.3, 0.9, 300))) < 0.1).all()
 
 
 def test_a_score_that_misleads_is_not_followed():
-    scores = np.linspace(-1, 0, 100)
-    found = fit_calibration(scores, scores < -0.5)
+    log_probs = np.linspace(-1, -0.01, 2000)
+    found = fit_calibration(log_probs, log_probs < -0.5)
     assert found.scale == 0
-    assert found(scores) == pytest.approx(0.5, abs=0.01)
+    assert np.ptp(found(log_probs)) == 0
 
 
-def test_one_score_for_all_gives_the_share_that_was_right():
-    found = fit_calibration(np.full(1000, -0.3), np.arange(1000) < 700)
-    assert found(np.array([-0.3]))[0] == pytest.approx(0.7, abs=0.01)
+def test_what_was_never_written_is_not_right():
+    assert Calibration(2.0, 50.0)(np.array([-np.inf])) == 0
+    known = fit_calibration(*drawn(0.5, 0.0, 100))
+    log_probs, right = drawn(0.5, 0.0, 100)
+    more = np.append(log_probs, -np.inf), np.append(right, False)
+    assert fit_calibration(*more) == known
 
 
-def test_extreme_scores_are_no_overflow():
-    assert Calibration(1e6, 0.0)(np.array([-1e6, 1e6])) == pytest.approx([0, 1])
+def test_certainty_and_impossibility_are_no_overflow():
+    assert np.isfinite(log_odds(np.array([0.0, -1e-30, -1e6]))).all()
+    assert Calibration(10.0, 0.0)(np.array([-1e6, 0.0])) == pytest.approx([0, 1])
 
 
-def test_nothing_to_fit_to_is_refused():
-    with pytest.raises(ValueError, match="at least one judged answer"):
-        fit_calibration(np.array([]), np.array([], dtype=bool))
+def test_weights_that_have_gone_astray_are_named():
+    with pytest.raises(ValueError, match="log-probabilities are not numbers"):
+        fit_calibration(np.array([np.nan, -1.0]), np.array([True, False]))

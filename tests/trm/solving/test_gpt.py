@@ -31,14 +31,17 @@ def tiny_model() -> GPT:
 
 
 class Knowing(torch.nn.Module):
-    """Continues any sequence that begins like one of a drawing's as that one goes on."""
+    """Continues any sequence that begins like one of a drawing's as that one goes on.
 
-    def __init__(self, drawing: Drawing, log_prob: float = -0.25) -> None:
+    It gives token t a log-probability of minus t thousandths, and 0 to what follows an end.
+    """
+
+    def __init__(self, drawing: Drawing) -> None:
         super().__init__()
         self.anchor = torch.nn.Parameter(torch.zeros(1))
         ids = to_sequences(drawing.canvases)
         self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
-        self.log_prob, self.asked = log_prob, []
+        self.asked: list[np.ndarray] = []
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -49,26 +52,56 @@ class Knowing(torch.nn.Module):
         truth = self.truth[:, : forced.shape[1]]
         ids = forced.copy()
         for i, one in enumerate(forced):
-            [which] = {
-                tuple(t) for t in truth if (t == one)[one >= 0].all()
-            }  # the prompt leaves no doubt
+            [which] = {tuple(t) for t in truth if (t == one)[one >= 0].all()}  # no doubt is left
             ids[i] = which
-        log_probs = np.where(forced < 0, self.log_prob, 0.0)
+        ended = np.cumsum(ids == end, axis=1) > 1
+        log_probs = np.where((forced < 0) & ~ended, log_prob(np.arange(forced.shape[1])), 0.0)
         return torch.from_numpy(ids), torch.from_numpy(log_probs)
+
+
+def log_prob(tokens: np.ndarray) -> np.ndarray:
+    return -0.001 * tokens
+
+
+def log_prob_of_row(row: int, free: int = WIDTH) -> float:
+    """Of the first cells that are written in a row, from the right."""
+    first = 1 + row * (WIDTH + 1) + WIDTH - free
+    return float(log_prob(np.arange(first, first + free)).sum())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_model_that_goes_on_rightly_solves_everything(layout):
     drawing = drawing_of(layout)
-    filler = GPTFiller(Knowing(drawing), Calibration(2.0, 1.0))
-    rollout = filler.free_running(drawing)
+    rollout = GPTFiller(Knowing(drawing), Calibration()).free_running(drawing)
     assert (rollout.canvases == drawing.canvases).all()
     present = np.arange(rollout.rows_exact.shape[1]) < drawing.steps[:, None]
     assert (rollout.rows_exact == present).all()
-    expected = 1 / (1 + np.exp(-(2.0 * -0.25 + 1.0)))
-    assert rollout.confidence[present] == pytest.approx(expected)
     assert (rollout.confidence[~present] == 1).all()
-    assert (rollout.steps == present).all()
+    assert (rollout.steps == 0).all()
+
+
+def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_left():
+    drawing = drawing_of("standard")
+    rollout = GPTFiller(Knowing(drawing), Calibration()).free_running(drawing)
+    for i, steps in enumerate(drawing.steps):
+        rows = drawing.row_of_step(0)[i] + np.arange(steps)
+        said = [log_prob_of_row(row) for row in rows]
+        assert rollout.confidence[i, : steps - 1] == pytest.approx(np.exp(said[:-1]), rel=1e-4)
+        free = np.arange(1 + rows[0] * (WIDTH + 1), HEIGHT * (WIDTH + 1) + 2)
+        whole = log_prob(free).sum()
+        assert rollout.confidence[i, steps - 1] == pytest.approx(
+            np.exp(whole - sum(said[:-1])), rel=1e-4
+        )
+
+
+def test_rows_are_trusted_alike_whether_written_all_at_once_or_one_by_one():
+    drawing = drawing_of("standard")
+    filler = GPTFiller(Knowing(drawing), Calibration())
+    whole, rows = filler.free_running(drawing), free_running(filler, drawing)
+    for i, steps in enumerate(drawing.steps):
+        np.testing.assert_allclose(
+            whole.confidence[i, : steps - 1], rows.confidence[i, : steps - 1], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -120,39 +153,56 @@ def with_row_ends(drawing: Drawing) -> np.ndarray:
     return forced
 
 
-def test_confidence_in_a_row_is_that_of_the_mean_of_its_tokens():
+def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
     drawing, model = drawing_of("standard"), tiny_model()
     steps = row_steps(drawing)
-    raw = GPTFiller(model, np.asarray)
-    filled, seen = raw(steps.inputs), raw.look(steps.inputs)
+    raw, seen = GPTFiller(model, np.asarray)(steps.inputs), GPTFiller(model, np.asarray)
+    log_probs = seen.look(steps.inputs).log_probs
+    assert (log_probs[~steps.answer] == 0).all()
     for i in range(len(steps.inputs)):
-        said = seen.log_probs[i][steps.answer[i]]
-        assert len(said) == WIDTH
-        assert filled.confidence[i] == pytest.approx(said.mean(), rel=1e-5)
-    assert (seen.log_probs[~steps.answer] == 0).all()
+        assert raw.confidence[i] == pytest.approx(log_probs[i][steps.answer[i]].sum(), rel=1e-5)
+    calibrated = GPTFiller(model, Calibration(0.5, 1.0))(steps.inputs)
+    np.testing.assert_allclose(calibrated.confidence, Calibration(0.5, 1.0)(raw.confidence))
 
 
 def test_a_look_goes_from_the_lowest_digit_up():
     drawing = drawing_of("standard", [(321, 654)])
     steps = row_steps(drawing)
-    seen = GPTFiller(Knowing(drawing, -0.5), Calibration()).look(steps.inputs)
+    seen = GPTFiller(Knowing(drawing), Calibration()).look(steps.inputs)
     labels = steps.labels.copy()
     row = int(drawing.row_of_step(0)[0])
     labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
     curves = seen.curves(labels)
     assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
-    assert curves[0].confidence == pytest.approx(np.exp(-0.5))
+    first = 1 + row * (WIDTH + 1)
+    expected = np.exp(log_prob(np.arange(first, first + WIDTH)))
+    assert curves[0].confidence == pytest.approx(expected)
+    assert seen.log_probs[0, row, ::-1] == pytest.approx(np.log(expected))
     assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
 
 
-def test_what_comes_after_the_end_is_blank_and_wrong():
+def test_what_comes_after_the_end_is_blank_and_wrong_and_not_trusted():
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
     row = int(drawing.row_of_step(1)[0])
     model.truth[:, 1 + row * (WIDTH + 1) :] = END
-    rollout = GPTFiller(model, Calibration()).free_running(drawing)
+    filler = GPTFiller(model, Calibration(1.0, 9.0))
+    rollout = filler.free_running(drawing)
     assert rollout.rows_exact.tolist() == [[True, False, False, False]]
     assert (rollout.canvases[0, row:] == BLANK).all()
+    assert rollout.confidence[0, 0] > 0.9
+    assert (rollout.confidence[0, 1:] == 0).all()
+    assert filler(row_steps(drawing).inputs[1:2]).confidence == 0
+
+
+def test_blank_rows_that_an_early_end_leaves_out_do_no_harm():
+    drawing = drawing_of("standard", [(321, 654)])
+    model = Knowing(drawing)
+    last = int(drawing.row_of_step(3)[0])
+    model.truth[:, 1 + (last + 1) * (WIDTH + 1) :] = END
+    rollout = GPTFiller(model, Calibration(1.0, 9.0)).free_running(drawing)
+    assert rollout.rows_exact.all()
+    assert (rollout.confidence > 0.5).all()
 
 
 def test_a_watcher_sees_rows_masked_and_then_written():

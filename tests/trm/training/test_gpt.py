@@ -1,7 +1,9 @@
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from canvas.problems import Canvas, Problems, Task
 from canvas.render import IGNORE, draw
 from trm.models.gpt import GPTConfig
-from trm.solving.calibration import Calibration
+from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.checkpoint import load_solver
 from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY
+from trm.solving.rollout import teacher_forced
 from trm.training.data import CanvasDataModule, SequenceSamples
 from trm.training.gpt import GPTModule
 from trm.training.losses import sequence_loss
@@ -44,7 +47,7 @@ def load(folder: Path, version: int = 0) -> dict:
 
 
 @pytest.fixture(scope="module")
-def trained(command, repository, tmp_path_factory) -> Path:
+def trained_gpt(command, repository, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
     config = repository / "configs/gpt/small_learned_2d.yaml"
     ran = command("fit", "--config", config, *TINY, folder=folder)
@@ -52,8 +55,8 @@ def trained(command, repository, tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_run_has_the_pages_of_a_recursive_one(trained):
-    events = EventAccumulator(str(run_of(trained))).Reload()
+def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
+    events = EventAccumulator(str(run_of(trained_gpt))).Reload()
     scalars = set(events.Tags()["scalars"])
     assert {
         *(f"train/{name}" for name in ("loss", "cell_accuracy", "row_accuracy")),
@@ -64,19 +67,117 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained):
     assert events.Tags()["images"] == ["panels/validation"]
 
 
-def test_its_checkpoint_solves_without_being_told_what_it_is(trained, command):
-    solver = load_solver(trained, device="cpu")
+def test_its_checkpoint_solves_without_being_told_what_it_is(trained_gpt, command):
+    solver = load_solver(trained_gpt, device="cpu")
     assert isinstance(solver.filler, GPTFiller)
-    ran = command("solve", "--checkpoint", trained, "12x34", folder=trained)
+    ran = command("solve", "--checkpoint", trained_gpt, "12x34", folder=trained_gpt)
     assert ran.code == 0, ran.err
     assert "12 × 34 = " in ran.out
 
 
-def test_its_calibration_is_kept(trained):
-    kept = Calibration(**load(trained)[CHECKPOINT_KEY]["calibration"])
+def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
+    kept = Calibration(**load(trained_gpt)[CHECKPOINT_KEY]["calibration"])
     assert kept != Calibration()
-    last = run_of(trained) / "checkpoints/last.ckpt"
-    assert load_solver(last, device="cpu").filler.calibration == kept
+    solver = load_solver(run_of(trained_gpt) / "checkpoints/last.ckpt", device="cpu")
+    assert solver.filler.calibration == kept
+    data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
+    judged = [
+        teacher_forced(GPTFiller(solver.filler.model, np.asarray), drawing)
+        for _, drawing in data.val_dataloader()
+    ]
+    scores, right = (
+        np.concatenate(parts)
+        for parts in zip(*((j.filled.confidence, j.rows_exact) for j in judged), strict=True)
+    )
+    again = fit_calibration(scores, right)
+    assert (again.scale, again.offset) == pytest.approx((kept.scale, kept.offset), rel=1e-3)
+
+
+def test_what_is_predicted_from_a_checkpoint_is_calibrated(trained_gpt, command, small, tmp_path):
+    last = run_of(trained_gpt) / "checkpoints/last.ckpt"
+    ran = command("predict", *small[1:], "--ckpt_path", last, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    (file,) = tmp_path.rglob("predictions-0.jsonl")
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    solver = load_solver(last, device="cpu")
+    data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
+    _, drawing = next(iter(data.test_dataloader()))
+    expected = solver.filler.free_running(drawing).confidence
+    plain = GPTFiller(solver.filler.model, Calibration()).free_running(drawing).confidence
+    for i, record in enumerate(records):
+        n = len(record["row_confidence"])
+        assert record["row_confidence"] == pytest.approx(expected[i, :n].tolist(), rel=1e-4)
+    assert not np.allclose(expected, plain, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--model.model.position", "rope_2d"), "position learned_2d (here rope_2d)"),
+        (("--model.model.num_heads", "1"), "num_heads 2 (here 1)"),
+    ],
+)
+def test_weights_of_another_shape_are_refused_even_where_they_would_fit(
+    trained_gpt, command, small, tmp_path, words, named
+):
+    best = run_of(trained_gpt) / "checkpoints/best.ckpt"
+    ran = command("test", *small[1:], *words, "--ckpt_path", best, folder=tmp_path)
+    assert ran.code == 2
+    assert "the checkpoint holds another model" in ran.err
+    assert named in ran.err
+
+
+def test_a_checkpoint_of_the_other_family_is_refused(
+    trained_gpt, checkpoint, command, small, tmp_path
+):
+    best = run_of(trained_gpt) / "checkpoints/best.ckpt"
+    debug = ("--config", small[2].parents[1] / "debug.yaml")
+    for words, path in ((small[1:], checkpoint), (debug, best)):
+        ran = command("test", *words, "--ckpt_path", path, folder=tmp_path)
+        assert ran.code == 2
+        assert "the checkpoint holds another model: family" in ran.err
+
+
+def test_learned_places_need_a_canvas_of_one_size(command, small, tmp_path):
+    words = ("--data.canvas.height=null", "--data.canvas.width=null")
+    ran = command(*small, *words, folder=tmp_path)
+    assert ran.code == 2
+    assert "learned_2d positions are learned place by place" in ran.err
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_weights_stay_in_float32(command, small, tmp_path, precision):
+    ran = command(*small, "--trainer.precision", precision, folder=tmp_path)
+    assert ran.code == 2
+    assert f"trainer.precision {precision}" in ran.err
+
+
+@pytest.mark.parametrize("layout", ["lattice", "running_sum"])
+def test_every_layout_is_a_sequence(command, small, tmp_path, layout):
+    words = ("--data.task.layout", layout, "--data.task.digits_b=[1,1]", "--trainer.max_epochs=1")
+    ran = command(*small, *words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    [solution] = load_solver(tmp_path, device="cpu").solve(Problems.from_ints([(12, 3)]))
+    assert len(solution.rows) == {"lattice": 1, "running_sum": 2}[layout]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+def test_a_compiled_module_learns_what_a_plain_one_does(monkeypatch):
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **more: compiled(f, backend="eager", **more))
+    losses = []
+    for wish in (False, True):
+        torch.manual_seed(0)
+        config = GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1)
+        mine = GPTModule(config, OptimizerConfig(), ScheduleConfig(), compile=wish)
+        mine._trainer = SimpleNamespace(global_step=0, log_every_n_steps=99, datamodule=None)
+        mine.setup("fit")
+        assert (mine._compiled is not None) == wish
+        loss = mine.training_step(batch(), 0)
+        loss.backward()
+        losses.append((loss.item(), mine.model.embed_tokens.weight.grad.norm().item()))
+        assert all("_orig_mod" not in name for name in mine.state_dict())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("position", ["learned_2d", "randomised"])
@@ -95,7 +196,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, tmp_
     assert resumed[CHECKPOINT_KEY] == whole[CHECKPOINT_KEY]
 
 
-def test_two_processes_follow_one_on_the_same_global_batch(small, trained, tmp_path):
+def test_two_processes_follow_one_on_the_same_global_batch(small, trained_gpt, tmp_path):
     words = [*map(str, small), "--trainer.devices=2", "--trainer.strategy=ddp"]
     words += ["--trainer.enable_progress_bar=false"]
     ran = subprocess.run(
@@ -108,7 +209,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(small, trained, tmp_p
     )
     assert ran.returncode == 0, ran.stderr
     assert "Starting with 2 processes" in ran.stderr
-    one, two = load(trained), load(tmp_path)
+    one, two = load(trained_gpt), load(tmp_path)
     assert two["global_step"] == 8
     # Each device averages over its own tokens; the two halves of a batch have nearly as many.
     for name, weights in one["state_dict"].items():
