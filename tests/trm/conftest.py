@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trm.evaluation.diagnostics import Diagnostics, WrongRow
+from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.intervals import Share
 
 Right = Callable[[int, int], float | None]  # digits of a and b to a share, None: not applicable
@@ -30,9 +30,9 @@ def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: in
     forced = round(rows * right ** (1 / b))
     wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # products, others
     ways = {
-        WrongRow("product", b - 1, 2, True, False): wrong[0] - wrong[0] // 4,
-        WrongRow("product", b - 1, -1, None, True): wrong[0] // 4,
-        WrongRow("partial product", 0, 0, False, False): wrong[1],
+        WrongRow("product", b - 1, DIGIT, 2, True): wrong[0] - wrong[0] // 4,
+        WrongRow("product", b - 1, MISPLACED, None, None): wrong[0] // 4,
+        WrongRow("partial product", 0, DIGIT, 0, False): wrong[1],
     }
     diagnostics = Diagnostics(
         {"partial product": rows - problems, "product": problems},

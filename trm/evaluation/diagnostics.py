@@ -14,6 +14,13 @@ from canvas.problems import Problems, Task
 from canvas.render import Drawing
 from trm.solving.rollout import TeacherForced
 
+EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
+    "empty",  # nothing written
+    "misplaced",  # the right digits, all of them, in the wrong columns
+    "misaligned",  # other digits, and their right end in the wrong column
+    "wrong digit",  # the right end in place, and a wrong digit
+    "wrong length",  # the right end in place, no wrong digit, but too few or too many of them
+)
 _CARRIED = ("total", "with_carry")
 
 
@@ -23,18 +30,18 @@ class WrongRow(NamedTuple):
     Attributes:
         kind: one of `canvas.layouts.ROW_KINDS`.
         row: which of the rows that were worked out, from 0.
-        place: of the first wrong cell from the right, counted from the true row's lowest digit;
-            −1: somewhere right of that digit.
-        carry: whether a carry enters that place in the true calculation; None where the true row
-            has no digit there.
-        misplaced: whether the true digits were written, all of them, in the wrong columns.
+        fault: one of `FAULTS`; each wrong row has exactly one.
+        place: of the first wrong digit from the right, counted from the true row's lowest one;
+            None unless the row's right end is in place.
+        carry: whether a carry enters that place in the true calculation; None where there is no
+            place, or no digit there in the true row.
     """
 
     kind: str
     row: int
-    place: int
+    fault: str
+    place: int | None
     carry: bool | None
-    misplaced: bool
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,8 @@ class Diagnostics:
         wrong: how many rows were wrong in each way.
         digits: digits of all rows, right and wrong: those of the true working.
         digits_with_carry: those of them that a carry enters.
-        reached: digits of rows up to their first wrong cell from the right, misplaced rows left
-            out: those that could become the first wrong one.
+        reached: digits up to the first wrong one from the right, of rows whose right end is in
+            place: those that could become the first wrong one.
         reached_with_carry: those of them that a carry enters.
     """
 
@@ -72,23 +79,23 @@ class Diagnostics:
         """Wrong rows of a kind, or of all kinds."""
         return sum(n for way, n in self.wrong.items() if kind in (None, way.kind))
 
-    @property
-    def misplaced(self) -> int:
-        """Wrong rows that hold the right digits in the wrong columns."""
-        return sum(n for way, n in self.wrong.items() if way.misplaced)
+    def faults(self) -> dict[str, int]:
+        """Wrong rows by fault; together they are all wrong rows."""
+        return {
+            fault: sum(n for way, n in self.wrong.items() if way.fault == fault) for fault in FAULTS
+        }
 
     @property
     def first_wrong_digits(self) -> tuple[int, int]:
         """How many digits are the first wrong one of their row, and how many of them get a carry.
 
-        Misplaced rows do not count, nor do rows whose first wrong cell should be blank: no digit
-        was worked out wrongly there. Errors sit on carries if the second over the first exceeds
+        Only rows whose right end is in place are looked at; a digit too many is none of the row's.
+        Errors sit on carries if the second over the first exceeds
         ``reached_with_carry`` over ``reached``. Of all digits more get a carry, for none enters a
         lowest digit, which errors reach first.
         """
-        ways = [(way, n) for way, n in self.wrong.items() if not way.misplaced]
-        digits = sum(n for way, n in ways if way.carry is not None)
-        return digits, sum(n for way, n in ways if way.carry)
+        digits = sum(n for way, n in self.wrong.items() if way.carry is not None)
+        return digits, sum(n for way, n in self.wrong.items() if way.carry)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; the totals are there for readers, `from_json` does without them."""
@@ -97,7 +104,7 @@ class Diagnostics:
             "rows": {
                 kind: {"total": n, "wrong": self.wrong_rows(kind)} for kind, n in self.rows.items()
             },
-            "misplaced": self.misplaced,
+            "faults": self.faults(),
             "first_wrong_digits": {"total": first, "with_carry": first_with_carry},
             "digits": {"total": self.digits, "with_carry": self.digits_with_carry},
             "reached": {"total": self.reached, "with_carry": self.reached_with_carry},
@@ -143,18 +150,22 @@ def diagnose(
     lengths = (true != blank).sum(axis=1)
     carries = _carries(task, problems, lengths)
     kinds = drawing.kinds[steps.problem, drawing.first_step + steps.step]
-    first = np.maximum(lowest - _rightmost(true != said), -1)
+    first = lowest - _rightmost(true != said)
+    aligned = (said != blank).any(axis=1) & (_rightmost(said != blank) == lowest)
 
     wrong: Counter[WrongRow] = Counter()
-    reached = np.where(forced.rows_exact, lengths, first + 1)
+    reached = np.where(forced.rows_exact, lengths, np.where(aligned, first + 1, 0))
     for i in np.flatnonzero(~forced.rows_exact):
-        place = int(first[i])
-        carry = bool(carries[i, place]) if 0 <= place < lengths[i] else None
-        digits = [row[i].tobytes().strip(blank.tobytes()) for row in (true, said)]
-        misplaced = digits[0] == digits[1]
-        wrong[WrongRow(ROW_KINDS[kinds[i]], int(steps.step[i]), place, carry, misplaced)] += 1
-        if misplaced:
-            reached[i] = 0
+        digits, written = (row[i].tobytes().strip(blank.tobytes()) for row in (true, said))
+        place, carry = None, None
+        if aligned[i]:
+            place = int(first[i])
+            carry = bool(carries[i, place]) if place < lengths[i] else None
+            ends_alike = digits.endswith(written) or written.endswith(digits)
+            fault = LENGTH if ends_alike else DIGIT
+        else:
+            fault = EMPTY if not written else MISPLACED if written == digits else MISALIGNED
+        wrong[WrongRow(ROW_KINDS[kinds[i]], int(steps.step[i]), fault, place, carry)] += 1
     places = np.arange(carries.shape[1])
     inside = places < lengths[:, None]
     reached_inside = inside & (places < reached[:, None])

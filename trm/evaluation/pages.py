@@ -143,7 +143,7 @@ class Page:
         """One heat map; ``minus`` is the model whose shares were taken off."""
         x, y = self._corner(index, line)
         if minus:
-            text = f"{model['name']} − {minus['name']}"
+            text = f"minus {minus['name']}"
             self._write(x, y + 34, text, self.slot - _GAP, 9.5, weight="bold")
         axes = self._axes(x + _LEFT, y + _TITLE, self.wide, self.high)
         places = {

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trm.evaluation.diagnostics import Diagnostics
+from trm.evaluation.diagnostics import FAULTS, Diagnostics
 from trm.evaluation.intervals import Share
 from trm.evaluation.readings import (
     REGIONS,
@@ -44,6 +44,7 @@ _MEASURES = {
     "rows_teacher_forced": "teacher-forced rows",
 }
 _MEANS = {
+    "steps": ("supervision steps a row", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
@@ -52,7 +53,9 @@ _LISTED = 24  # cells that a comparison lists of a region; of more it says how m
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
     """How each model does within its range and beyond, as a table in the terminal."""
-    table = Table("", *_regions(grid), pad_edge=False)
+    table = Table(pad_edge=False)
+    for heading in ("", *_regions(grid)):
+        table.add_column(heading, overflow="fold")  # a figure is never cut short
     for model in grid["models"]:
         table.add_row(Text(model["name"], style="bold", overflow="fold"))
         for measure, words in _summary(grid, model):
@@ -82,11 +85,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
     for model in grid["models"]:
         parts += [f"### {_safe(model['name'])}", _cell_table(model)]
     parts += [
-        "## What goes wrong",
-        "Each row filled from the true rows before it. A misplaced row holds the right digits in "
-        "the wrong columns; the lines below it leave such rows out. The first wrong digit is "
-        "counted from the right, the lowest being 1: median (quartiles).",
-        _by_region(grid, _diagnostics),
+        *_what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -128,6 +127,7 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
         "own.",
         _table(["model", "range", "cells", "better", "worse", "not told apart"], rows),
         *(["\n".join(lists)] if lists else []),
+        *_what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -148,6 +148,20 @@ def _overview(grid: dict[str, Any], figure: str) -> list[str]:
         "## Summary",
         "\n".join(f"- {_safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
+    ]
+
+
+def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
+    """The diagnostics, and how to read them."""
+    return [
+        "## What goes wrong",
+        "Each row filled from the true rows before it. A wrong row is empty; or misplaced (the "
+        "right digits in the wrong columns); or misaligned (other digits, their right end in the "
+        "wrong column); or its right end is in place and a digit is wrong; or only its length is. "
+        "Of the last two, the first wrong digit is counted from the right, the lowest being 1: "
+        "median (quartiles). Errors sit on carries if a carry enters it more often than digits up "
+        "to there, which errors could have met first.",
+        _by_region(grid, _diagnostics),
     ]
 
 
@@ -207,9 +221,12 @@ def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
     def wrong(found: Diagnostics, kind: str) -> str:
         return _figures(Share(found.wrong_rows(kind), found.rows.get(kind, 0)))
 
+    def fault_of(found: Diagnostics, fault: str) -> str:
+        return _figures(Share(found.faults()[fault], found.wrong_rows()))
+
     return [
         *(line(f"wrong {kind}s", partial(wrong, kind=kind)) for kind in _diagnosed(cells).rows),
-        line("misplaced, of wrong rows", lambda d: _figures(Share(d.misplaced, d.wrong_rows()))),
+        *(line(f"of wrong rows: {fault}", partial(fault_of, fault=fault)) for fault in FAULTS),
         line("first wrong digit", _first_wrong),
         line("a carry enters it", lambda d: _figures(Share(*d.first_wrong_digits[::-1]))),
         line("a carry enters digits up to there", _carried),
@@ -230,7 +247,7 @@ def _first_wrong(found: Diagnostics) -> str:
     ways = [
         (way.place, n)
         for way, n in found.wrong.items()
-        if way.carry is not None and not way.misplaced
+        if way.place is not None and way.carry is not None
     ]
     if not ways:
         return "–"

@@ -9,7 +9,16 @@ from canvas.layouts import LAYOUTS, get_layout
 from canvas.problems import Problems, Task
 from canvas.render import draw, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO
-from trm.evaluation.diagnostics import Diagnostics, WrongRow, diagnose
+from trm.evaluation.diagnostics import (
+    DIGIT,
+    EMPTY,
+    LENGTH,
+    MISALIGNED,
+    MISPLACED,
+    Diagnostics,
+    WrongRow,
+    diagnose,
+)
 from trm.solving.rollout import Filled, teacher_forced
 
 Fault = Callable[[np.ndarray], None]  # spoils a row as it should be, in place
@@ -74,21 +83,22 @@ TWELVE = [(12, 34)]
 def test_a_right_working_has_rows_and_digits_and_nothing_wrong():
     found = diagnosed(TWELVE, {})
     assert found.rows == {"partial product": 2, "product": 1}
-    assert (found.wrong_rows(), found.misplaced, found.first_wrong_digits) == (0, 0, (0, 0))
+    assert (found.wrong_rows(), found.first_wrong_digits) == (0, (0, 0))
+    assert not any(found.faults().values())
     assert (found.digits, found.digits_with_carry) == (7, 1)
     assert (found.reached, found.reached_with_carry) == (7, 1)
 
 
 def test_a_forgotten_carry_is_one():
     found = diagnosed(TWELVE, {(0, 2): put(2, 3)})
-    assert only(found) == WrongRow("product", 2, place=2, carry=True, misplaced=False)
+    assert only(found) == WrongRow("product", 2, DIGIT, place=2, carry=True)
     assert found.first_wrong_digits == (1, 1)
     assert (found.reached, found.reached_with_carry) == (7, 1)
 
 
 def test_a_wrong_digit_without_a_carry_is_one():
     found = diagnosed(TWELVE, {(0, 2): put(1, 5)})
-    assert only(found) == WrongRow("product", 2, place=1, carry=False, misplaced=False)
+    assert only(found) == WrongRow("product", 2, DIGIT, place=1, carry=False)
     assert found.first_wrong_digits == (1, 0)
     assert (found.digits, found.digits_with_carry) == (7, 1)
     assert (found.reached, found.reached_with_carry) == (6, 0)  # the 4 was never reached
@@ -104,42 +114,56 @@ def test_of_several_wrong_digits_the_lowest_is_named():
 
 def test_places_are_counted_from_the_rows_own_lowest_digit():
     found = diagnosed(TWELVE, {(0, 1): put(1, 5)})  # the column of the 6 of 36
-    assert only(found) == WrongRow("partial product", 1, place=0, carry=False, misplaced=False)
+    assert only(found) == WrongRow("partial product", 1, DIGIT, place=0, carry=False)
 
 
-@pytest.mark.parametrize(("columns", "place"), [(-1, 0), (-3, 0), (1, -1), (2, -1)])
-def test_the_right_digits_in_the_wrong_columns_are_misplaced(columns, place):
+@pytest.mark.parametrize("columns", [-3, -1, 1, 2])
+def test_the_right_digits_in_the_wrong_columns_are_misplaced(columns):
     found = diagnosed(TWELVE, {(0, 1): move(columns)})
-    assert only(found)[:3] == ("partial product", 1, place)
-    assert only(found).misplaced
-    assert (found.misplaced, found.wrong_rows()) == (1, 1)
+    assert only(found) == WrongRow("partial product", 1, MISPLACED, place=None, carry=None)
+    assert found.faults()[MISPLACED] == found.wrong_rows() == 1
     assert found.first_wrong_digits == (0, 0)
     assert found.reached == 5  # the digits of the two other rows
 
 
-def test_wrong_digits_in_the_wrong_columns_are_not_called_misplaced():
+@pytest.mark.parametrize("columns", [-1, 1])
+def test_wrong_digits_in_the_wrong_columns_are_misaligned(columns):
     def fault(row: np.ndarray) -> None:
         put(1, 5)(row)
-        move(-1)(row)
+        move(columns)(row)
 
-    assert not only(diagnosed(TWELVE, {(0, 1): fault})).misplaced
+    found = diagnosed(TWELVE, {(0, 1): fault})
+    assert only(found) == WrongRow("partial product", 1, MISALIGNED, place=None, carry=None)
+    assert found.first_wrong_digits == (0, 0)
+    assert found.reached == 5
+
+
+def test_a_highest_digit_left_out_is_a_matter_of_length_and_of_its_carry():
+    def fault(row: np.ndarray) -> None:
+        row[-1 - SPARE - 3] = BLANK
+
+    found = diagnosed([(99, 12)], {(0, 2): fault})  # 198, 99 to the left, 1188
+    assert only(found) == WrongRow("product", 2, LENGTH, place=3, carry=True)
+    assert found.first_wrong_digits == (1, 1)
 
 
 def test_a_digit_too_many_is_no_wrong_digit():
     found = diagnosed(TWELVE, {(0, 2): put(3, 1)})
-    assert only(found) == WrongRow("product", 2, place=3, carry=None, misplaced=False)
+    assert only(found) == WrongRow("product", 2, LENGTH, place=3, carry=None)
     assert found.first_wrong_digits == (0, 0)
     assert (found.reached, found.reached_with_carry) == (7, 1)
 
 
-def test_something_right_of_the_lowest_digit_is_told_apart():
+def test_something_right_of_the_lowest_digit_is_a_misalignment():
     found = diagnosed(TWELVE, {(0, 1): put(0, 7)})
-    assert only(found) == WrongRow("partial product", 1, place=-1, carry=None, misplaced=False)
+    assert only(found) == WrongRow("partial product", 1, MISALIGNED, place=None, carry=None)
     assert found.reached == 5
 
 
-def test_an_empty_row_is_wrong_from_its_lowest_digit_on():
-    assert only(diagnosed(TWELVE, {(0, 0): erase}))[1:] == (0, 0, False, False)
+def test_an_empty_row_has_no_wrong_digit():
+    found = diagnosed(TWELVE, {(0, 0): erase})
+    assert only(found) == WrongRow("partial product", 0, EMPTY, place=None, carry=None)
+    assert found.first_wrong_digits == (0, 0)
 
 
 def test_what_was_given_is_not_judged():
@@ -149,7 +173,7 @@ def test_what_was_given_is_not_judged():
 def test_a_lattices_rows_are_running_sums_and_the_last_the_product():
     found = diagnosed([(321, 654)], {(0, 1): put(2 + 1, 9)}, "lattice")  # the second 3 of 1733
     assert found.rows == {"running sum": 2, "product": 1}
-    assert only(found) == WrongRow("running sum", 1, place=1, carry=True, misplaced=False)
+    assert only(found) == WrongRow("running sum", 1, DIGIT, place=1, carry=True)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -186,7 +210,7 @@ def test_what_is_found_in_parts_adds_up():
     ]
     found = diagnosed(PAIRS, FAULTS)
     assert sum(parts, Diagnostics()) == found
-    assert found.wrong_rows() == len(FAULTS)
+    assert found.wrong_rows() == len(FAULTS) == sum(found.faults().values())
     assert found.wrong_rows("product") == 2
 
 
@@ -195,6 +219,8 @@ def test_diagnostics_pass_through_json():
     data = json.loads(json.dumps(found.to_json()))
     assert Diagnostics.from_json(data) == found
     assert data["rows"]["partial product"] == {"total": 8, "wrong": 3}
-    assert data["misplaced"] == found.misplaced == 1
-    assert data["first_wrong_digits"]["total"] == found.first_wrong_digits[0] == 4
+    assert data["faults"] == {
+        EMPTY: 1, MISPLACED: 1, MISALIGNED: 0, DIGIT: 3, LENGTH: 0
+    }  # fmt: skip
+    assert data["first_wrong_digits"]["total"] == found.first_wrong_digits[0] == 3
     assert Diagnostics.from_json(Diagnostics().to_json()) == Diagnostics()

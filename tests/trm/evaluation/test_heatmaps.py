@@ -207,13 +207,13 @@ def test_differences_stand_below_their_model_and_are_signed(make_grid):
     low, high = difference.images[0].get_clim()
     assert low == -high
     assert high >= 50
-    assert "weak − strong" in words(figure)
+    assert "minus strong" in words(figure)
 
 
 def test_any_model_can_be_the_reference(make_grid):
     figure = comparison_figure(make_grid({"strong": right, "weak": half}), "weak")
     assert texts(panels(figure)[1], 0, 1) == ["+50"]
-    assert "strong − weak" in words(figure)
+    assert "minus weak" in words(figure)
 
 
 def test_cells_whose_intervals_do_not_overlap_are_bold_and_bear_a_dot(make_grid):

@@ -183,11 +183,11 @@ def test_diagnostics_are_added_up_by_region(make_grid):
     misplaced = 2 * (64 // 4 + 75 // 4)
     assert said["wrong products"][1].startswith(f"{100 * wrong / 512:.1f} % (")
     assert said["wrong partial products"][1].startswith("0.0 % (")
-    assert said["misplaced, of wrong rows"][1].startswith(f"{100 * misplaced / wrong:.1f} % (")
+    assert said["of wrong rows: misplaced"][1].startswith(f"{100 * misplaced / wrong:.1f} % (")
     assert said["first wrong digit"][1] == "3 (3–3)"
     assert said["a carry enters it"][1].startswith("100.0 % (")
     assert said["a carry enters digits up to there"][1].startswith("25.0 % (")
-    assert said["misplaced, of wrong rows"][0] == said["first wrong digit"][0] == "–"
+    assert said["of wrong rows: misplaced"][0] == said["first wrong digit"][0] == "–"
 
 
 def test_names_cannot_break_a_table(make_grid):
