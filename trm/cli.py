@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from importlib.metadata import version
 
@@ -31,7 +32,7 @@ examples:
   trm compare grid other-grid --output comparison
   tensorboard --logdir runs
 
-Exit codes: 0 done, 2 the call was wrong.
+Exit codes: 0 done, 2 the call was wrong, 130 interrupted by Ctrl-C.
 """
 
 
@@ -69,6 +70,14 @@ def run(arguments: list[str]) -> int:
         # jsonargparse repeats the whole configuration below what is wrong with it.
         print(f"trm {name}: {str(error).split(chr(10) + 'Given value')[0]}", file=sys.stderr)
         return 2
+    except (KeyboardInterrupt, SystemExit) as stop:
+        # Lightning answers Ctrl-C by a SystemExit of its own.
+        if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
+            raise
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
+            goes_on = "; the same command goes on where it was" if name == "evaluate" else ""
+            print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
+        return 130
     _parser().parse_args(arguments)  # prints the help, the version or what was wrong
     return 2
 

@@ -1,7 +1,9 @@
-"""Grids as `trm evaluate` writes them, made up from shares."""
+"""Grids as `trm evaluate` writes them, made up from shares, and a checkpoint of one's own."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: in
     cell: dict[str, Any] = {"digits_a": a, "digits_b": b, "inside": inside, "reason": None}
     figures = ("solutions", "products", "rows_free_running", "rows_teacher_forced", "height")
     figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics")
+    cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
     if right is None:
         return cell | {"reason": f"a canvas of {b + 1} x {a + 1} cells is too large"}
@@ -75,6 +78,9 @@ def made_up_model(
         "family": "recursive",
         "parameters": 188_322,
         "model": {"hidden_size": 64},
+        "solve_steps": 16,
+        "seed": 0,
+        "config": None,
         "task": task | other.pop("task", {}),
         "canvas": {"height": None, "width": None, "margin": 2, "square": False},
         "step": 3500,
@@ -141,3 +147,11 @@ def made_up_grid(
 @pytest.fixture(scope="session")
 def make_grid() -> Callable[..., dict[str, Any]]:
     return made_up_grid
+
+
+@pytest.fixture
+def twin(checkpoint: Path, tmp_path: Path) -> Path:
+    """A copy of the checkpoint, for a test that changes it or needs two."""
+    folder = tmp_path / "twins"
+    folder.mkdir()
+    return Path(shutil.copy(checkpoint, folder / "twin.ckpt"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from trm.evaluation.files import make_folder, replacing
 from trm.evaluation.heatmaps import comparison_figure
 from trm.evaluation.readings import FORMAT, GRID, reference_of
 from trm.evaluation.report import compare_markdown, markdown, print_summary
@@ -31,10 +32,12 @@ def run(args: argparse.Namespace) -> int:
     grid = side_by_side([read_grid(path) for path in paths], _labels(paths))
     reference = reference_of(grid, args.reference)["name"]
     output = Path(args.output)
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     picture, report = output / PICTURE, output / REPORT
-    comparison_figure(grid, reference).savefig(picture, format="png")
-    report.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
+    with replacing(picture) as part:
+        comparison_figure(grid, reference).savefig(part, format="png")
+    with replacing(report) as part:
+        part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
     console = Console(highlight=False)
     print_summary(console, grid)
     console.print(f"heat maps  {picture}\nreport     {report}", soft_wrap=True, markup=False)
@@ -48,14 +51,17 @@ def read_grid(path: str | Path) -> dict[str, Any]:
         FileNotFoundError: there is none.
         ValueError: it is damaged, of another format, or something else.
     """
-    file = Path(path)
-    file = file / GRID if file.is_dir() else file
+    file = _file(Path(path))
     if not file.is_file():
         raise FileNotFoundError(
             f"there is no {file}: give a folder in which trm evaluate has finished"
         )
     try:
         grid = json.loads(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{file} is not a {GRID}: give a folder in which trm evaluate has finished"
+        ) from None
     except ValueError as error:
         raise ValueError(
             f"{file} is damaged: {error}. Run trm evaluate once more; finished cells are kept"
@@ -67,13 +73,21 @@ def read_grid(path: str | Path) -> dict[str, Any]:
             f"{file} has format {grid['format']}, and this version of trm reads format {FORMAT}: "
             "evaluate the checkpoints again"
         )
+    if grid.get("models") == []:
+        raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
     try:
         markdown(grid)  # looks at everything that a comparison does
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except KeyError as error:
+        raise ValueError(f"{file} is not what trm evaluate writes: it lacks {error}") from error
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ValueError(
-            f"{file} is not what trm evaluate writes: {type(error).__name__} {error}"
+            f"{file} is not what trm evaluate writes: a value in it does not suit ({error})"
         ) from error
     return grid
+
+
+def _file(path: Path) -> Path:
+    return path / GRID if path.is_dir() else path
 
 
 def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, Any]:
@@ -110,7 +124,8 @@ def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, An
 def _labels(paths: list[Path]) -> list[str]:
     """A name for each evaluation: its folder's, or the whole path where folders share a name."""
     folders = [path if path.is_dir() else path.parent for path in paths]
-    twice = {str(path) for path in paths if [p.resolve() for p in paths].count(path.resolve()) > 1}
+    files = [_file(path).resolve() for path in paths]
+    twice = {str(path) for path, file in zip(paths, files, strict=True) if files.count(file) > 1}
     if twice:
         raise ValueError(f"{' and '.join(sorted(twice))}: one evaluation, given more than once")
     names = [folder.resolve().name for folder in folders]

@@ -10,9 +10,13 @@ from torch.utils.tensorboard import SummaryWriter
 from trm.commands.arguments import whole
 from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
 from trm.evaluation.figures import pixels
+from trm.evaluation.files import replacing, sweep
 from trm.evaluation.heatmaps import grid_figure, save_grid
 from trm.evaluation.readings import GRID
 from trm.evaluation.report import markdown, print_summary
+
+_MOST = 1000  # lengths in a range
+_BOARD = ".trm-evaluate"  # what the names of TensorBoard's files of ours end in
 
 
 def lengths(text: str) -> list[int]:
@@ -24,6 +28,8 @@ def lengths(text: str) -> list[int]:
             raise argparse.ArgumentTypeError(
                 f"{part!r} is no range of lengths; write it like 1..10, or 1..4,8"
             )
+        if ends[-1] - ends[0] >= _MOST:
+            raise argparse.ArgumentTypeError(f"{part!r} is a range of more than {_MOST:,} lengths")
         numbers.update(range(ends[0], ends[-1] + 1))
     return sorted(numbers)
 
@@ -95,9 +101,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(grid: dict[str, Any], output: Path) -> None:
-    save_grid(output / PICTURE, grid)
-    (output / REPORT).write_text(markdown(grid, PICTURE))
-    with SummaryWriter(str(output)) as board:
+    sweep(output, "grid.*")
+    with replacing(output / PICTURE) as part:
+        save_grid(part, grid)
+    with replacing(output / REPORT) as part:
+        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
+    for file in output.glob(f"events.out.tfevents.*{_BOARD}"):
+        file.unlink()
+    with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
         board.add_image("evaluation/grid", pixels(grid_figure(grid)), dataformats="HWC")
     console = Console(highlight=False)
     print_summary(console, grid)

@@ -4,15 +4,16 @@ A work item is one cell of one checkpoint. Each finished cell is a file of its o
 
     DIR/cells/<checkpoint>-<settings>/<digits of a>x<digits of b>.json
 
-named by a hash of the checkpoint's file and one of everything else that decides the figures: a run
-that was killed goes on where it ended, and no other checkpoint or settings can take its cells.
+named by a hash of the checkpoint's file and one of everything else that decides the figures, the
+clock's among them: a run that was killed goes on where it ended, and no other checkpoint, settings
+or kind of device can take its cells.
 """
 
 import hashlib
 import json
 import logging
-import os
 import signal
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,15 +21,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import lightning as L
+import torch
 from lightning.fabric.utilities.warnings import PossibleUserWarning
+from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from canvas.problems import Task
-from trm.evaluation.grid import measure_cell
+from trm.evaluation.files import make_folder, read_object, sweep, write_object
+from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.models import describe_all, versions
 from trm.evaluation.problems import SPLIT
 from trm.evaluation.readings import FORMAT, GRID
@@ -36,6 +40,7 @@ from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.solver import Solver
 
 PICTURE, REPORT = "grid.png", "grid.md"  # of an evaluation's folder
+_HASH = "[0-9a-f]" * 12  # as a pattern
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,14 @@ class Settings:
     steps: int | None = None
     batch_size: int = 128
 
-    def key(self) -> str:
-        """A hash of what decides a cell's figures, beside its checkpoint and its lengths."""
-        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), **asdict(self)}
+    def key(self, device: str) -> str:
+        """A hash of what decides a cell's figures, beside its checkpoint and its lengths.
+
+        Args:
+            device: the kind that computes them: cpu, cuda or mps.
+        """
+        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
+        deciding |= asdict(self)
         del deciding["digits_a"], deciding["digits_b"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -100,8 +110,10 @@ def measure(
         ValueError: the checkpoints, their names, the folder or the devices do not suit.
     """
     output = Path(output)
-    models = describe_all(checkpoints, names)
     _check_output(output)
+    trainer = _trainer(accelerator, devices, nodes)
+    models = describe_all(checkpoints, names, settings.steps)
+    key = settings.key(trainer.strategy.root_device.type)
     items = {
         id(model): [
             Item(find_checkpoint(model["checkpoint"]), a, b, folder / f"{a}x{b}.json")
@@ -109,16 +121,22 @@ def measure(
             for b in settings.digits_b
         ]
         for model in models
-        for folder in [output / "cells" / f"{model['sha256'][:12]}-{settings.key()}"]
+        for folder in [output / "cells" / f"{model['sha256'][:12]}-{key}"]
     }
     todo = {
-        item.file: item  # two checkpoints may be the same
+        item.file: item  # two files may hold the same checkpoint
         for model in models
         for item in sorted(items[id(model)], key=lambda item: -_cost(item, Task(**model["task"])))
-        if _read(item.file) is None
+        if _finished(item) is None
     }
-    first = _run(list(todo.values()), settings, accelerator, devices, nodes)
-    if not first:
+    for folder in {item.file.parent for item in todo.values()}:
+        sweep(folder, "*.json")
+    if todo:
+        every = {item.file for wanted in items.values() for item in wanted}
+        if trainer.is_global_zero and len(todo) < len(every):
+            print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
+        _run(trainer, list(todo.values()), settings)
+    if not trainer.is_global_zero:
         return None
     grid = {
         "format": FORMAT,
@@ -126,10 +144,10 @@ def measure(
         "versions": versions(),
         "settings": {"split": SPLIT, **asdict(settings), "devices": devices * nodes},
         "models": [
-            {**model, "cells": [_finished(item) for item in items[id(model)]]} for model in models
+            {**model, "cells": [_figures(item) for item in items[id(model)]]} for model in models
         ],
     }
-    _write(output / GRID, grid)
+    write_object(output / GRID, grid)
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
 
 
@@ -141,34 +159,29 @@ def _cost(item: Item, task: Task) -> int:
 
 def _check_output(output: Path) -> None:
     """Make the folder; raise ValueError if files are in the way that no evaluation wrote."""
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     there = [name for name in (GRID, PICTURE, REPORT) if (output / name).exists()]
-    if there and (_read(output / GRID) or {}).get("format") is None:
+    ours = any(output.glob(f"cells/{_HASH}-{_HASH}")) or "format" in (
+        read_object(output / GRID) or {}
+    )
+    if there and not ours:
         raise ValueError(
             f"{output / there[0]} is in the way, and trm evaluate did not write it: choose another "
             "--output"
         )
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """A JSON object; None where there is none, or a damaged one."""
-    try:
-        data = json.loads(file.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
+def _finished(item: Item) -> dict[str, Any] | None:
+    """A cell's figures; None where they are not measured yet, or their file is damaged."""
+    cell = read_object(item.file) or {}
+    whole = cell.keys() == {*KEYS, "computed_on"}
+    if whole and (cell["digits_a"], cell["digits_b"]) == (item.digits_a, item.digits_b):
+        return cell
+    return None
 
 
-def _write(file: Path, data: dict[str, Any]) -> None:
-    """Whole or not at all: who reads the file never sees a part of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    part.write_text(json.dumps(data) + "\n")
-    os.replace(part, file)
-
-
-def _finished(item: Item) -> dict[str, Any]:
-    cell = _read(item.file)
+def _figures(item: Item) -> dict[str, Any]:
+    cell = _finished(item)
     if cell is None:
         raise ValueError(
             f"the figures of {item.digits_a} x {item.digits_b} digits are not in {item.file}: all "
@@ -185,10 +198,21 @@ class _Cells(L.LightningModule):
         self.items, self.settings = items, settings
         self.held: tuple[Path, Solver] | None = None  # the items of a checkpoint come in a row
 
+    def on_predict_start(self) -> None:
+        """Stop at a SIGTERM; Lightning would note it, and its predict loop go on."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._stop)  # Lightning restores the former one
+        if self.trainer.received_sigterm:
+            self._stop()
+
+    def _stop(self, *_: object) -> NoReturn:
+        launcher = self.trainer.strategy.launcher
+        if launcher is not None:
+            launcher.kill(signal.SIGTERM)  # the processes that this one has started
+        raise SystemExit(128 + signal.SIGTERM)
+
     def predict_step(self, index: int) -> None:
         """Measure an item, and write its file."""
-        if self.trainer.received_sigterm:
-            raise SystemExit(128 + signal.SIGTERM)  # Lightning's predict loop would go on
         item = self.items[index]
         if item is None:
             return
@@ -204,36 +228,56 @@ class _Cells(L.LightningModule):
             self.settings.seed,
             self.settings.batch_size,
         )
-        _write(item.file, cell)
+        write_object(item.file, cell | {"computed_on": _computer(self.device)})
 
     def on_predict_end(self) -> None:
         """Wait until every process is done."""
         self.trainer.strategy.barrier("cells")
 
 
-def _run(todo: list[Item], settings: Settings, accelerator: str, devices: int, nodes: int) -> bool:
-    """Measure the items; returns whether this is the first of all processes."""
+def _computer(device: torch.device) -> dict[str, Any]:
+    cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if cuda else device.type,
+        "threads": torch.get_num_threads(),
+    }
+
+
+class _Bar(RichProgressBar):
+    @property
+    def predict_description(self) -> str:
+        return "cells"
+
+
+def _trainer(accelerator: str, devices: int, nodes: int) -> L.Trainer:
     with _quiet():
         try:
-            trainer = L.Trainer(
+            return L.Trainer(
                 accelerator=accelerator,
                 devices=devices,
                 num_nodes=nodes,
                 logger=False,
+                callbacks=[_Bar()],
                 enable_checkpointing=False,
                 enable_model_summary=False,
             )
-            if todo:
-                # Lightning wants an item for each process. Each takes every n-th, so that all
-                # have large and small cells, the large ones first.
-                idle = max(0, trainer.world_size - len(todo))
-                module = _Cells([*todo, *[None] * idle], settings)
-                indices = range(len(module.items))
-                loader: DataLoader[int] = DataLoader(indices, collate_fn=itemgetter(0))  # type: ignore[arg-type]
-                trainer.predict(module, loader, return_predictions=False)
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
-    return trainer.is_global_zero
+
+
+def _run(trainer: L.Trainer, todo: list[Item], settings: Settings) -> None:
+    """Measure the items."""
+    # Lightning wants an item for each process. Each takes every n-th, so that all have large and
+    # small cells, the large ones first.
+    idle = max(0, trainer.world_size - len(todo))
+    module = _Cells([*todo, *[None] * idle], settings)
+    indices = range(len(module.items))
+    loader: DataLoader[int] = DataLoader(indices, collate_fn=itemgetter(0))  # type: ignore[arg-type]
+    with _quiet():
+        try:
+            trainer.predict(module, loader, return_predictions=False)
+        except MisconfigurationException as error:
+            raise ValueError(str(error)) from error
 
 
 @contextmanager

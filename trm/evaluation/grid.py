@@ -18,7 +18,8 @@ from trm.evaluation.problems import SPLIT, cell_problems
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solution, Solver
 
-_FIGURES = (
+KEYS = (  # of a cell; those from the height on are null where there are no figures
+    *("digits_a", "digits_b", "inside", "applicable", "reason", "problems"),
     *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
     *("steps", "confidence", "seconds_per_problem", "diagnostics"),
 )
@@ -51,14 +52,12 @@ def measure_cell(
     )
     fitted = solver.for_lengths(digits_a, digits_b)
     asked = cell_problems(task, digits_a, digits_b, problems, seed)
-    cell = {
+    cell = dict.fromkeys(KEYS) | {
         "digits_a": digits_a,
         "digits_b": digits_b,
         "inside": inside,
         "applicable": fitted is not None,
-        "reason": None,
         "problems": len(asked),
-        **dict.fromkeys(_FIGURES),
     }
     if fitted is None:
         height, width = task.rules.extent(digits_a, digits_b)
@@ -106,7 +105,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "products": _share(sum(s.correct for s in solutions), len(solutions)),
         "rows_free_running": _share(int(sum(rows)), len(rows)),
         "rows_teacher_forced": _share(right, total),
-        "steps": float(np.mean([n for s in solutions for n in s.row_steps])),
+        "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),
         "diagnostics": diagnostics.to_json(),

@@ -1,6 +1,7 @@
 """The models of a grid: what ``grid.json`` says of each checkpoint beside its cells."""
 
 import hashlib
+import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,8 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
-from trm.solving.keys import CHECKPOINT_KEY
+from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
 
 
 def versions() -> dict[str, str]:
@@ -18,29 +21,52 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
-def describe(checkpoint: str | Path, name: str) -> dict[str, Any]:
+def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
     """A model's entry in ``grid.json``, without its cells.
 
+    Args:
+        checkpoint: file, or folder of a run.
+        name: what to call it.
+        steps: supervision steps a row gets at most; None: as the checkpoint says.
+
     Raises:
-        FileNotFoundError, ValueError: see `trm.solving.checkpoint.load_solver`.
+        FileNotFoundError, ValueError: see `trm.solving.checkpoint.load_solver`; or the run's
+            configuration is damaged.
     """
     file = find_checkpoint(checkpoint)
     with file.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    solver = load_solver(file, device="cpu")
+    solver = load_solver(file, steps, device="cpu")
     content = load_checkpoint(file)
+    filler = solver.filler
     return {
         "name": name,
         "checkpoint": str(checkpoint),
         "sha256": sha256,
         "family": content[CHECKPOINT_KEY]["family"],
-        "parameters": sum(p.numel() for p in solver.filler.model.parameters()),
+        "parameters": sum(p.numel() for p in filler.model.parameters()),
         "model": content[CHECKPOINT_KEY]["model"],
+        "solve_steps": getattr(filler, "max_steps", None),
+        "seed": content[DATA_KEY].get("seed"),
+        "config": _config(file),
         "task": asdict(solver.task),
         "canvas": asdict(solver.canvas),
         "step": content["global_step"],
         "epoch": content["epoch"],
     }
+
+
+def _config(file: Path) -> Any:
+    """The run's configuration as data fit for JSON; None where none lies beside the checkpoint."""
+    run = file.absolute().parent
+    written = (run.parent if run.name == "checkpoints" else run) / "config.yaml"
+    if not written.is_file():
+        return None
+    try:
+        config = yaml.safe_load(written.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise ValueError(f"{written} is damaged: mend it, or move it away") from None
+    return json.loads(json.dumps(config, default=str))  # YAML knows dates
 
 
 def labels(checkpoints: Sequence[str | Path]) -> list[str]:
@@ -67,25 +93,33 @@ def _parts(file: Path) -> list[str]:
 
 
 def describe_all(
-    checkpoints: Sequence[str | Path], names: Sequence[str] | None = None
+    checkpoints: Sequence[str | Path],
+    names: Sequence[str] | None = None,
+    steps: int | None = None,
 ) -> list[dict[str, Any]]:
     """The entries of models that are asked the same problems.
 
     Args:
         checkpoints: files, or folders of runs.
         names: a label for each; None: `labels`.
+        steps: see `describe`.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: a checkpoint cannot be read, their bases differ, or their names do not.
+        ValueError: a checkpoint cannot be read or is given twice, their bases differ, or their
+            names do not.
     """
+    files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
+    twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]
+    if twice:
+        raise ValueError(f"{' and '.join(twice)}: one checkpoint, given more than once")
     names = labels(checkpoints) if names is None else names
     if len(names) != len(checkpoints) or len(set(names)) < len(names):
         raise ValueError(
             f"every checkpoint has a name of its own: {len(checkpoints)} different names are "
             f"wanted, not {', '.join(names)}"
         )
-    models = [describe(path, name) for path, name in zip(checkpoints, names, strict=True)]
+    models = [describe(path, name, steps) for path, name in zip(checkpoints, names, strict=True)]
     bases = {model["name"]: model["task"]["base"] for model in models}
     if len(set(bases.values())) > 1:
         told = ", ".join(f"{name} in base {base}" for name, base in bases.items())

@@ -13,7 +13,10 @@
         sha256      of the checkpoint's file
         family      recursive or gpt
         parameters  their number
+        solve_steps supervision steps that a row got at most; null for a GPT
         model, task, canvas     as the model was trained
+        seed        of its training's problems, null: not told
+        config      its run's config.yaml as data, null: there is none beside the checkpoint
         step, epoch             of training
         cells       a list, by digits of a, then of b:
             digits_a, digits_b
@@ -26,10 +29,12 @@
             products                free-running workings whose product is right
             rows_free_running       rows right, each built on the model's own rows
             rows_teacher_forced     rows right, each built on the true rows
-            steps                   mean supervision steps a row, free-running
+            steps                   mean supervision steps a row, free-running; null for a GPT
             confidence              mean probability that the model gives its whole solution
             seconds_per_problem     of free-running solving, by the clock
             diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
+            computed_on             {device, threads}: cpu, mps or the CUDA device's name, and
+                                    the CPU threads of PyTorch
 
 The four shares are ``{right, total, low, high}``, with the ends of the Wilson 95 % interval. Where
 there is no canvas or no problem, all figures are null.

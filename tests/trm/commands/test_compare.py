@@ -106,8 +106,9 @@ def lacking(grid: dict) -> dict:
         (lambda grid: {"lr": 1}, "is not what trm evaluate writes: it names no format"),
         (lambda grid: grid | {"format": 9}, "has format 9, and this version of trm reads format 1"),
         (lambda grid: grid | {"models": 3}, "is not what trm evaluate writes"),
-        (lambda grid: {"format": 1}, "is not what trm evaluate writes: KeyError"),
-        (lacking, "is not what trm evaluate writes: KeyError 'solutions'"),
+        (lambda grid: {"format": 1}, "is not what trm evaluate writes: it lacks '"),
+        (lambda grid: grid | {"models": []}, "holds no model"),
+        (lacking, "is not what trm evaluate writes: it lacks 'solutions'"),
     ],
 )
 def test_files_that_are_no_grid_get_a_sentence(make_grid, tmp_path, content, said):
@@ -121,12 +122,15 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, make_grid, tmp_path)
     single = write(tmp_path / "single", make_grid({"small": right}))
     ternary = write(tmp_path / "ternary", make_grid({"small": right}, task={"base": 3}))
     (tmp_path / "file").touch()
+    (one / "binary").write_bytes(bytes(range(256)))
     for words, said in (
         ((tmp_path / "nowhere",), "there is no "),
         ((tmp_path,), "in which trm evaluate has finished"),
         ((tmp_path / "file",), "is damaged"),
         ((single,), "at least two models"),
         ((one, one), "given more than once"),
+        ((one, f"{tmp_path}/./one/grid.json"), "given more than once"),
+        ((one / "binary",), "is not a grid.json"),
         ((one, ternary), "bases 3 and 10"),
         ((), "required"),
     ):
@@ -135,4 +139,6 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, make_grid, tmp_path)
         assert said in ran.err
         assert ran.err.count("\n") == 1 or "usage" in ran.err
         assert not (tmp_path / "out").exists()
-    assert command("compare", one, "--output", tmp_path / "file").code == 2
+    ran = command("compare", one, "--output", tmp_path / "file")
+    assert ran.code == 2
+    assert "--output" in ran.err

@@ -48,16 +48,22 @@ def test_what_is_no_length_is_refused(text):
         lengths(text)
 
 
-def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, tmp_path):
+def test_so_many_lengths_are_refused_before_they_are_listed():
+    assert len(lengths("1..1000")) == 1000
+    with pytest.raises(argparse.ArgumentTypeError, match="range of more than 1,000 lengths"):
+        lengths("1..99999999999999")
+
+
+def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, twin, tmp_path):
     output = tmp_path / "a new" / "grid"
-    words = ("--checkpoint", checkpoint, checkpoint, "--name", "one", "--name", "two")
+    words = ("--checkpoint", checkpoint, twin, "--name", "one", "--name", "two")
     ran = command("evaluate", *words, *CELLS, "--output", output)
     assert ran.code == 0, ran.err
     grid = json.loads((output / "grid.json").read_text())
     assert [model["name"] for model in grid["models"]] == ["one", "two"]
     assert grid["settings"]["digits_a"] == [1, 2, 3]
     assert [cell["digits_a"] for cell in cells(output)] == [1, 2, 3] * 2
-    report = (output / "grid.md").read_text()
+    report = (output / "grid.md").read_text(encoding="utf-8")
     assert "(grid.png)" in report
     for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
         assert word in ran.out
@@ -68,6 +74,28 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert (image.width, image.height) == size
 
 
+def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
+    command, checkpoint, tmp_path
+):
+    training = tmp_path / "events.out.tfevents.1.host.2.0"
+    training.touch()
+    for _ in range(2):
+        ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
+        assert ran.code == 0, ran.err
+    assert training.exists()
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 2
+
+
+def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_path, monkeypatch):
+    def interrupted(*_) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trm.evaluation.cells.measure_cell", interrupted)
+    ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
+    assert ran.code == 130
+    assert ran.err == "trm evaluate: stopped; the same command goes on where it was\n"
+
+
 def test_nothing_is_said_but_the_result(command, checkpoint, tmp_path):
     ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
     assert ran.err == ""
@@ -76,12 +104,12 @@ def test_nothing_is_said_but_the_result(command, checkpoint, tmp_path):
 
 
 def test_checkpoints_may_be_given_one_by_one_or_as_folders_of_runs(
-    command, checkpoint, trained, tmp_path
+    command, twin, trained, tmp_path
 ):
-    words = ("--checkpoint", checkpoint, "--checkpoint", trained)
+    words = ("--checkpoint", twin, "--checkpoint", trained)
     assert command("evaluate", *words, *CELLS, "--output", tmp_path).code == 0
     grid = json.loads((tmp_path / "grid.json").read_text())
-    assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(trained)]
+    assert [model["checkpoint"] for model in grid["models"]] == [str(twin), str(trained)]
     assert len({model["name"] for model in grid["models"]}) == 2
 
 
@@ -95,7 +123,8 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
         ((*good, "--devices", 0), "--devices"),
         ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),
         (("--checkpoint", tmp_path, "--output", tmp_path), "there is no checkpoint below"),
-        (("--checkpoint", checkpoint, "--output", tmp_path / "file"), "file"),
+        (("--checkpoint", checkpoint, "--output", tmp_path / "file"), "--output"),
+        (("--checkpoint", checkpoint, checkpoint, "--output", tmp_path), "given more than once"),
         (("--checkpoint", checkpoint), "--output"),
         (("--output", tmp_path), "--checkpoint"),
     ):

@@ -2,8 +2,10 @@ import json
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
 from trm.evaluation import cells
 from trm.evaluation.cells import Settings, measure
@@ -35,8 +37,8 @@ def without_the_clock(cell: dict) -> dict:
     return {name: value for name, value in cell.items() if name != "seconds_per_problem"}
 
 
-def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoint, tmp_path):
-    grid = measure([checkpoint] * 2, SETTINGS, tmp_path, ["one", "two"], "cpu")
+def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoint, twin, tmp_path):
+    grid = measure([checkpoint, twin], SETTINGS, tmp_path, ["one", "two"], "cpu")
     assert json.loads((tmp_path / "grid.json").read_text()) == grid
     assert grid["format"] == 1
     assert grid["versions"] == versions()
@@ -57,6 +59,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoi
     assert lengths == [(1, 1), (1, 2), (3, 1), (3, 2)]
     solver = load_solver(checkpoint, device="cpu")
     expected = measure_cell(solver, 3, 1, problems=4)
+    expected["computed_on"] = {"device": "cpu", "threads": 1}
     assert without_the_clock(one["cells"][2]) == without_the_clock(expected)
 
 
@@ -89,18 +92,37 @@ def test_steps_are_those_that_a_row_gets(checkpoint, tmp_path):
     assert evaluate(checkpoint, tmp_path, settings)["models"][0]["cells"][0]["steps"] == 1
 
 
+def test_a_retrained_checkpoint_takes_no_cell_of_its_forerunner(twin, tmp_path, measured):
+    settings = replace(SETTINGS, digits_a=(2,), digits_b=(1,))
+    (first,) = evaluate(twin, tmp_path, settings)["models"]
+    content = torch.load(twin, weights_only=True)
+    for name, weight in content["state_dict"].items():
+        content["state_dict"][name] = weight + 1
+    torch.save(content, twin)
+    (second,) = evaluate(twin, tmp_path, settings)["models"]
+    assert measured == [(2, 1)] * 2
+    assert first["cells"][0]["confidence"] != second["cells"][0]["confidence"]
+
+
+def test_other_versions_and_other_devices_take_no_cell_of_earlier_ones(monkeypatch):
+    before = SETTINGS.key("cpu")
+    assert before == SETTINGS.key("cpu")
+    assert SETTINGS.key("cuda") != before
+    monkeypatch.setattr(cells, "versions", lambda: versions() | {"torch": "99"})
+    assert SETTINGS.key("cpu") != before
+
+
 def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
-    checkpoint, tmp_path, measured, monkeypatch
+    checkpoint, tmp_path, measured, monkeypatch, capsys
 ):
     whole = evaluate(checkpoint, tmp_path / "whole")
     measured.clear()
     watched = cells.measure_cell
 
     def interrupted(*arguments):
-        cell = watched(*arguments)
         if len(measured) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return cell
+            os.kill(os.getpid(), signal.SIGTERM)  # in the middle of a cell
+        return watched(*arguments)
 
     monkeypatch.setattr(cells, "measure_cell", interrupted)
     with pytest.raises(SystemExit) as stop:
@@ -108,16 +130,30 @@ def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
     assert stop.value.code == 143
     assert measured == [(3, 2), (1, 2)]
     assert not (tmp_path / "halves/grid.json").exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    monkeypatch.setattr(cells, "measure_cell", watched)
     halves = evaluate(checkpoint, tmp_path / "halves")
+    assert "2 of 4 cells are done already" in capsys.readouterr().out
     assert measured == [(3, 2), (1, 2), (3, 1), (1, 1)]
     for one, other in zip(whole["models"][0]["cells"], halves["models"][0]["cells"], strict=True):
         assert without_the_clock(one) == without_the_clock(other)
 
 
-def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, measured):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:50],
+        lambda text: "{}",
+        lambda text: '{"solutions": 7}',
+        lambda text: text.replace('"digits_a": 3', '"digits_a": 2'),
+        lambda text: text.replace('"products"', '"works"'),
+        lambda text: "\0\1",
+    ],
+)
+def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, measured, damage):
     evaluate(checkpoint, tmp_path)
     (file,) = tmp_path.glob("cells/*/3x1.json")
-    file.write_text(file.read_text()[:50])
+    file.write_text(damage(file.read_text()))
     measured.clear()
     assert evaluate(checkpoint, tmp_path)["models"][0]["cells"][2]["digits_a"] == 3
     assert measured == [(3, 1)]
@@ -130,6 +166,37 @@ def test_files_of_others_are_left_alone(checkpoint, tmp_path, measured, name):
         evaluate(checkpoint, tmp_path)
     assert (tmp_path / name).read_text() == "[1, 2, 3]"
     assert not measured
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("{"), Path.unlink])
+def test_a_damaged_or_missing_grid_is_gathered_again(checkpoint, tmp_path, measured, damage):
+    first = evaluate(checkpoint, tmp_path)
+    (tmp_path / "grid.png").touch()
+    damage(tmp_path / "grid.json")
+    measured.clear()
+    assert evaluate(checkpoint, tmp_path)["models"] == first["models"]
+    assert json.loads((tmp_path / "grid.json").read_text())["models"] == first["models"]
+    assert not measured
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "/proc/self", "/proc/self/below"])
+def test_an_output_that_cannot_be_written_to_is_refused_first(tmp_path, measured, folder):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=rf"--output .*{folder} is no folder to write to \("):
+        evaluate("no checkpoint", tmp_path / folder)
+
+
+def test_what_a_killed_run_left_half_written_is_swept(checkpoint, tmp_path):
+    settings = Settings((1,), (1,), problems=2)
+    evaluate(checkpoint, tmp_path, settings)
+    (file,) = tmp_path.glob("cells/*/1x1.json")
+    file.unlink()
+    old, new = (file.with_name(f".1x1.json.{pid}") for pid in (17, 18))
+    for part in (old, new):
+        part.touch()
+    os.utime(old, (0, 0))
+    evaluate(checkpoint, tmp_path, settings)
+    assert sorted(file.parent.iterdir()) == [new, file]  # another process may be writing the new
 
 
 def test_other_files_in_the_folder_do_not_matter(checkpoint, tmp_path):

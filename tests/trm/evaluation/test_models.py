@@ -1,11 +1,17 @@
 import hashlib
+from dataclasses import replace
 
 import pytest
 import torch
+import yaml
 
+from trm.evaluation import models
 from trm.evaluation.models import describe, describe_all, labels
+from trm.models.gpt import GPT, GPTConfig
+from trm.solving.calibration import Calibration
 from trm.solving.checkpoint import load_solver
-from trm.solving.keys import DATA_KEY
+from trm.solving.gpt import GPTFiller
+from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
 
 
 def checkpoints(folder, names):
@@ -70,12 +76,46 @@ def test_models_of_different_bases_are_refused(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
-def test_every_model_needs_a_name_of_its_own(checkpoint, names):
+def test_every_model_needs_a_name_of_its_own(checkpoint, twin, names):
     with pytest.raises(ValueError, match="2 different names are wanted"):
-        describe_all([checkpoint, checkpoint], names)
+        describe_all([checkpoint, twin], names)
 
 
-def test_the_same_checkpoint_may_come_twice(checkpoint):
-    one, two = describe_all([checkpoint, checkpoint], ["one", "two"])
+def test_two_files_may_hold_the_same_checkpoint(checkpoint, twin):
+    one, two = describe_all([checkpoint, twin], ["one", "two"])
     assert (one["name"], two["name"]) == ("one", "two")
     assert one["sha256"] == two["sha256"]
+
+
+def test_a_checkpoint_that_is_given_twice_is_refused(checkpoint, trained):
+    with pytest.raises(ValueError, match=r"trained.* and .*best\.ckpt: one checkpoint, given more"):
+        describe_all([trained, checkpoint])
+
+
+def test_a_model_is_told_with_how_it_was_trained_and_how_it_solves(checkpoint, trained, twin):
+    about = describe(checkpoint, "mine")
+    content = torch.load(checkpoint, weights_only=True)
+    assert about["solve_steps"] == content[CHECKPOINT_KEY]["solve_steps"]
+    assert about["seed"] == 0
+    (written,) = trained.rglob("config.yaml")
+    assert about["config"] == yaml.safe_load(written.read_text())
+    assert about["config"]["data"]["task"]["layout"] == "lattice"
+    assert describe(twin, "alone")["config"] is None
+    content[DATA_KEY]["seed"] = 7
+    torch.save(content, twin)
+    about = describe(twin, "other", steps=5)
+    assert (about["seed"], about["solve_steps"]) == (7, 5)
+
+
+def test_a_gpt_has_no_supervision_steps(tmp_path, monkeypatch, checkpoint):
+    shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
+    gpt = GPTFiller(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
+    solver = load_solver(checkpoint, device="cpu")
+    monkeypatch.setattr(models, "load_solver", lambda *_, **__: replace(solver, filler=gpt))
+    assert describe(checkpoint, "gpt", steps=5)["solve_steps"] is None
+
+
+def test_a_damaged_configuration_is_named(twin):
+    twin.with_name("config.yaml").write_text("data: [1, 2")
+    with pytest.raises(ValueError, match=r"config\.yaml is damaged: mend it, or move it away"):
+        describe(twin, "mine")

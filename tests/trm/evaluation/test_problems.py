@@ -63,3 +63,10 @@ def test_cells_do_not_share_their_digits():
     some = cell_problems(Task(), 10, 10, 50, seed=0)
     more = cell_problems(Task(), 10, 11, 50, seed=0)
     assert not np.intersect1d(some.a.to_ints(), more.a.to_ints()).size
+
+
+def test_cells_with_the_same_digits_of_the_multiplier_do_not_share_those_of_the_multiplicand():
+    # From one stream about every hundredth pair would have the same lowest digits: both problems
+    # are kept at the first attempt.
+    some, more = (cell_problems(Task(), n, 10, 2000, seed=0).a.digits[:, :9] for n in (10, 11))
+    assert not (some == more).all(axis=1).any()
