@@ -2,7 +2,10 @@
 
 import contextlib
 import io
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +63,24 @@ def command() -> Command:
             except SystemExit as stop:
                 code = stop.code
         return Ran(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def process() -> Command:
+    """Runs `trm` as a process of its own, which may start others."""
+
+    def run(*words: object, folder: Path) -> Ran:
+        ran = subprocess.run(
+            [str(Path(sys.executable).with_name("trm")), *map(str, words)],
+            cwd=folder,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
 
     return run
 

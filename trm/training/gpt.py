@@ -1,7 +1,5 @@
 """The GPT as a LightningModule."""
 
-from collections.abc import Callable
-from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +35,7 @@ class GPTModule(CanvasModule):
     """
 
     samples = "sequences"
+    compiled_method = "hidden"
 
     def __init__(
         self,
@@ -46,16 +45,13 @@ class GPTModule(CanvasModule):
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(GPT(model), optimizer, schedule)
+        super().__init__(GPT(model), optimizer, schedule, compile)
         self.calibration, self.seed = Calibration(), seed
-        self.compile_steps = compile
-        self._compiled: Callable[..., torch.Tensor] | None = None
-        self._judged: list[
-            tuple[np.ndarray, np.ndarray]
-        ] = []  # log-probabilities, and which rows were right
+        # Log-probabilities of the rows of a validation, and which were right.
+        self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
     def setup(self, stage: str) -> None:
-        """Compile the layers, once; it is traced when and where training begins.
+        """See `CanvasModule`.
 
         Raises:
             ValueError: positions are learned for a canvas whose size changes.
@@ -68,24 +64,12 @@ class GPTModule(CanvasModule):
                 "places in every batch: set data.canvas.height and data.canvas.width, or another "
                 "model.init_args.model.position"
             )
-        if self.compile_steps and stage == "fit" and self._compiled is None:
-            self._compiled = torch.compile(self.model.hidden, dynamic=True)
-
-    def _trained(self) -> GPT:
-        """The model for a training step, its layers compiled if so wished.
-
-        A second view of the same weights: solving keeps the plain one, as its sequences grow.
-        """
-        if self._compiled is None:
-            return self.model
-        model = copy(self.model)
-        model.hidden = self._compiled
-        return model
+        super().setup(stage)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.global_step)
-        logits = self._trained()(batch["ids"], batch["height"], batch["width"], generator)
+        logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
         result = sequence_loss(logits, batch["labels"])
         if self.logs_this_step:
             self._log_step(result, batch)

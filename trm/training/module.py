@@ -1,6 +1,8 @@
 """What both families' LightningModules share: they connect, and compute nothing themselves."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -26,11 +28,34 @@ class CanvasModule(L.LightningModule):
     """
 
     samples = "row_steps"
+    compiled_method: str  # of the model, the part that is worth compiling
 
-    def __init__(self, model: Any, optimizer: OptimizerConfig, schedule: ScheduleConfig) -> None:
+    def __init__(
+        self, model: Any, optimizer: OptimizerConfig, schedule: ScheduleConfig, compile: bool
+    ) -> None:
         super().__init__()
         self.model: Any = model
         self.optimizer, self.schedule = optimizer, schedule
+        self.compile_steps = compile
+        self._compiled: Callable[..., Any] | None = None
+
+    def setup(self, stage: str) -> None:
+        """Compile what is trained, once; it is traced when and where training begins."""
+        if self.compile_steps and stage == "fit" and self._compiled is None:
+            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
+            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
+
+    def trained(self) -> Any:
+        """The model for a training step, compiled if so wished.
+
+        A second view of the same weights: solving keeps the plain one, as its batches shrink and
+        its sequences grow.
+        """
+        if self._compiled is None:
+            return self.model
+        model = copy(self.model)
+        setattr(model, self.compiled_method, self._compiled)
+        return model
 
     @abstractmethod
     def filler(self) -> Filler:

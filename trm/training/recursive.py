@@ -1,7 +1,5 @@
 """The recursive model as a LightningModule."""
 
-from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +8,7 @@ import torch
 
 from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
-from trm.models.recursive import RecursiveConfig, State, TinyRecursiveModel
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
 from trm.solving.recursive import RecursiveFiller
 from trm.training.data import CanvasDataModule
@@ -56,6 +54,8 @@ class RecursiveModule(CanvasModule):
         seed: of the model's own draws while training.
     """
 
+    compiled_method = "iterate"
+
     def __init__(
         self,
         model: RecursiveConfig,
@@ -69,14 +69,12 @@ class RecursiveModule(CanvasModule):
     ) -> None:
         if solve_steps < 1:
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
-        super().__init__(TinyRecursiveModel(model), optimizer, schedule)
+        super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile)
         self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
-        self.compile_steps = compile
-        self._compiled: Callable[..., State] | None = None
 
     def setup(self, stage: str) -> None:
-        """Compile the supervision step, once; it is traced when and where training begins.
+        """See `CanvasModule`.
 
         Raises:
             ValueError: the state cannot be carried over, as canvases differ in size.
@@ -88,20 +86,7 @@ class RecursiveModule(CanvasModule):
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "
                 "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
-        if self.compile_steps and stage == "fit" and self._compiled is None:
-            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
-            self._compiled = torch.compile(self.model.iterate, dynamic=True)
-
-    def _trained(self) -> TinyRecursiveModel:
-        """The model for a training step, its supervision step compiled if so wished.
-
-        A second view of the same weights: solving keeps the plain one, as its batches shrink.
-        """
-        if self._compiled is None:
-            return self.model
-        model = copy(self.model)
-        model.iterate = self._compiled
-        return model
+        super().setup(stage)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
@@ -130,7 +115,7 @@ class RecursiveModule(CanvasModule):
             givens_weight=self.loss.givens_weight,
             halt_weight=self.loss.halt_weight,
         )
-        model, seed = self._trained(), self.seed * 1_000_003 + self.global_step
+        model, seed = self.trained(), self.seed * 1_000_003 + self.global_step
         if self.depth.schedule == "fresh":
             return fresh_step(model, batch, self.depth, charge, seed)
         seed = seed * 1_009 + self.global_rank

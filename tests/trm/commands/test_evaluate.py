@@ -1,8 +1,5 @@
 import argparse
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -135,20 +132,13 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
         assert "Traceback" not in ran.err
 
 
-def test_several_processes_measure_the_same_figures_as_one(command, checkpoint, tmp_path):
+def test_several_processes_measure_the_same_figures_as_one(command, process, checkpoint, tmp_path):
     words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--digits-a", "1,3")
     three = ("--devices", 3, "--output", "three")  # one has nothing to do
-    ran = subprocess.run(
-        [str(Path(sys.executable).with_name("trm")), *map(str, words + three)],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr == ""
-    assert ran.stdout.count("three/grid.json") == 1
+    ran = process(*words, *three, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    assert ran.out.count("three/grid.json") == 1
     assert command(*words, "--output", tmp_path / "one").code == 0
     assert cells(tmp_path / "three") == cells(tmp_path / "one")
     assert json.loads((tmp_path / "three/grid.json").read_text())["settings"]["devices"] == 3

@@ -1,8 +1,5 @@
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -160,19 +157,12 @@ def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
     assert f"precision: {'bf16-mixed' if units else 32}" in config.read_text().replace("'", "")
 
 
-def test_two_processes_train_one_model(debug, tmp_path):
+def test_two_processes_train_one_model(process, debug, tmp_path):
     words = ["fit", *map(str, debug), "--trainer.devices", "2", "--trainer.strategy", "ddp"]
     words += ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
-    ran = subprocess.run(
-        [str(Path(sys.executable).with_name("trm")), *words],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "Starting with 2 processes" in ran.stderr
+    ran = process(*words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "Starting with 2 processes" in ran.err
     assert [path.name for path in (tmp_path / "runs/debug").iterdir()] == ["version_0"]
     assert load(tmp_path)["global_step"] == 5
     load_solver(tmp_path, device="cpu")

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -196,19 +193,12 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, tmp_
     assert resumed[CHECKPOINT_KEY] == whole[CHECKPOINT_KEY]
 
 
-def test_two_processes_follow_one_on_the_same_global_batch(small, trained_gpt, tmp_path):
+def test_two_processes_follow_one_on_the_same_global_batch(process, small, trained_gpt, tmp_path):
     words = [*map(str, small), "--trainer.devices=2", "--trainer.strategy=ddp"]
     words += ["--trainer.enable_progress_bar=false"]
-    ran = subprocess.run(
-        [str(Path(sys.executable).with_name("trm")), *words],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "Starting with 2 processes" in ran.stderr
+    ran = process(*words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "Starting with 2 processes" in ran.err
     one, two = load(trained_gpt), load(tmp_path)
     assert two["global_step"] == 8
     # Each device averages over its own tokens; the two halves of a batch have nearly as many.
