@@ -1,6 +1,6 @@
 """Where tokens sit on a canvas, how two of them lie to each other, and which may see which."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -8,28 +8,33 @@ from torch import Tensor
 
 from trm.choices import check_choice
 
-NEIGHBOURHOODS = ("all", "rays", "near")
+NEIGHBOURHOODS = ("all", "rays", "sight", "near")
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
 
-    Compared by identity, so that what is derived from the cells can be cached.
+    All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
+    what is derived from shared cells can be cached.
 
     Attributes:
-        rows: int64 [S], 0 is the top row; -1 for prefix tokens.
-        columns: int64 [S], 0 is the leftmost column; -1 for prefix tokens.
+        rows: int64 [S] or [B, S], 0 is the top row; -1 for prefix tokens.
+        columns: of the same shape, 0 is the leftmost column; -1 for prefix tokens.
+        index: of the same shape, flat position among prefix and cells in reading order.
         height: rows of the canvas.
         width: columns of the canvas.
         prefix_length: tokens in front of the cells.
+        present: bool [B, S], which are tokens and not padding; None: all are.
     """
 
     rows: Tensor
     columns: Tensor
+    index: Tensor
     height: int
     width: int
     prefix_length: int = 0
+    present: Tensor | None = None
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -42,35 +47,59 @@ class Cells:
         with torch.inference_mode(False):
             rows = torch.full((prefix_length + height * width,), -1, device=device)
             columns = rows.clone()
-            index = torch.arange(height * width, device=device)
-            rows[prefix_length:] = index // width
-            columns[prefix_length:] = index % width
-        return Cells(rows, columns, height, width, prefix_length)
+            index = torch.arange(len(rows), device=device)
+            cell = index[: height * width]
+            rows[prefix_length:] = cell // width
+            columns[prefix_length:] = cell % width
+        return Cells(rows, columns, index, height, width, prefix_length)
 
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        return self.rows.shape[-1]
 
     @property
-    def index(self) -> Tensor:
-        """Flat position of each token, prefix included, int64 [S]."""
-        return torch.arange(len(self), device=self.rows.device)
+    def places(self) -> int:
+        """How many values ``index`` can take: prefix tokens and cells of the canvas."""
+        return self.prefix_length + self.height * self.width
+
+    def only(self, kept: Tensor) -> "Cells":
+        """For each sample some of these shared cells, in their order, padded at the end.
+
+        Args:
+            kept: bool [B, S].
+        """
+        most = int(kept.sum(dim=1).max())
+        order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        return replace(
+            self,
+            rows=self.rows[order],
+            columns=self.columns[order],
+            index=self.index[order],
+            present=kept.gather(1, order),
+        )
 
 
 def _offsets(cells: Cells) -> tuple[Tensor, Tensor]:
-    """Rows down and columns right from query i to key j, int64 [S, S] each."""
-    down = cells.rows[None, :] - cells.rows[:, None]
-    right = cells.columns[None, :] - cells.columns[:, None]
+    """Rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
+    down, right = (x.unsqueeze(-2) - x.unsqueeze(-1) for x in (cells.rows, cells.columns))
     return down, right
 
 
-@lru_cache(maxsize=16)
 def relative_classes(cells: Cells, radius: int) -> Tensor:
-    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S]."""
+    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
+    return (_shared_classes if cells.rows.ndim == 1 else _classes)(cells, radius)
+
+
+def _classes(cells: Cells, radius: int) -> Tensor:
+    classes = offset_classes(*_offsets(cells), radius)
+    prefix = cells.rows < 0
+    pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
+    return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
+
+
+@lru_cache(maxsize=16)
+def _shared_classes(cells: Cells, radius: int) -> Tensor:
     with torch.inference_mode(False):
-        classes = offset_classes(*_offsets(cells), radius)
-        prefix = cells.rows < 0
-        pair = prefix[:, None].long() * 2 + prefix[None, :].long()
-        return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
+        return _classes(cells, radius)
 
 
 def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
@@ -88,23 +117,50 @@ def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
     return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
 
 
-@lru_cache(maxsize=16)
-def neighbourhood_mask(cells: Cells, neighbourhood: str, radius: int) -> Tensor | None:
-    """Which keys j each query i may see, bool [S, S]; None where all may.
+def neighbourhood_mask(
+    cells: Cells, neighbourhood: str, radius: int, written: Tensor | None = None
+) -> Tensor | None:
+    """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
 
     ``near``: the square of cells at most ``radius`` rows and columns away. ``rays``: that square
-    and the eight compass lines through the cell. A prefix sees all and is seen by all.
+    and the eight compass lines through the cell. ``sight``: that square, and along the lines what
+    is written. A prefix sees all and is seen by all.
+
+    Args:
+        cells: where the tokens sit.
+        neighbourhood: one of ``NEIGHBOURHOODS``.
+        radius: of the square.
+        written: bool [B, S], for ``sight``: tokens that can be seen from afar.
 
     Raises:
         ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
     """
     check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
-    if neighbourhood == "all":
-        return None
+    allowed = None
+    if neighbourhood != "all":
+        near, lines = (_shared_lines if cells.rows.ndim == 1 else _lines)(cells, radius)
+        if neighbourhood == "sight":
+            assert written is not None, "sight depends on what is written"
+            lines = lines & written.unsqueeze(-2)
+        allowed = near if neighbourhood == "near" else near | lines
+    if cells.present is None:
+        return allowed
+    # Padding sees itself, as a softmax over nothing is not a number.
+    itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
+    present = cells.present.unsqueeze(-2)
+    return itself | (present if allowed is None else allowed & present)
+
+
+def _lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:
+    """Keys in the near square (or with a prefix token in the pair), and on the compass lines."""
+    down, right = _offsets(cells)
+    prefix = cells.rows < 0
+    near = (down.abs() <= radius) & (right.abs() <= radius)
+    near |= prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
+    return near, (down == 0) | (right == 0) | (down.abs() == right.abs())
+
+
+@lru_cache(maxsize=16)
+def _shared_lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False):
-        down, right = _offsets(cells)
-        allowed = (down.abs() <= radius) & (right.abs() <= radius)
-        if neighbourhood == "rays":
-            allowed |= (down == 0) | (right == 0) | (down.abs() == right.abs())
-        prefix = cells.rows < 0
-        return allowed | prefix[:, None] | prefix[None, :]
+        return _lines(cells, radius)

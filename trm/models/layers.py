@@ -107,7 +107,7 @@ def attend(
     explicit = q.device.type == "cpu" and (short or learned_bias)
     if not explicit:
         # With a batch dimension the mask takes the fused CPU kernel, without it the plain path.
-        mask = None if bias is None else bias.to(q.dtype).expand(1, *bias.shape[-3:])
+        mask = None if bias is None else bias.to(q.dtype).view(-1, *bias.shape[-3:])
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal
         )

@@ -3,12 +3,14 @@
 A position encoding adds vectors to the embeddings, rotates queries and keys, or biases attention
 scores; a neighbourhood of `trm.models.cells` goes with any of them. All serve the bidirectional
 recursive model (a grid of cells) and a causal sequence model (the same cells in reading order, row
-ends being one more column).
+ends being one more column). Shapes are those of cells that a whole batch shares; where each sample
+has its own, a batch dimension comes first.
 """
 
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trm.choices import check_choice
@@ -64,7 +66,7 @@ class Learned(Position):
     def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
         """Learned vectors, [S, hidden_size]."""
         check_canvas("learned", cells, self.height, self.width, exact=True)
-        return self.weight[: len(cells)]
+        return F.embedding(cells.index, self.weight)
 
 
 class Learned2D(Position):
@@ -98,8 +100,11 @@ class Learned2D(Position):
         """Sums of row and column vectors, [S, hidden_size]."""
         check_canvas("learned_2d", cells, self.height, self.width, exact=False)
         p = cells.prefix_length
-        on_canvas = self.rows[cells.rows[p:]] + self.columns[cells.columns[p:]]
-        return on_canvas if self.prefix is None else torch.cat((self.prefix, on_canvas))
+        on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
+        if self.prefix is None:
+            return on_canvas
+        prefix = self.prefix.expand(*on_canvas.shape[:-2], -1, -1)
+        return torch.cat((prefix, on_canvas), dim=-2)
 
 
 class Sinusoidal(Position):
@@ -118,7 +123,7 @@ class Sinusoidal(Position):
 
     def _table(self, positions: Tensor) -> Tensor:
         angles = _angles(positions, self.hidden_size, 10000.0)
-        return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+        return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
 class Randomised(Sinusoidal):
@@ -134,18 +139,19 @@ class Randomised(Sinusoidal):
 
     def accepts(self, cells: Cells) -> bool:
         """Whether there are no more tokens than positions."""
-        return len(cells) <= self.position_range
+        return cells.places <= self.position_range
 
     def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
         """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
         if not self.accepts(cells):
             raise ValueError(
-                f"randomised draws from {self.position_range} positions, got {len(cells)} tokens. "
-                "Build the model with a larger position_range."
+                f"randomised draws from {self.position_range} positions, got {cells.places} "
+                "tokens. Build the model with a larger position_range."
             )
         generator = generator or torch.Generator().manual_seed(0)
         drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
-        return self._table(drawn[: len(cells)].sort().values.to(cells.rows.device))
+        places = drawn[: cells.places].sort().values.to(cells.rows.device)
+        return self._table(places[cells.index])
 
 
 class Rope1D(Position):
@@ -203,7 +209,8 @@ class Alibi(Position):
         index = cells.index.float()
         heads = torch.arange(1, self.num_heads + 1, device=index.device)
         slopes = torch.exp2(-8 * heads / self.num_heads)
-        return -slopes[:, None, None] * (index[None, :] - index[:, None]).abs()
+        distance = (index.unsqueeze(-2) - index.unsqueeze(-1)).abs()
+        return -slopes[:, None, None] * distance.unsqueeze(-3)
 
 
 class Relative2D(Position):
@@ -237,15 +244,16 @@ class Relative2D(Position):
     def bias(self, cells: Cells) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
         classes = relative_classes(cells, self.radius)
-        table = self.weight * self.scale
+        table = (self.weight * self.scale).t()
         # The cache is kept small; the gradient with int32 indices takes three times as long.
-        return table.index_select(1, classes.flatten().long()).view(-1, *classes.shape)
+        bias = table.index_select(0, classes.flatten().long()).view(*classes.shape, -1)
+        return bias.movedim(-1, -3).contiguous()
 
 
 def _angles(positions: Tensor, size: int, theta: float) -> Tensor:
-    """Angles of ``size / 2`` frequencies from 1 down towards 1 / theta, float32 [S, size / 2]."""
+    """Angles of ``size / 2`` frequencies from 1 down towards 1 / theta, float32 [.., size / 2]."""
     powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
-    return torch.outer(positions.float(), theta**-powers)
+    return positions.float().unsqueeze(-1) * theta**-powers
 
 
 def _fits(cells: Cells, height: int, width: int, exact: bool) -> bool:
@@ -266,16 +274,21 @@ def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) 
 
 
 def attention_bias(
-    position: Position, cells: Cells, neighbourhood: str, radius: int
+    position: Position, cells: Cells, neighbourhood: str, radius: int, written: Tensor | None = None
 ) -> Tensor | None:
-    """Position bias with minus infinity outside the neighbourhood, [num_heads or 1, S, S]."""
+    """Position bias with minus infinity outside the neighbourhood.
+
+    [num_heads or 1, S, S], with a batch dimension in front if it differs between samples. For the
+    arguments see `neighbourhood_mask`.
+    """
     bias = position.bias(cells)
-    allowed = neighbourhood_mask(cells, neighbourhood, radius)
+    allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
         return bias
+    allowed = allowed.unsqueeze(-3)
     if bias is None:
-        bias = torch.zeros(1, *allowed.shape, device=allowed.device)
-    return bias.masked_fill(~allowed, -math.inf)
+        bias = torch.zeros(1, len(cells), len(cells), device=allowed.device)
+    return torch.where(allowed, bias, -math.inf)
 
 
 POSITIONS = (

@@ -11,12 +11,13 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.symbols import MASK, VOCAB_SIZE
+from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.choices import check_choice
 from trm.models.cells import NEIGHBOURHOODS, Cells
 from trm.models.layers import (
@@ -31,7 +32,10 @@ from trm.models.layers import (
 )
 from trm.models.positions import POSITIONS, attention_bias, check_canvas, make_position
 
+_CERTAIN = 30.0  # logit of a blank cell that is no token
+
 BLOCKS = ("attention", "mixer")
+TOKENS = ("all", "written")
 HALT_POOLS = ("first", "mean", "mask")
 
 
@@ -54,9 +58,10 @@ class RecursiveConfig:
     H_cycles: int = 3  # per supervision step, of which the last with gradient
     L_cycles: int = 6  # updates of z_L per H cycle
     block: str = "attention"  # or "mixer": an MLP over tokens, for one canvas size only
+    tokens: str = "all"  # cells that are tokens: all, or "written": none that is blank
     position: str = "rope_1d"  # one of positions.POSITIONS; the mixer needs none
-    neighbourhood: str = "all"  # cells that attention sees: all, rays or near
-    radius: int = 2  # of rays, near, and the exact offsets of relative_2d
+    neighbourhood: str = "all"  # cells that attention sees: all, rays, sight or near
+    radius: int = 2  # of rays, sight, near, and the exact offsets of relative_2d
     compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
     rope_theta: float = 10000.0
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
@@ -67,6 +72,7 @@ class RecursiveConfig:
 
     def __post_init__(self) -> None:
         check_choice("block", self.block, BLOCKS)
+        check_choice("tokens", self.tokens, TOKENS)
         check_choice("position", self.position, POSITIONS)
         if self.position == "randomised":
             raise ValueError(
@@ -87,10 +93,11 @@ class RecursiveConfig:
             )
         if self.expansion <= 0 or self.norm_eps <= 0 or self.rope_theta <= 0:
             raise ValueError("expansion, norm_eps and rope_theta must be greater than 0.")
-        if self.block == "mixer" and (self.position != "none" or self.neighbourhood != "all"):
+        free = (self.position, self.neighbourhood, self.tokens)
+        if self.block == "mixer" and free != ("none", "all", "all"):
             raise ValueError(
-                "the mixer knows where each token is: set position to none and neighbourhood to "
-                f"all, got {self.position} and {self.neighbourhood}."
+                "the mixer knows where each token is: set position to none, neighbourhood to all "
+                f"and tokens to all, got {', '.join(free)}."
             )
         if self.compass != 0 and self.position != "relative_2d":
             raise ValueError(
@@ -114,12 +121,16 @@ class Context:
     """What a batch of canvases is to the model, worked out once for all supervision steps.
 
     Attributes:
-        inputs: input embeddings, [B, P + S, D]; P prefix tokens in front of S = H * W cells.
+        inputs: input embeddings, [B, P + S, D]; P prefix tokens in front of S cells: all H * W of
+            them, or those that are not blank, padded to the sample that has most.
         rotation: cosines and sines for queries and keys, or None.
-        bias: attention bias, [heads or 1, P + S, P + S], or None.
+        bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
+            tokens, or in what is in sight, rotation and bias have a batch dimension in front.
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
         height: H.
         width: W.
+        places: int64 [B, S], where on the canvas each cell is (H * W: padding), if blank ones are
+            no tokens; else None.
     """
 
     inputs: Tensor
@@ -128,11 +139,19 @@ class Context:
     halt_weights: Tensor | None
     height: int
     width: int
+    places: Tensor | None = None
 
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
-        weights = None if self.halt_weights is None else self.halt_weights[index]
-        return replace(self, inputs=self.inputs[index], halt_weights=weights)
+        parts: dict[str, Any] = {"inputs": self.inputs[index]}
+        for name in ("halt_weights", "places"):
+            part = getattr(self, name)
+            parts[name] = None if part is None else part[index]
+        if self.bias is not None and self.bias.ndim == 4:
+            parts["bias"] = self.bias[index]
+        if self.rotation is not None and self.rotation[0].ndim == 4:
+            parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])
+        return replace(self, **parts)
 
 
 @dataclass
@@ -232,7 +251,13 @@ class TinyRecursiveModel(nn.Module):
         cells = Cells.canvas(height, width, config.prefix_length, tokens.device)
         if config.block == "mixer":
             check_canvas("the mixer", cells, config.height, config.width, exact=True)
-        inputs = self.embed_tokens(tokens.flatten(1).int())  # [B, S, D]
+        flat, P, places = tokens.flatten(1), config.prefix_length, None
+        if config.tokens == "written":
+            cells = cells.only(F.pad(flat != BLANK, (P, 0), value=True))
+            places = cells.index[:, P:] - P
+            flat = flat.gather(1, places)
+            places = places.masked_fill(flat == BLANK, height * width)
+        inputs = self.embed_tokens(flat.int())  # [B, S, D]
         prefix = self._embed_prefix(batch, prefix_ids)
         if prefix is not None:
             inputs = torch.cat((prefix, inputs), dim=1)  # [B, P + S, D]
@@ -244,14 +269,20 @@ class TinyRecursiveModel(nn.Module):
         rotation = bias = None
         if config.block == "attention":
             rotation = self.position.rotation(cells)
-            bias = attention_bias(self.position, cells, config.neighbourhood, config.radius)
+            if rotation is not None and cells.present is not None:
+                rotation = (rotation[0].unsqueeze(1), rotation[1].unsqueeze(1))  # heads
+            written = F.pad((flat != BLANK) & (flat != MASK), (P, 0), value=True)
+            bias = attention_bias(
+                self.position, cells, config.neighbourhood, config.radius, written
+            )
         return Context(
             inputs,
             None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
             None if bias is None else bias.to(dtype),
-            self._halt_weights(tokens),
+            self._halt_weights(flat, cells.present),
             height,
             width,
+            places,
         )
 
     def initial_state(self, context: Context) -> State:
@@ -275,8 +306,14 @@ class TinyRecursiveModel(nn.Module):
             Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32
             [B]; above 0 means halt.
         """
-        cells = state.z_H[:, self.config.prefix_length :]
-        logits = self.lm_head(cells).unflatten(1, (context.height, context.width))
+        logits = self.lm_head(state.z_H[:, self.config.prefix_length :])
+        if context.places is not None:
+            size, tokens = context.height * context.width, logits
+            logits = tokens.new_zeros(len(tokens), size + 1, tokens.shape[-1])
+            logits[..., BLANK] = _CERTAIN
+            logits = logits.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)
+            logits = logits[:, :size]
+        logits = logits.unflatten(1, (context.height, context.width))
         if context.halt_weights is None:
             judged = state.z_H[:, 0]
         else:
@@ -340,15 +377,15 @@ class TinyRecursiveModel(nn.Module):
         missing = config.prefix_length * config.hidden_size - prefix.shape[1]
         return F.pad(prefix, (0, missing)).view(batch, config.prefix_length, config.hidden_size)
 
-    def _halt_weights(self, tokens: Tensor) -> Tensor | None:
+    def _halt_weights(self, tokens: Tensor, present: Tensor | None) -> Tensor | None:
         """What each token counts for the halting head, summing to 1, float32 [B, P + S]."""
         if self.config.halt_pool == "first":
             return None
-        tokens = F.pad(tokens.flatten(1), (self.config.prefix_length, 0))
-        counted = torch.ones_like(tokens, dtype=torch.bool)
+        tokens = F.pad(tokens, (self.config.prefix_length, 0))
+        counted = torch.ones_like(tokens, dtype=torch.bool) if present is None else present
         if self.config.halt_pool == "mask":
             masked = tokens == MASK
             # A canvas with nothing left to fill in is judged as a whole.
-            counted = masked | ~masked.any(dim=1, keepdim=True)
+            counted = masked | (counted & ~masked.any(dim=1, keepdim=True))
         weights = counted.float()
         return weights / weights.sum(dim=1, keepdim=True)

@@ -17,6 +17,10 @@ from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.solving.recursive import RecursiveFiller
 from trm.solving.rollout import Filler
 from trm.solving.solver import Solver
+from trm.solving.weights import SUFFIX, network_weights, unpack
+
+# The model that comes with the package; docs/generalisation.md tells how it was trained.
+SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -29,7 +33,7 @@ def find_checkpoint(path: str | Path) -> Path:
     if path.is_file():
         return path
     if path.is_dir():
-        for name in ("best.ckpt", "last.ckpt", "*.ckpt"):
+        for name in ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}"):
             found = sorted(path.rglob(name), key=lambda file: file.stat().st_mtime)
             if found:
                 return found[-1]
@@ -41,7 +45,7 @@ def find_checkpoint(path: str | Path) -> Path:
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The content of a checkpoint file; nothing in it is executed.
+    """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
     Raises:
         FileNotFoundError: there is none.
@@ -51,7 +55,10 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols of strange files
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            if path.suffix == SUFFIX:
+                content = unpack(path)
+            else:
+                content = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise
     except Exception:
@@ -59,11 +66,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         # on: it advises to load the file together with its code.
         raise ValueError(
             f"{path} cannot be read as a checkpoint: it is cut short, of another kind, or holds "
-            "code, which is never executed; take a checkpoint written by `trm fit`"
+            "code, which is never executed; take one written by `trm fit` or `trm export`"
         ) from None
     if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
         raise ValueError(
-            f"{path} holds no model of this package: a checkpoint written by `trm fit` is wanted"
+            f"{path} holds no model of this package: take a checkpoint written by `trm fit` or "
+            "`trm export`"
         )
     return content
 
@@ -91,12 +99,7 @@ def load_solver(
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
-    prefix = "model."
-    weights = {
-        name.removeprefix(prefix): value
-        for name, value in content["state_dict"].items()
-        if name.startswith(prefix)
-    }
+    weights = network_weights(content)
     try:
         if about["family"] not in _FILLERS or about["format"] != FORMAT:
             raise ValueError(f"it holds a {about['family']} model in format {about['format']}")

@@ -6,13 +6,13 @@ import torch
 from canvas import symbols
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.rollout import Filled, Filler
-from trm.solving.trace import Trace, settled, trace
+from trm.solving.trace import PATIENCE, Trace, trace, unchanged
 
 
 class RecursiveFiller(Filler):
     """Fills rows with a recursive model, in as many supervision steps as each sample needs.
 
-    A sample stops when it has `settled`; from then on it costs nothing.
+    A sample stops when its row has settled, see `unchanged`; from then on it costs nothing.
 
     Args:
         model: on the device where it is to run.
@@ -45,12 +45,13 @@ class RecursiveFiller(Filler):
         state = self.model.initial_state(context)
         active = torch.arange(len(tokens), device=device)
         before, masked = tokens, tokens == symbols.MASK
+        calm = torch.zeros_like(used)  # steps in succession that changed nothing
         for step in range(1, self.max_steps + 1):
             state = self.model.iterate(context, state)
             logits, halt_logits = self.model.read(state, context)
             now = logits.argmax(dim=-1).to(cells.dtype)
-            # After the first step there is nothing to compare with.
-            done = settled(halt_logits, now, before, masked) & (self.halt and step > 1)
+            calm = (calm + 1) * unchanged(now, before, masked)
+            done = (halt_logits > 0) & (calm >= PATIENCE) & self.halt
             if step == self.max_steps:
                 done = torch.ones_like(done)
             before = now
@@ -60,7 +61,7 @@ class RecursiveFiller(Filler):
             cells[finished] = now[done]
             confidence[finished] = halt_logits[done].float().sigmoid()
             used[finished] = step
-            active, before, masked = active[~done], before[~done], masked[~done]
+            active, before, masked, calm = (x[~done] for x in (active, before, masked, calm))
             if not len(active):
                 break
             state, context = state.select(~done), context.select(~done)

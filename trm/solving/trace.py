@@ -13,22 +13,24 @@ from trm.solving.rollout import Curve
 Cells = TypeVar("Cells", np.ndarray, torch.Tensor)
 
 
-def settled(halt_logits: Cells, cells: Cells, before: Cells, masked: Cells) -> Cells:
-    """Whether samples may stop: the row is held right, and is what it was a step before.
+# Steps in succession that must leave a row as it is before it counts as settled.
+PATIENCE = 2
 
-    The halting head alone stops too early: of rows that it trusts after one step, some still
-    change, mostly for the better.
+
+def unchanged(cells: Cells, before: Cells, masked: Cells) -> Cells:
+    """Whether a supervision step left rows as they were, ``bool [..., B]``.
+
+    A row has settled, and its sample may stop, when it is held more likely right than wrong and
+    `PATIENCE` steps in succession have left it so. The halting head alone stops too early: of rows
+    that it trusts, some still change, mostly for the better. In a row longer than any of training a
+    carry may still be on its way when one step changes nothing.
 
     Args:
-        halt_logits: ``[..., B]``, above 0 where the row is held more likely right than wrong.
-        cells: ``[..., B, H, W]``, the symbols after this step.
-        before: the same after the step before.
+        cells: ``[..., B, H, W]``, the symbols after the step.
+        before: the same before it.
         masked: ``bool [B, H, W]``, the cells to fill in.
-
-    Returns:
-        ``bool [..., B]``.
     """
-    return (halt_logits > 0) & ((cells == before) | ~masked).all(-1).all(-1)
+    return ((cells == before) | ~masked).all(-1).all(-1)
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,12 @@ class Trace:
     @property
     def halts_at(self) -> np.ndarray:
         """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
-        wants = np.zeros(self.halt_logits.shape, dtype=bool)  # never after the first step
-        wants[1:] = settled(
-            self.halt_logits[1:], self.canvases[1:], self.canvases[:-1], self.masked
-        )
+        wants = self.halt_logits > 0
+        same = np.zeros(wants.shape, dtype=bool)  # as after the step before
+        same[1:] = unchanged(self.canvases[1:], self.canvases[:-1], self.masked)
+        for back in range(PATIENCE):
+            wants[:back] = False
+            wants[back:] &= same[: len(same) - back]
         return np.where(wants.any(axis=0), wants.argmax(axis=0) + 1, 0)
 
     @property

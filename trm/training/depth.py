@@ -5,7 +5,9 @@ next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more
 reasoning with tiny networks"). `fresh` starts every batch anew, takes a random number of steps
 without gradient and then some supervised ones, so that a model stays right when it is iterated
 longer than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis
-with recurrent networks").
+with recurrent networks"). Some samples may start from random states, so that the answer depends on
+the canvas and not on the way to it (Anil et al. 2022, "Path independent equilibrium models can
+better exploit test-time computation").
 """
 
 import random
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from trm.choices import check_choice
 from trm.models.halting import Batch, Carry, carry_step, initial_carry
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import State, TinyRecursiveModel
 from trm.training.losses import StepLoss
 
 SCHEDULES = ("carry", "fresh")
@@ -35,6 +37,7 @@ class DepthConfig:
         exploration: `carry`: probability that a sample must take a random number of steps.
         free_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
+        random_start: `fresh`: share of samples that start from random states.
     """
 
     schedule: str = "fresh"
@@ -42,6 +45,7 @@ class DepthConfig:
     exploration: float = 0.1
     free_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
+    random_start: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("depth.schedule", self.schedule, SCHEDULES)
@@ -50,8 +54,9 @@ class DepthConfig:
             raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
         if self.supervised_steps < 1 or self.halt_max_steps < 1:
             raise ValueError("at least one step has to be supervised")
-        if not 0 <= self.exploration <= 1:
-            raise ValueError(f"depth.exploration is a probability, not {self.exploration}")
+        for name in ("exploration", "random_start"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,14 @@ def fresh_step(
         batch: ``inputs``, ``labels`` [B, H, W] integers and ``answer`` [B, H, W] bool.
         depth: how many steps.
         loss: of (logits, halt_logits, labels, answer).
-        seed: the number of free steps follows from it, the same on every device.
+        seed: the number of free steps follows from it, the same on every device, and which samples
+            start from random states.
     """
     free = random.Random(seed).randint(*depth.free_steps)
     context = model.encode(batch["inputs"])
     state = model.initial_state(context)
+    if depth.random_start:
+        state = _partly_random(state, depth.random_start, seed)
     with torch.no_grad():
         for _ in range(free):
             state = model.iterate(context, state)
@@ -88,6 +96,18 @@ def fresh_step(
         losses.append(loss(logits, halt_logits, batch["labels"], batch["answer"]))
     total = torch.stack([one.total for one in losses]).mean()
     return StepResult(total, losses[-1], float(free + depth.supervised_steps))
+
+
+def _partly_random(state: State, share: float, seed: int) -> State:
+    """Some samples' states replaced by normal noise of the states' own scale, 1."""
+    device = state.z_H.device
+    generator = torch.Generator(device).manual_seed(seed)
+    chosen = torch.rand(len(state.z_H), 1, 1, generator=generator, device=device) < share
+    z_H, z_L = (
+        torch.where(chosen, torch.randn(z.shape, generator=generator, device=device).to(z.dtype), z)
+        for z in (state.z_H, state.z_L)
+    )
+    return State(z_H, z_L)
 
 
 def carried_step(

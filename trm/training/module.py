@@ -158,7 +158,9 @@ class CanvasModule(L.LightningModule):
         """
         held = checkpoint.get(CHECKPOINT_KEY, {})
         mine: dict[str, Any] = {"family": self.about()["family"], **asdict(self.model.config)}
-        theirs = {"family": held.get("family"), **held.get("model", {})}
+        # What a config did not have when the checkpoint was written is at its default.
+        default = asdict(type(self.model.config)())
+        theirs = {"family": held.get("family"), **default, **held.get("model", {})}
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
             raise ValueError(

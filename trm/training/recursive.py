@@ -77,10 +77,15 @@ class RecursiveModule(CanvasModule):
         """See `CanvasModule`.
 
         Raises:
-            ValueError: the state cannot be carried over, as canvases differ in size.
+            ValueError: the state cannot be carried over, as canvases or tokens differ in number.
         """
         data = getattr(self.trainer, "datamodule", None)
         carried = stage == "fit" and self.depth.schedule == "carry"
+        if carried and self.model.config.tokens != "all":
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, as many tokens "
+                "each: set model.tokens: all, or depth.schedule: fresh"
+            )
         if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "

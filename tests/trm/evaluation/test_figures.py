@@ -54,12 +54,11 @@ def test_markers_are_filled_where_the_row_was_right():
 
 def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
     drawing, steps = first_rows()
-    seen = made_up(
-        steps, [[-2, -2], [3, -2], [3, -2]], [[True, True], [False, True], [False, True]]
-    )
+    right = [[True, True], [False, True], [False, True], [False, True]]
+    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2], [3, -2]], right)
     said = words(sample_panels(steps, drawing.given, seen, ["one", "two"]))
-    assert "halts at step 3, row wrong" in said
-    assert "does not halt in 3 steps, row right" in said
+    assert "halts at step 4, row wrong" in said
+    assert "does not halt in 4 steps, row right" in said
     for word in ("one", "two", "input", "label", "prediction"):
         assert word in said.splitlines()
 

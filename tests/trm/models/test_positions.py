@@ -39,10 +39,38 @@ def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood
 
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS[1:])
 def test_prefix_and_cells_always_see_each_other(neighbourhood):
-    mask = neighbourhood_mask(Cells.canvas(6, 6, prefix_length=2), neighbourhood, 1)
-    assert mask[:2].all()
-    assert mask[:, :2].all()
+    cells = Cells.canvas(6, 6, prefix_length=2)
+    mask = neighbourhood_mask(cells, neighbourhood, 1, torch.ones(1, 38, dtype=torch.bool))
+    assert mask[..., :2, :].all()
+    assert mask[..., :, :2].all()
     assert not mask.all()
+
+
+def test_sight_reaches_what_is_written_and_no_other_cell():
+    cells = Cells.canvas(5, 7)
+    written = torch.rand(3, 35, generator=torch.Generator().manual_seed(0)) < 0.5
+    near, rays = (neighbourhood_mask(cells, name, 1) for name in ("near", "rays"))
+    sight = neighbourhood_mask(cells, "sight", 1, written)
+    for sample in range(3):
+        assert torch.equal(sight[sample], near | (rays & written[sample]))
+    assert (sight != rays).any()
+    assert (sight != near).any()
+
+
+def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
+    cells = Cells.canvas(2, 3, prefix_length=1)
+    kept = torch.tensor([[True, False, True, False, False, False, True], [True] * 2 + [False] * 5])
+    some = cells.only(kept)
+    assert some.index[0].tolist() == [0, 2, 6]
+    assert some.index[1, :2].tolist() == [0, 1]
+    assert some.rows[0].tolist() == [-1, 0, 1]
+    assert some.columns[0].tolist() == [-1, 1, 2]
+    assert some.present.tolist() == [[True] * 3, [True, True, False]]
+    assert len(some) == 3
+    for neighbourhood in ("all", "near"):
+        mask = neighbourhood_mask(some, neighbourhood, 2)
+        assert mask[0].all()
+        assert mask[1].tolist() == [[True, True, False]] * 2 + [[True, True, True]]
 
 
 def test_relative_classes_are_exact_near_and_directions_beyond():

@@ -8,7 +8,7 @@ import torch
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.cells import NEIGHBOURHOODS
 from trm.models.positions import POSITIONS
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import TOKENS, RecursiveConfig, TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
@@ -29,11 +29,12 @@ def canvases(batch=3, height=4, width=5, seed=0):
     return torch.randint(1, 14, (batch, height, width), generator=generator, dtype=torch.uint8)
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize(
     ("position", "neighbourhood"), list(itertools.product(FIXED, NEIGHBOURHOODS))
 )
-def test_every_position_goes_with_every_neighbourhood(position, neighbourhood):
-    model = make(position=position, neighbourhood=neighbourhood, radius=1)
+def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, tokens):
+    model = make(position=position, neighbourhood=neighbourhood, radius=1, tokens=tokens)
     for size in [(4, 5), (3, 4), (6, 7)]:
         if size != (4, 5) and position == "learned":
             continue
@@ -97,6 +98,21 @@ def test_relative_bias_sees_the_same_working_wherever_it_lies_on_the_canvas():
     torch.testing.assert_close(shown[0], shown[1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
+def test_a_model_of_what_is_written_does_not_know_how_large_the_canvas_is(neighbourhood):
+    model = make(position="relative_2d", neighbourhood=neighbourhood, tokens="written")
+    torch.nn.init.normal_(model.position.weight)
+    working = canvases(2, 3, 3)
+    alone, _ = model(working)
+    # Beside a fuller sample, which makes padding of some tokens.
+    tokens = torch.full((3, 6, 8), BLANK, dtype=torch.uint8)
+    tokens[:2, 2:5, 1:4] = working
+    tokens[2] = MASK
+    logits, _ = model(tokens)
+    torch.testing.assert_close(logits[:2, 2:5, 1:4], alone, rtol=1e-4, atol=1e-4)
+    assert (logits[:2].argmax(-1)[tokens[:2] == BLANK] == BLANK).all()
+
+
 def test_without_a_position_the_cells_are_a_set():
     model = make(position="none")
     tokens = canvases()
@@ -106,8 +122,10 @@ def test_without_a_position_the_cells_are_a_set():
     torch.testing.assert_close(model(shuffled)[0].flatten(1, 2), expected, rtol=0, atol=1e-4)
 
 
-def test_samples_taken_out_of_a_batch_go_on_as_before():
-    model = make(position="relative_2d", halt_pool="mask")
+@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("position", ["relative_2d", "rope_2d"])
+def test_samples_taken_out_of_a_batch_go_on_as_before(position, tokens):
+    model = make(position=position, halt_pool="mask", tokens=tokens)
     for index in (torch.tensor([True, False, True]), torch.tensor([2, 0])):
         context = model.encode(canvases())
         state = model.iterate(context, model.initial_state(context))

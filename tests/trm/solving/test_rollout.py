@@ -9,7 +9,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.recursive import RecursiveFiller
 from trm.solving.rollout import Filled, free_running, teacher_forced
-from trm.solving.trace import settled, trace
+from trm.solving.trace import PATIENCE, trace, unchanged
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
@@ -83,9 +83,11 @@ def let_rows_settle(model: TinyRecursiveModel) -> None:
         weight[DIGIT_ZERO], weight[DIGIT_ZERO + 1] = one, -one
 
 
-def unchanged(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
-    """Whether rows stay the same from each step to the next, bool [T - 1, B]."""
-    return ((canvases[1:] == canvases[:-1]) | (inputs != MASK)).all(axis=(2, 3))
+def calm(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
+    """Whether rows have stayed the same for the last two steps, bool [T - 2, B]."""
+    same = ((canvases[1:] == canvases[:-1]) | (inputs != MASK)).all(axis=(2, 3))
+    assert PATIENCE == 2
+    return same[1:] & same[:-1]
 
 
 def set_halting(model: TinyRecursiveModel, logit: float) -> None:
@@ -216,13 +218,11 @@ def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_probl
     np.testing.assert_allclose(forced.filled.confidence, at_once.confidence, atol=1e-5)
 
 
-def test_a_row_is_settled_when_it_is_trusted_and_its_masked_cells_are_as_before():
-    before = torch.tensor([[[1, 2, 3]]] * 4)
-    cells = torch.tensor([[[1, 2, 3]], [[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]]])
-    masked = torch.tensor([[[False, True, True]]] * 4)
-    halt_logits = torch.tensor([0.1, 0.0, 0.1, 0.1])
-    expected = [True, False, True, False]  # held wrong, changed outside the mask, changed within
-    assert settled(halt_logits, cells, before, masked).tolist() == expected
+def test_a_row_is_unchanged_if_its_masked_cells_are():
+    before = torch.tensor([[[1, 2, 3]]] * 3)
+    cells = torch.tensor([[[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]]])
+    masked = torch.tensor([[[False, True, True]]] * 3)
+    assert unchanged(cells, before, masked).tolist() == [True, True, False]
 
 
 def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
@@ -230,9 +230,9 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
     let_rows_settle(model)
     set_halting(model, 9.0)
     filled = RecursiveFiller(model, max_steps=8)(inputs)
-    same = unchanged(inputs, trace(model, inputs, 8).canvases)
+    same = calm(inputs, trace(model, inputs, 8).canvases)
     assert len(set(filled.steps.tolist())) > 2
-    assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 2, 8)).all()
+    assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 3, 8)).all()
     np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
 
 
@@ -256,7 +256,7 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_model()
     let_rows_settle(model)
     seen = trace(model, inputs, 6)
-    trust = np.where(unchanged(inputs, seen.canvases), seen.halt_logits[1:], -np.inf)
+    trust = np.where(calm(inputs, seen.canvases), seen.halt_logits[2:], -np.inf)
     with torch.no_grad():
         model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3
     return model, inputs

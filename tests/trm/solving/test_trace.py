@@ -41,7 +41,7 @@ def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
     inputs, model = some_rows().inputs, tiny_model()
     seen = trace(model, inputs, steps=6)
     same = ((seen.canvases[1:] == seen.canvases[:-1]) | ~seen.masked).all(axis=(2, 3))
-    trust = np.where(same, seen.halt_logits[1:], -np.inf).max(axis=0)
+    trust = np.where(same[1:] & same[:-1], seen.halt_logits[2:], -np.inf).max(axis=0)
     with torch.no_grad():  # so that some samples halt and some do not
         model.halt_head.bias -= float(np.median(trust)) + 1e-3
     seen = trace(model, inputs, steps=6)
@@ -69,22 +69,29 @@ def test_trace_leaves_no_history_and_the_mode_as_it_was():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_sample_halts_at_the_first_step_that_trusts_its_row_and_leaves_it_as_it_was():
-    rows = np.array([[7, 7, 7, 7], [4, 5, 5, 5], [4, 5, 6, 7], [3, 3, 3, 3]], dtype=np.uint8)
-    trust = [[-1, -1, 2, 2], [1, 1, 1, 1], [3, 3, 3, 3], [-1, -1, -1, 0]]
-    canvases = rows.T.reshape(4, 4, 1, 1)  # 4 steps of 4 samples with a cell each
+def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
+    rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
+    trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
+    canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
     halt_logits = np.array(trust, dtype=np.float32).T
-    seen = Trace(canvases, halt_logits, np.ones((4, 1, 1), dtype=bool))
-    np.testing.assert_array_equal(seen.halts_at, [3, 3, 0, 0])
-    assert seen.answers.ravel().tolist() == [7, 5, 7, 3]
+    seen = Trace(canvases, halt_logits, np.ones((5, 1, 1), dtype=bool))
+    np.testing.assert_array_equal(seen.halts_at, [4, 4, 0, 0, 0])
+    assert seen.answers.ravel().tolist() == [7, 5, 6, 3, 2]
 
 
 def test_sample_settles_whatever_is_said_outside_its_masked_cells():
-    canvases = np.array([[[[1, 5]]], [[[2, 5]]]], dtype=np.uint8)
-    trust = np.ones((2, 1), dtype=np.float32)
+    canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
+    trust = np.ones((3, 1), dtype=np.float32)
     masked = np.array([[[False, True]]])
-    assert Trace(canvases, trust, masked).halts_at.tolist() == [2]
+    assert Trace(canvases, trust, masked).halts_at.tolist() == [3]
     assert Trace(canvases, trust, ~masked).halts_at.tolist() == [0]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_nothing_halts_in_fewer_steps_than_it_takes_to_see_that_nothing_changes(steps):
+    canvases = np.full((steps, 1, 1, 1), 5, dtype=np.uint8)
+    trust = np.ones((steps, 1), dtype=np.float32)
+    assert Trace(canvases, trust, np.ones((1, 1, 1), dtype=bool)).halts_at.tolist() == [0]
 
 
 def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():

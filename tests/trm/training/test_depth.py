@@ -71,6 +71,25 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(result.last.total, one.total)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
+    model, samples = tiny_model(), batch(size=200)
+    depth = DepthConfig(free_steps=(0, 0), supervised_steps=1, random_start=share)
+    started = []
+    iterate = model.iterate
+    monkeypatch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
+    losses = [fresh_step(model, samples, depth, LOSS, seed).loss.item() for seed in (4, 4, 5)]
+    fixed = model.initial_state(model.encode(samples["inputs"]))
+    for name in ("z_H", "z_L"):
+        state = getattr(started[0], name)
+        random = (state != getattr(fixed, name)).flatten(1).all(dim=1)
+        assert abs(random.float().mean() - share) < 0.15
+        if share:
+            torch.testing.assert_close(state[random].std(), torch.tensor(1.0), atol=0.02, rtol=0)
+    assert losses[0] == losses[1]
+    assert (losses[0] == losses[2]) == (share == 0)
+
+
 def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3, exploration=0.0)
     first, second, third, fourth = (batch(6 * k) for k in range(4))  # the head starts at "no"
@@ -127,6 +146,7 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
         ({"supervised_steps": 0}, "at least one step"),
         ({"halt_max_steps": 0}, "at least one step"),
         ({"exploration": 1.5}, "probability, not 1.5"),
+        ({"random_start": -0.5}, "random_start is a probability, not -0.5"),
     ],
 )
 def test_impossible_depths_are_refused(settings, sentence):

@@ -19,9 +19,9 @@ from trm.training.schedules import ScheduleConfig
 NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
 
 
-def module(**more) -> RecursiveModule:
+def module(network: dict | None = None, **more) -> RecursiveModule:
     torch.manual_seed(0)
-    network = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1)
+    network = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
     parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
     parts |= {"depth": DepthConfig(free_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
     return RecursiveModule(network, **(parts | more))
@@ -94,6 +94,22 @@ def test_a_carry_needs_canvases_of_one_size():
         else:
             mine.setup("fit")
         mine.setup("validate")
+
+
+def test_a_carry_needs_as_many_tokens_in_every_batch():
+    mine = module({"tokens": "written"}, depth=DepthConfig("carry"))
+    mine._trainer = SimpleNamespace(datamodule=CanvasDataModule(Task(), Canvas(9, 9)))
+    with pytest.raises(ValueError, match=r"set model\.tokens: all, or depth"):
+        mine.setup("fit")
+
+
+def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
+    checkpoint: dict = {}
+    module().on_save_checkpoint(checkpoint)
+    del checkpoint[CHECKPOINT_KEY]["model"]["tokens"]
+    module().on_load_checkpoint(checkpoint)
+    with pytest.raises(ValueError, match=r"another model: tokens all \(here written\)"):
+        module({"tokens": "written"}).on_load_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize(
