@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
+    "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -26,10 +27,12 @@ examples:
   trm render 321x654 --layout lattice
   trm fit --config configs/quickstart.yaml
   trm fit --config configs/trm/small.yaml --trainer.max_steps 5000 --model.optimizer.lr 1e-3
+  trm solve 123x456                                     # with the model that comes along
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm demo --checkpoint runs/quickstart
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
+  trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
 
 Exit codes: 0 done, 2 the call was wrong, 130 interrupted by Ctrl-C.

@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from canvas.arithmetic import parse
 from canvas.problems import Problems
@@ -44,13 +45,20 @@ def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
         parser.add_argument(f"--{side}", type=whole(1), help=f"cells (default: {default})")
 
 
-def add_solver(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `trm.solving.checkpoint.load_solver` takes."""
+def add_solver(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
+    """The arguments that `trm.solving.checkpoint.load_solver` takes.
+
+    Args:
+        parser: of the command.
+        default: the checkpoint where none is named; None: one has to be.
+    """
     parser.add_argument(
         "--checkpoint",
-        required=True,
+        required=default is None,
+        default=default,
         metavar="PATH",
-        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken",
+        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken"
+        + (" (default: the model that comes with the package)" if default else ""),
     )
     parser.add_argument(
         "--steps",

@@ -11,14 +11,14 @@ from rich.text import Text
 from canvas.picture import to_terminal
 from canvas.problems import Problems
 from trm.commands.arguments import add_canvas_size, add_solver, read_problems
-from trm.solving.checkpoint import load_solver
+from trm.solving.checkpoint import SHIPPED, load_solver
 from trm.solving.solver import Solution, Solver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("problems", nargs="+", help="like 123x456")
-    add_solver(parser)
+    add_solver(parser, default=SHIPPED)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument("--watch", action="store_true", help="show the canvas as it fills")
 
@@ -29,6 +29,13 @@ def run(args: argparse.Namespace) -> int:
     problems = read_problems(args.problems, solver.task.base)
     solver.draw(problems)  # complain about any of them before the first is shown
     console = Console()
+    if args.checkpoint == SHIPPED:
+        task = solver.task
+        console.print(
+            f"The model that comes along: {task.layout}, practised up to {task.digits_a[1]} x "
+            f"{task.digits_b[1]} digits.\n",
+            style="dim",
+        )
     for i in range(len(problems)):
         solve_and_show(console, solver, problems[i : i + 1], watch=args.watch)
     return 0

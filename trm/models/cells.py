@@ -1,5 +1,6 @@
 """Where tokens sit on a canvas, how two of them lie to each other, and which may see which."""
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from trm.choices import check_choice
 
-NEIGHBOURHOODS = ("all", "rays", "sight", "near")
+NEIGHBOURHOODS = ("all", "rays", "horizon", "near")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +124,15 @@ def neighbourhood_mask(
     """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
 
     ``near``: the square of cells at most ``radius`` rows and columns away. ``rays``: that square
-    and the eight compass lines through the cell. ``sight``: that square, and along the lines what
-    is written. A prefix sees all and is seen by all.
+    and the eight compass lines through the cell. ``horizon``: that square, and in each
+    of the eight directions the last cell with something written. A prefix sees all and is seen by
+    all.
 
     Args:
         cells: where the tokens sit.
         neighbourhood: one of ``NEIGHBOURHOODS``.
         radius: of the square.
-        written: bool [B, S], for ``sight``: tokens that can be seen from afar.
+        written: bool [B, S], for ``horizon``: tokens that can be seen from afar.
 
     Raises:
         ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
@@ -139,9 +141,9 @@ def neighbourhood_mask(
     allowed = None
     if neighbourhood != "all":
         near, lines = (_shared_lines if cells.rows.ndim == 1 else _lines)(cells, radius)
-        if neighbourhood == "sight":
-            assert written is not None, "sight depends on what is written"
-            lines = lines & written.unsqueeze(-2)
+        if neighbourhood == "horizon":
+            assert written is not None, "a horizon depends on what is written"
+            lines = _last(cells, lines & written.unsqueeze(-2))
         allowed = near if neighbourhood == "near" else near | lines
     if cells.present is None:
         return allowed
@@ -149,6 +151,17 @@ def neighbourhood_mask(
     itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
     present = cells.present.unsqueeze(-2)
     return itself | (present if allowed is None else allowed & present)
+
+
+def _last(cells: Cells, seen: Tensor) -> Tensor:
+    """Of the keys seen along lines, bool [B, S, S], those behind which no other can be seen."""
+    down, right = (offset.sign() for offset in _offsets(cells))
+    last = torch.zeros_like(seen)
+    for direction in itertools.product((-1, 0, 1), repeat=2):
+        if direction != (0, 0):
+            there = seen & (down == direction[0]) & (right == direction[1])
+            last |= there & ~there.any(dim=-1).unsqueeze(-2)
+    return last
 
 
 def _lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:

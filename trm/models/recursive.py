@@ -60,8 +60,8 @@ class RecursiveConfig:
     block: str = "attention"  # or "mixer": an MLP over tokens, for one canvas size only
     tokens: str = "all"  # cells that are tokens: all, or "written": none that is blank
     position: str = "rope_1d"  # one of positions.POSITIONS; the mixer needs none
-    neighbourhood: str = "all"  # cells that attention sees: all, rays, sight or near
-    radius: int = 2  # of rays, sight, near, and the exact offsets of relative_2d
+    neighbourhood: str = "all"  # cells that attention sees, one of cells.NEIGHBOURHOODS
+    radius: int = 2  # of the near square, and of the exact offsets of relative_2d
     compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
     rope_theta: float = 10000.0
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
@@ -125,7 +125,7 @@ class Context:
             them, or those that are not blank, padded to the sample that has most.
         rotation: cosines and sines for queries and keys, or None.
         bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
-            tokens, or in what is in sight, rotation and bias have a batch dimension in front.
+            tokens, or in what they see, rotation and bias have a batch dimension in front.
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
         height: H.
         width: W.

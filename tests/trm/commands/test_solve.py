@@ -1,5 +1,9 @@
 import pytest
 
+from canvas.problems import Task
+from trm.evaluation.problems import cell_problems
+from trm.solving.checkpoint import SHIPPED, load_checkpoint, load_solver
+
 
 def test_each_product_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "12x3", "7*8")
@@ -68,6 +72,19 @@ def test_a_checkpoint_that_is_none_gets_a_sentence_and_exit_code_2(command, tmp_
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_checkpoint_has_to_be_named(command):
-    ran = command("solve", "1x2")
-    assert (ran.code, "--checkpoint" in ran.err) == (2, True)
+def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
+    ran = command("solve", "123x456", "98765x1234")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("The model that comes along: lattice, practised up to 4 x 4 digits.")
+    assert "123 × 456 = 56088  ✓ right" in ran.out
+    assert "98765 × 1234 = " in ran.out  # longer than practised: right or not
+
+
+def test_the_model_that_comes_along_is_as_good_as_its_card_says():
+    card = load_checkpoint(SHIPPED)["card"]
+    four = next(cell for cell in card["cells"] if cell["digits_a"] == cell["digits_b"] == 4)
+    problems = cell_problems(Task(), 4, 4, 40, seed=1)  # its card was measured with seed 0
+    right = sum(s.correct for s in load_solver(SHIPPED, device="cpu").solve(problems))
+    assert four["solutions"]["low"] > 0.9
+    assert right >= 36
+    assert SHIPPED.stat().st_size < 5 * 2**20

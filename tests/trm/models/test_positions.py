@@ -46,15 +46,19 @@ def test_prefix_and_cells_always_see_each_other(neighbourhood):
     assert not mask.all()
 
 
-def test_sight_reaches_what_is_written_and_no_other_cell():
-    cells = Cells.canvas(5, 7)
-    written = torch.rand(3, 35, generator=torch.Generator().manual_seed(0)) < 0.5
-    near, rays = (neighbourhood_mask(cells, name, 1) for name in ("near", "rays"))
-    sight = neighbourhood_mask(cells, "sight", 1, written)
-    for sample in range(3):
-        assert torch.equal(sight[sample], near | (rays & written[sample]))
-    assert (sight != rays).any()
-    assert (sight != near).any()
+def test_the_horizon_is_the_last_written_cell_in_each_direction():
+    size, written = (6, 7), torch.rand(42, generator=torch.Generator().manual_seed(1)) < 0.4
+    near = neighbourhood_mask(Cells.canvas(*size), "near", 1)
+    seen = neighbourhood_mask(Cells.canvas(*size), "horizon", 1, written[None])[0]
+    for row, column in itertools.product(range(size[0]), range(size[1])):
+        expected = near[row * size[1] + column].clone()
+        for down, right in itertools.product((-1, 0, 1), repeat=2):
+            line = [(row + k * down, column + k * right) for k in range(1, 8)]
+            on_canvas = [r * size[1] + c for r, c in line if 0 <= r < size[0] and 0 <= c < size[1]]
+            there = [cell for cell in on_canvas if written[cell]]
+            if (down, right) != (0, 0) and there:
+                expected[there[-1]] = True
+        assert torch.equal(seen[row * size[1] + column], expected)
 
 
 def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():

@@ -1,0 +1,58 @@
+import hashlib
+
+import pytest
+
+from trm.solving.weights import unpack
+
+
+def test_a_run_is_exported_and_every_command_takes_the_file(command, checkpoint, tmp_path):
+    file = tmp_path / "model.safetensors"
+    ran = command("export", "--checkpoint", checkpoint, "--output", file)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"{file}: 5,818 parameters" in ran.out
+    ours, theirs = (
+        command("solve", "--checkpoint", path, "12x3", "45x6") for path in (file, checkpoint)
+    )
+    assert ours == theirs
+    cell = ("--digits-a", "1", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
+    ran = command("evaluate", "--checkpoint", file, *cell, "--output", "grid", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    ran = command("demo", "--checkpoint", file, "--problems", "3", "--output", tmp_path / "demo")
+    assert ran.code == 0, ran.err
+
+
+def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
+    cells = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
+    grid, file = tmp_path / "grid", tmp_path / "model.safetensors"
+    assert command("evaluate", "--checkpoint", checkpoint, *cells, "--output", grid).code == 0
+    ran = command("export", "--checkpoint", checkpoint, "--output", file, "--figures", grid)
+    assert ran.code == 0, ran.err
+    card = unpack(file)["card"]
+    assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert card["settings"] == {"split": "test", "seed": 0, "problems": 4}
+    assert [(cell["digits_a"], cell["digits_b"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
+    assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
+    # The file is another one than the checkpoint that was measured.
+    again = tmp_path / "again.safetensors"
+    ran = command("export", "--checkpoint", file, "--output", again, "--figures", grid)
+    assert ran.code == 2
+    assert "has no figures of" in " ".join(ran.err.split())
+    assert not again.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--output model.bin", "has to end in .safetensors"),
+        ("--output nowhere/model.safetensors", "there is no folder nowhere"),
+        ("--output model.safetensors --figures nowhere", "there is no nowhere"),
+        ("", "the following arguments are required: --output"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_leaves_nothing(
+    command, checkpoint, tmp_path, words, sentence
+):
+    ran = command("export", "--checkpoint", checkpoint, *words.split(), folder=tmp_path)
+    assert ran.code == 2
+    assert sentence in " ".join(ran.err.split())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,74 @@
+"""`trm export`: the weights of a checkpoint as a safetensors file that says what it holds."""
+
+import argparse
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from trm.commands.compare import read_grid
+from trm.evaluation.files import replacing
+from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
+from trm.solving.weights import SUFFIX, pack
+
+# Of each cell's figures, those that a card repeats.
+_CARD_FIGURES = ("digits_a", "digits_b", "inside", "solutions", "products", "rows_teacher_forced")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="PATH", help="a checkpoint, or the folder of a run"
+    )
+    parser.add_argument("--output", required=True, metavar=f"FILE{SUFFIX}", help="what to write")
+    parser.add_argument(
+        "--figures",
+        metavar="DIR",
+        help="a folder of trm evaluate: its figures of this checkpoint go into the model card",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, check, write, tell."""
+    checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output)
+    if output.suffix != SUFFIX:
+        raise ValueError(f"--output {output} has to end in {SUFFIX}")
+    if not output.parent.is_dir():
+        raise ValueError(f"--output {output}: there is no folder {output.parent}")
+    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
+    card = {} if args.figures is None else card_of(checkpoint, args.figures)
+    packed = pack(load_checkpoint(checkpoint), card)
+    with replacing(output) as part:
+        part.write_bytes(packed)
+    parameters = sum(p.numel() for p in solver.filler.model.parameters())
+    Console(highlight=False).print(
+        f"{output}: {parameters:,} parameters, {len(packed):,} bytes", soft_wrap=True, markup=False
+    )
+    return 0
+
+
+def card_of(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
+    """A checkpoint's figures in an evaluation: what was asked, and what each cell gave.
+
+    Raises:
+        FileNotFoundError: there is no such evaluation.
+        ValueError: it is damaged, or measured other checkpoints.
+    """
+    grid = read_grid(evaluation)
+    sha256 = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    for model in grid["models"]:
+        if model["sha256"] == sha256:
+            settings = {key: grid["settings"][key] for key in ("split", "seed", "problems")}
+            cells = [
+                {key: cell[key] for key in _CARD_FIGURES}
+                for cell in model["cells"]
+                if cell["applicable"]
+            ]
+            return {
+                "checkpoint_sha256": sha256,
+                "measured": grid["created"],
+                "settings": settings,
+                "cells": cells,
+            }
+    raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
