@@ -1,7 +1,6 @@
 """`trm export`: the weights of a checkpoint as a safetensors file that says what it holds."""
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from trm.commands.compare import read_grid
 from trm.evaluation.files import replacing
+from trm.evaluation.models import fingerprint
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
 from trm.solving.weights import SUFFIX, pack
 
@@ -56,7 +56,7 @@ def card_of(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
         ValueError: it is damaged, or measured other checkpoints.
     """
     grid = read_grid(evaluation)
-    sha256 = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    sha256 = fingerprint(checkpoint)
     for model in grid["models"]:
         if model["sha256"] == sha256:
             settings = {key: grid["settings"][key] for key in ("split", "seed", "problems")}

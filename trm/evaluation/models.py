@@ -21,6 +21,12 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
+def fingerprint(checkpoint: Path) -> str:
+    """SHA-256 of a checkpoint's file, in hexadecimal: what tells it from others."""
+    with checkpoint.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
     """A model's entry in ``grid.json``, without its cells.
 
@@ -34,15 +40,13 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
             configuration is damaged.
     """
     file = find_checkpoint(checkpoint)
-    with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     solver = load_solver(file, steps, device="cpu")
     content = load_checkpoint(file)
     filler = solver.filler
     return {
         "name": name,
         "checkpoint": str(checkpoint),
-        "sha256": sha256,
+        "sha256": fingerprint(file),
         "family": content[CHECKPOINT_KEY]["family"],
         "parameters": sum(p.numel() for p in filler.model.parameters()),
         "model": content[CHECKPOINT_KEY]["model"],
