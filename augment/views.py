@@ -95,6 +95,40 @@ def random_views(
     ]
 
 
+def distinct_views(
+    content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int, shifts: bool = True
+) -> list[View]:
+    """Different views of one canvas: the identity first, the others in random order.
+
+    Every symmetry with every one of its possible shifts is equally likely, and none comes twice.
+
+    Args:
+        content: `bool [H, W]`, before the views; square if any allowed symmetry transposes.
+        symmetries_allowed: the names to draw from, besides the identity.
+        most: how many; fewer where there are no more.
+        seed: the same views for the same content and seed; the first of them whatever `most` is.
+        shifts: False keeps the content where each symmetry puts it.
+
+    Raises:
+        ValueError: not even one; unknown symmetries; a transposing symmetry with H ≠ W.
+    """
+    if most < 1:
+        raise ValueError(f"a canvas is looked at in at least one view, not {most}")
+    possible = []
+    for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
+        turned = symmetries.apply(name, content)
+        if turned.shape != content.shape:
+            raise ValueError(f"the view {name} makes {list(content.shape)} {list(turned.shape)}")
+        up, down, left, right = map(int, possible_shifts(turned[None])) if shifts else (0,) * 4
+        possible += [
+            View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
+        ]
+    identity = View()
+    others = [view for view in possible if view != identity]
+    order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
+    return [identity, *(others[i] for i in order[: most - 1].tolist())]
+
+
 def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:
     """One view of a whole batch: `[B, H, W, ...]` to `[B, H', W', ...]`, of the same dtype.
 

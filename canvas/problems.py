@@ -60,6 +60,11 @@ def split_of(a: Numbers, b: Numbers) -> np.ndarray:
     return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
 
 
+def pair_keys(problems: "Problems") -> np.ndarray:
+    """A random key ``uint64 [B]`` that is each problem's own, whatever problems are beside it."""
+    return mix(_hash(problems.a) + mix(_hash(problems.b) + _GOLDEN))
+
+
 def _hash(x: Numbers) -> np.ndarray:
     total = np.zeros(len(x), dtype=np.uint64)
     power = np.ones(1, dtype=np.uint64)  # an array: only scalars warn when they wrap around

@@ -1,6 +1,6 @@
 """Workings onto canvases: drawing at an offset, the row steps of a problem, reversed sequences."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -46,6 +46,25 @@ class Drawing:
     def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
         """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
         return self.top + self.first_step + step
+
+    def __getitem__(self, index: np.ndarray) -> "Drawing":
+        """Some of the problems, in another order, or more than once: ``int64 [N]``."""
+        batch = ("canvases", "given", "top", "left", "kinds", "heights", "widths")
+        return replace(self, **{name: getattr(self, name)[index] for name in batch})
+
+    def shifted(self, down: np.ndarray, right: np.ndarray) -> "Drawing":
+        """Each working moved on its canvas by so many cells ``int64 [B]``, along which it fits."""
+        height, width = self.canvases.shape[1:]
+        sample = np.arange(len(self))[:, None, None]
+        rows = (np.arange(height) - down[:, None])[:, :, None] % height
+        columns = (np.arange(width) - right[:, None])[:, None] % width
+        return replace(
+            self,
+            canvases=self.canvases[sample, rows, columns],
+            given=self.given[sample, rows, columns],
+            top=self.top + down,
+            left=self.left + right,
+        )
 
     def unsolved(self) -> np.ndarray:
         """The canvases with only the givens on them, ``uint8 [B, H, W]``."""

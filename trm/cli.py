@@ -29,6 +29,7 @@ examples:
   trm fit --config configs/trm/small.yaml --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve 123x456                                     # with the model that comes along
   trm solve --checkpoint runs/quickstart 123x45 7x8
+  trm solve --input problems.csv --output answers.jsonl
   trm demo --checkpoint runs/quickstart
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
@@ -78,7 +79,8 @@ def run(arguments: list[str]) -> int:
         if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
-            goes_on = "; the same command goes on where it was" if name == "evaluate" else ""
+            resumed = name == "evaluate" or (name == "solve" and "--input" in " ".join(arguments))
+            goes_on = "; the same command goes on where it was" if resumed else ""
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return 130
     _parser().parse_args(arguments)  # prints the help, the version or what was wrong

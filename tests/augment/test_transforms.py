@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from augment import views
+from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
 from augment.transforms import CanvasShift, SampleTransform
 from augment.views import View
@@ -168,3 +168,18 @@ def test_misuse_is_refused_with_what_was_expected():
         transform(INPUTS, LABELS[:5], ANSWER, seed=0)
     with pytest.raises(ValueError, match="seed must be 0 or more"):
         transform(INPUTS, LABELS, ANSWER, seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "names"),
+    [
+        ([A.D4(p=1.0), CanvasShift()], set(symmetry.SYMMETRIES)),
+        ([A.HorizontalFlip(p=0.5)], {"e", "h"}),
+        ([A.HorizontalFlip(p=0.1), A.VerticalFlip(p=0.5)], {"e", "h", "v", "r180"}),
+        ([A.RandomRotate90(p=1.0)], {"e", "r90", "r180", "r270"}),
+        ([CanvasShift()], {"e"}),
+        ([], {"e"}),
+    ],
+)
+def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
+    assert set(SampleTransform(transforms).symmetries) == names

@@ -172,3 +172,26 @@ def test_misuse_is_refused_with_a_remedy():
         views.apply_views([View("t")], LABELS[:, :4])
     with pytest.raises(ValueError, match="no symmetries"):
         views.random_views(CONTENT, [], torch.Generator())
+
+
+@pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])
+def test_distinct_views_are_all_there_are_each_once_and_the_identity_first(allowed):
+    drawn = views.distinct_views(CONTENT[0], allowed, 10_000, seed=0)
+    assert drawn[0] == View()
+    assert len(set(drawn)) == len(drawn)
+    names = {"e", *allowed}
+    assert set(drawn) == {view for view in every_accepted_view(LABELS) if view.symmetry in names}
+
+
+def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
+    many = views.distinct_views(CONTENT[0], list(SYMMETRIES), 40, seed=3)
+    assert views.distinct_views(CONTENT[0], list(SYMMETRIES), 7, seed=3) == many[:7]
+    assert views.distinct_views(CONTENT[0], list(SYMMETRIES), 40, seed=4) != many
+    assert {view.symmetry for view in many} == set(SYMMETRIES)
+
+
+def test_distinct_views_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="at least one view"):
+        views.distinct_views(CONTENT[0], ["e"], 0, seed=0)
+    with pytest.raises(ValueError, match="the view t makes"):
+        views.distinct_views(CONTENT[0, :4], ["t"], 2, seed=0)

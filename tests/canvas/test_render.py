@@ -241,3 +241,23 @@ def test_a_working_pushed_over_the_edge_is_refused_with_the_size_it_needs():
         drawn("standard", 321, 654, 7, 20, top=2, left=3)
     with pytest.raises(ValueError, match="use offsets from 0"):
         drawn("standard", 321, 654, 20, 20, left=-1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_shifted_drawing_is_one_drawn_elsewhere(layout):
+    problems = Problems.from_ints([(321, 654), (7, 8)])
+    worked = Task(layout).rules.work(problems.a, problems.b)
+    here, there = draw(worked, 12, 12, top=1, left=2), draw(worked, 12, 12, [3, 0], [2, 5])
+    moved = here.shifted(np.array([2, -1]), np.array([0, 3]))
+    for name in ("canvases", "given", "top", "left"):
+        np.testing.assert_array_equal(getattr(moved, name), getattr(there, name))
+
+
+def test_some_problems_of_a_drawing_in_any_order_and_number():
+    problems = Problems.from_ints([(321, 654), (7, 8), (12, 9)])
+    worked = Task("lattice").rules.work(problems.a, problems.b)
+    drawing = draw(worked, 6, 8)
+    some = drawing[np.array([2, 0, 2])]
+    assert len(some) == 3
+    np.testing.assert_array_equal(some.canvases, drawing.canvases[[2, 0, 2]])
+    np.testing.assert_array_equal(some.steps, drawing.steps[[2, 0, 2]])

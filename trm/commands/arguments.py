@@ -1,6 +1,7 @@
 """Arguments that several commands share, and how they are read."""
 
 import argparse
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,21 @@ def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
     """``--height`` and ``--width``."""
     for side in ("height", "width"):
         parser.add_argument(f"--{side}", type=whole(1), help=f"cells (default: {default})")
+
+
+def number(least: float) -> Callable[[str], float]:
+    """A reader of finite numbers from ``least`` up, for argparse."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} up")
+        return value
+
+    return read
 
 
 def add_solver(parser: argparse.ArgumentParser, default: Path | None = None) -> None:

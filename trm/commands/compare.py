@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from trm.evaluation.files import make_folder, replacing
 from trm.evaluation.heatmaps import comparison_figure
 from trm.evaluation.readings import FORMAT, GRID, reference_of
 from trm.evaluation.report import compare_markdown, markdown, print_summary
+from trm.files import make_folder, replacing
 
 PICTURE, REPORT = "compare.png", "compare.md"
 

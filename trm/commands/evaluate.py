@@ -8,12 +8,14 @@ from rich.console import Console
 from torch.utils.tensorboard import SummaryWriter
 
 from trm.commands.arguments import whole
+from trm.commands.voting import add_voting, voting_of, with_voting
 from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
 from trm.evaluation.figures import pixels
-from trm.evaluation.files import replacing, sweep
 from trm.evaluation.heatmaps import grid_figure, save_grid
 from trm.evaluation.readings import GRID
 from trm.evaluation.report import markdown, print_summary
+from trm.files import replacing, sweep
+from trm.solving.checkpoint import load_solver
 
 _MOST = 1000  # lengths in a range
 _BOARD = ".trm-evaluate"  # what the names of TensorBoard's files of ours end in
@@ -79,10 +81,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices", type=whole(1), default=1, help="of each node, cells at once (default: 1)"
     )
     parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+    add_voting(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
+    voting = voting_of(args)
+    if voting is not None:
+        for checkpoint in args.checkpoint:  # says what is wrong before anything is measured
+            with_voting(load_solver(checkpoint, device="cpu"), args)
     settings = Settings(
         digits_a=tuple(args.digits_a),
         digits_b=tuple(args.digits_b),
@@ -90,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         steps=args.steps,
         batch_size=args.batch_size,
+        voting=voting,
     )
     output = Path(args.output)
     grid = measure(

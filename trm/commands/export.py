@@ -7,8 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from trm.commands.compare import read_grid
-from trm.evaluation.files import replacing
-from trm.evaluation.models import fingerprint
+from trm.files import fingerprint, replacing
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
 from trm.solving.weights import SUFFIX, pack
 

@@ -1,7 +1,10 @@
 """`trm solve`: work problems out with a trained model."""
 
 import argparse
+import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console, Group
@@ -10,23 +13,89 @@ from rich.text import Text
 
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from trm.commands.arguments import add_canvas_size, add_solver, read_problems
+from trm.commands.arguments import add_canvas_size, add_solver, read_problems, whole
+from trm.commands.voting import add_voting, with_voting
+from trm.files import replacing
+from trm.solving.batch import Summary, stream
 from trm.solving.checkpoint import SHIPPED, load_solver
+from trm.solving.jobs import Job, work_through
+from trm.solving.records import FORMATS, format_of
 from trm.solving.solver import Solution, Solver
+
+EXAMPLES = """\
+examples:
+  trm solve 123x456 98765432x87654321
+  trm solve --checkpoint runs/quickstart --watch 123x45
+  trm solve --checkpoint runs/quickstart --views 16 --vote majority 123x45
+  trm solve --input problems.csv --output answers.jsonl
+  trm solve --checkpoint C --input problems.csv --output answers.csv --views 16 --devices 8
+  printf 'a,b\\n12,34\\n' | trm solve --input - --output - --output-format csv
+
+A file of problems is CSV with the columns a and b, or JSON Lines with those keys; whatever else a
+line holds is carried through. There is one record for each line, in order; a line that is no
+problem gets an error, and the others are solved. Stopped in whatever way, the same command goes on
+where it was, and the output appears once it is complete.
+
+Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 interrupted.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("problems", nargs="+", help="like 123x456")
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("problems", nargs="*", help="like 123x456")
     add_solver(parser, default=SHIPPED)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument("--watch", action="store_true", help="show the canvas as it fills")
+    add_voting(parser)
+    files = parser.add_argument_group("files", "work through many problems, on many devices")
+    files.add_argument("--input", metavar="FILE", help="of problems; - reads standard input")
+    files.add_argument("--output", metavar="FILE", help="for records; - writes standard output")
+    for side in ("input", "output"):
+        files.add_argument(
+            f"--{side}-format", choices=FORMATS, help="(default: by the file's name)"
+        )
+    files.add_argument(
+        "--canvases", action="store_true", help="add the worked canvas to each record, as text"
+    )
+    files.add_argument(
+        "--batch-size",
+        type=_batch_size,
+        metavar="N",
+        help="problems taken on together, or auto (default: by the kind of device and the views)",
+    )
+    files.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    files.add_argument(
+        "--devices", type=whole(1), default=1, help="of each node, side by side (default: 1)"
+    )
+    files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+
+
+def _batch_size(text: str) -> int | None:
+    return None if text == "auto" else whole(1)(text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve and show."""
+    """Solve and show, or work through a file."""
+    if (args.input is None) != (args.output is None):
+        raise ValueError("--input and --output go together: where problems come from, and go to")
+    if bool(args.problems) == (args.input is not None):
+        raise ValueError("name problems, like 123x456, or a file of them, --input: one of the two")
+    if args.input is None:
+        return _show(args)
+    if args.watch:
+        raise ValueError("--watch shows problems that are named, not those of a file")
+    if "-" not in (args.input, args.output):
+        return _work_through(args)
+    if args.devices * args.nodes > 1:
+        raise ValueError("a pipe goes through one device: take files, or leave --devices out")
+    return _stream(args)
+
+
+def _show(args: argparse.Namespace) -> int:
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
     problems = read_problems(args.problems, solver.task.base)
+    solver = with_voting(solver, args)
     solver.draw(problems)  # complain about any of them before the first is shown
     console = Console()
     if args.checkpoint == SHIPPED:
@@ -39,6 +108,60 @@ def run(args: argparse.Namespace) -> int:
     for i in range(len(problems)):
         solve_and_show(console, solver, problems[i : i + 1], watch=args.watch)
     return 0
+
+
+def _stream(args: argparse.Namespace) -> int:
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
+    solver = with_voting(solver, args)
+    with ExitStack() as stack:
+        source, sink, name = sys.stdin.buffer, sys.stdout, "standard input"
+        input_format, output_format = args.input_format, args.output_format or "jsonl"
+        if args.input != "-":
+            name, input_format = args.input, format_of(args.input, input_format)
+            source = stack.enter_context(Path(args.input).open("rb"))
+        if args.output != "-":
+            output_format = format_of(args.output, args.output_format) or "jsonl"
+            part = stack.enter_context(replacing(Path(args.output)))
+            sink = stack.enter_context(part.open("w", encoding="utf-8"))
+        summary = stream(
+            solver,
+            source,
+            sink,
+            name,
+            args.batch_size,
+            args.canvases,
+            input_format,
+            output_format,
+        )
+    return _told(summary, args)
+
+
+def _work_through(args: argparse.Namespace) -> int:
+    solver = with_voting(load_solver(args.checkpoint, args.steps, device="cpu"), args)
+    job = Job(
+        checkpoint=Path(args.checkpoint),
+        source=Path(args.input),
+        output=Path(args.output),
+        steps=args.steps,
+        height=args.height,
+        width=args.width,
+        voting=solver.voting,
+        batch_size=args.batch_size,
+        canvases=args.canvases,
+        input_format=args.input_format,
+        output_format=args.output_format,
+    )
+    accelerator = "gpu" if args.device == "cuda" else args.device
+    summary = work_through(job, accelerator, args.devices, args.nodes, args.quiet)
+    return 0 if summary is None else _told(summary, args)
+
+
+def _told(summary: Summary, args: argparse.Namespace) -> int:
+    """Say what became of the records; the exit code."""
+    if not args.quiet:
+        where = "" if args.output == "-" else f" → {args.output}"
+        print(f"{summary}{where}", file=sys.stderr)
+    return 1 if summary.errors else 0
 
 
 def solve_and_show(
@@ -83,6 +206,8 @@ def describe(solution: Solution, solver: Solver) -> Group:
     if solution.correct and not solution.exact:
         verdict.append(", though the working has an error", style="yellow")
     told = f"confidence {solution.confidence:.1%}"
+    if solution.votes:
+        told += f", agreement {solution.agreement:.0%} of {solution.views} looks"
     if any(solution.row_steps):
         told += f", supervision steps a row: {', '.join(str(s) for s in solution.row_steps)}"
     return Group(canvas, verdict, Text(f"{told}\n"))

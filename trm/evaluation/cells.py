@@ -11,33 +11,28 @@ or kind of device can take its cells.
 
 import hashlib
 import json
-import logging
-import signal
-import threading
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import lightning as L
 import torch
-from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.callbacks import RichProgressBar
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from canvas.problems import Task
-from trm.evaluation.files import make_folder, read_object, sweep, write_object
 from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.models import describe_all, versions
 from trm.evaluation.problems import SPLIT
 from trm.evaluation.readings import FORMAT, GRID
+from trm.files import make_folder, read_object, sweep, write_object
 from trm.solving.checkpoint import find_checkpoint, load_solver
+from trm.solving.devices import Work, make_trainer, run
 from trm.solving.solver import Solver
+from trm.solving.voting import Voting
 
 PICTURE, REPORT = "grid.png", "grid.md"  # of an evaluation's folder
 _HASH = "[0-9a-f]" * 12  # as a pattern
@@ -53,6 +48,7 @@ class Settings:
         seed: which problems.
         steps: supervision steps a row gets at most; None: as each checkpoint says.
         batch_size: problems solved at once.
+        voting: how many views a problem is seen in, free-running; None: one.
     """
 
     digits_a: tuple[int, ...]
@@ -61,6 +57,7 @@ class Settings:
     seed: int = 0
     steps: int | None = None
     batch_size: int = 128
+    voting: Voting | None = None
 
     def key(self, device: str) -> str:
         """A hash of what decides a cell's figures, beside its checkpoint and its lengths.
@@ -111,7 +108,7 @@ def measure(
     """
     output = Path(output)
     _check_output(output)
-    trainer = _trainer(accelerator, devices, nodes)
+    trainer = make_trainer(accelerator, devices, nodes, [_Bar()])
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = {
@@ -190,26 +187,13 @@ def _figures(item: Item) -> dict[str, Any]:
     return cell
 
 
-class _Cells(L.LightningModule):
+class _Cells(Work):
     """Measures one item a step of Lightning's predict loop."""
 
     def __init__(self, items: list[Item | None], settings: Settings) -> None:
         super().__init__()
         self.items, self.settings = items, settings
         self.held: tuple[Path, Solver] | None = None  # the items of a checkpoint come in a row
-
-    def on_predict_start(self) -> None:
-        """Stop at a SIGTERM; Lightning would note it, and its predict loop go on."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._stop)  # Lightning restores the former one
-        if self.trainer.received_sigterm:
-            self._stop()
-
-    def _stop(self, *_: object) -> NoReturn:
-        launcher = self.trainer.strategy.launcher
-        if launcher is not None:
-            launcher.kill(signal.SIGTERM)  # the processes that this one has started
-        raise SystemExit(128 + signal.SIGTERM)
 
     def predict_step(self, index: int) -> None:
         """Measure an item, and write its file."""
@@ -219,6 +203,8 @@ class _Cells(L.LightningModule):
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
             solver = load_solver(item.checkpoint, self.settings.steps, device=str(self.device))
+            if self.settings.voting is not None:
+                solver = solver.with_voting(self.settings.voting)
             self.held = item.checkpoint, solver
         cell = measure_cell(
             self.held[1],
@@ -229,10 +215,6 @@ class _Cells(L.LightningModule):
             self.settings.batch_size,
         )
         write_object(item.file, cell | {"computed_on": _computer(self.device)})
-
-    def on_predict_end(self) -> None:
-        """Wait until every process is done."""
-        self.trainer.strategy.barrier("cells")
 
 
 def _computer(device: torch.device) -> dict[str, Any]:
@@ -249,22 +231,6 @@ class _Bar(RichProgressBar):
         return "cells"
 
 
-def _trainer(accelerator: str, devices: int, nodes: int) -> L.Trainer:
-    with _quiet():
-        try:
-            return L.Trainer(
-                accelerator=accelerator,
-                devices=devices,
-                num_nodes=nodes,
-                logger=False,
-                callbacks=[_Bar()],
-                enable_checkpointing=False,
-                enable_model_summary=False,
-            )
-        except MisconfigurationException as error:
-            raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
-
-
 def _run(trainer: L.Trainer, todo: list[Item], settings: Settings) -> None:
     """Measure the items."""
     # Lightning wants an item for each process. Each takes every n-th, so that all have large and
@@ -273,26 +239,4 @@ def _run(trainer: L.Trainer, todo: list[Item], settings: Settings) -> None:
     module = _Cells([*todo, *[None] * idle], settings)
     indices = range(len(module.items))
     loader: DataLoader[int] = DataLoader(indices, collate_fn=itemgetter(0))  # type: ignore[arg-type]
-    with _quiet():
-        try:
-            trainer.predict(module, loader, return_predictions=False)
-        except MisconfigurationException as error:
-            raise ValueError(str(error)) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what Lightning says about itself and the machine."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PossibleUserWarning)
-            for message in (".*treespec, LeafSpec.*", "predict returned None.*"):
-                warnings.filterwarnings("ignore", message)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    run(trainer, module, loader)

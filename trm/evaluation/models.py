@@ -1,6 +1,5 @@
 """The models of a grid: what ``grid.json`` says of each checkpoint beside its cells."""
 
-import hashlib
 import json
 import platform
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from trm.files import fingerprint
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
 
@@ -19,12 +19,6 @@ def versions() -> dict[str, str]:
     """Of what computes the figures."""
     packages = ("canvas-trm", "torch", "lightning", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-def fingerprint(checkpoint: Path) -> str:
-    """SHA-256 of a checkpoint's file, in hexadecimal: what tells it from others."""
-    with checkpoint.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:

@@ -6,7 +6,8 @@
     created     when, ISO 8601
     versions    of canvas-trm, python, torch, lightning and numpy
     settings    split, seed, problems (a cell at most), digits_a and digits_b (lists), steps
-                (supervision steps a row, null: as each checkpoint says), batch_size, devices
+                (supervision steps a row, null: as each checkpoint says), batch_size, devices,
+                voting (`Voting` of free-running figures, null: one view)
     models      a list, in the order in which the checkpoints were named:
         name        a label of its own
         checkpoint  the path as it was given

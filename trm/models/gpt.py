@@ -123,6 +123,25 @@ class KeyValueCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
+@dataclass(frozen=True)
+class _Draw:
+    """Which token is written, given logits: the likeliest, or one drawn (see `GPT.generate`)."""
+
+    temperature: float
+    generator: torch.Generator | None
+    noise: Tensor | None
+
+    def __call__(self, logits: Tensor, t: int) -> Tensor:
+        """Tokens [B] at place t from logits [B, V]."""
+        if not self.temperature:
+            return logits.argmax(dim=-1)
+        if self.noise is None:
+            gumbel = -torch.empty_like(logits).exponential_(generator=self.generator).log()
+        else:
+            gumbel = self.noise[:, t]
+        return (logits / self.temperature + gumbel).argmax(dim=-1)
+
+
 class Block(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
@@ -224,6 +243,8 @@ class GPT(nn.Module):
         cached: bool = True,
         temperature: float = 0.0,
         generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
+        full: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Write the tokens that are not given; put the model in evaluation mode first.
 
@@ -242,10 +263,14 @@ class GPT(nn.Module):
             temperature: 0 takes the likeliest token; above 0, logits are divided by it and a token
                 is drawn.
             generator: for the drawing, on the model's device.
+            noise: float32 [B, T, V], Gumbel noise to draw with instead, so that a sample's draws
+                do not depend on the rest of the batch (Gumbel-max); zeros take the likeliest token.
+            full: whether the log-probabilities of all tokens are wanted.
 
         Returns:
             Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities (at temperature
-            1) of those it wrote, 0 for all others.
+            1) of those it wrote, 0 for all others; with ``full``, [B, T, V] of all that it could
+            have written.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, no start is given, or
@@ -261,23 +286,24 @@ class GPT(nn.Module):
         # A CPU multiplies a handful of rows in float32 up to five times as fast as in bfloat16.
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
         with torch.autocast(kind, enabled=autocast):
-            return self._write(forced, given, height, width, end, cached, temperature, generator)
+            places = self._places(height, width)
+            draw = _Draw(temperature, generator, noise)
+            return self._write(forced, given, places, end, cached, draw, full)
 
     def _write(
         self,
         forced: Tensor,
         given: Tensor,
-        height: int,
-        width: int,
+        places: Places,
         end: int,
         cached: bool,
-        temperature: float,
-        generator: torch.Generator | None,
+        draw: "_Draw",
+        full: bool,
     ) -> tuple[Tensor, Tensor]:
         batch, length = forced.shape
-        places = self._places(height, width)
         ids = torch.where(given, forced, end)
-        log_probs = torch.zeros(batch, length, device=ids.device)
+        shape = (batch, length, self.config.vocab_size) if full else (batch, length)
+        log_probs = torch.zeros(shape, device=ids.device)
         caches = self._caches(batch, length - 1) if cached else None
         # What is given in all samples from the start on is read in one pass.
         first = int(given.all(dim=0).long().cumprod(dim=0).sum())
@@ -288,15 +314,15 @@ class GPT(nn.Module):
                 break
             x = self.hidden(ids[:, read:t], places.select(read, t), caches)
             logits = self._head(x[:, -1]).float()  # [B, V]
-            if temperature:
-                odds = torch.softmax(logits / temperature, dim=-1)
-                chosen = torch.multinomial(odds, 1, generator=generator).squeeze(1)  # [B]
-            else:
-                chosen = logits.argmax(dim=-1)
-            said = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None]).squeeze(1)
+            chosen = draw(logits, t)  # [B]
+            said = torch.log_softmax(logits, dim=-1)
             writes = ~given[:, t] & ~ended
             ids[:, t] = torch.where(writes, chosen, ids[:, t])
-            log_probs[:, t] = torch.where(writes, said, 0.0)
+            if full:
+                log_probs[:, t] = torch.where(writes[:, None], said, 0.0)
+            else:
+                said = said.gather(1, chosen[:, None]).squeeze(1)
+                log_probs[:, t] = torch.where(writes, said, 0.0)
             ended |= ids[:, t] == end
             read = t if cached else 0
         closed = (ids == end).cumsum(dim=1) > 0

@@ -141,6 +141,14 @@ class Context:
     width: int
     places: Tensor | None = None
 
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
+        batch, length, _ = self.inputs.shape
+        if self.places is None:
+            return torch.full((batch,), length, device=self.inputs.device)
+        return length - (self.places == self.height * self.width).sum(dim=1)
+
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
         parts: dict[str, Any] = {"inputs": self.inputs[index]}

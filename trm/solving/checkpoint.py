@@ -112,7 +112,7 @@ def load_solver(
         ) from None
     filler.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
-    return Solver(filler, task, canvas)
+    return Solver(filler, task, canvas, tuple(data.get("symmetries", ["e"])))
 
 
 def _recursive(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Filler:

@@ -3,4 +3,4 @@
 CHECKPOINT_KEY = "trm"  # which model the weights belong to, and how it solves
 FORMAT = 1  # of that entry
 RECURSIVE, GPT = "recursive", "gpt"  # its families
-DATA_KEY = "CanvasDataModule"  # the data module's own state: task and canvas
+DATA_KEY = "CanvasDataModule"  # the data module's own state, see it

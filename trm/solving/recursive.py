@@ -1,10 +1,12 @@
 """The recursive model as it solves: supervision steps until a row has settled."""
 
+import math
+
 import numpy as np
 import torch
 
 from canvas import symbols
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import Context, State, TinyRecursiveModel
 from trm.solving.rollout import Filled, Filler
 from trm.solving.trace import PATIENCE, Trace, trace, unchanged
 
@@ -18,23 +20,43 @@ class RecursiveFiller(Filler):
         model: on the device where it is to run.
         max_steps: supervision steps at most; may exceed those of training.
         halt: False runs every sample to ``max_steps``.
+        noise: standard deviation of normal noise on both states of samples that have a key, before
+            every supervision step (PTRM, arXiv 2605.19943).
+
+    Raises:
+        ValueError: no step, or a negative deviation.
     """
 
-    def __init__(self, model: TinyRecursiveModel, max_steps: int, halt: bool = True) -> None:
+    def __init__(
+        self, model: TinyRecursiveModel, max_steps: int, halt: bool = True, noise: float = 0.0
+    ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        self.model, self.max_steps, self.halt = model, max_steps, halt
+        if not 0 <= noise < math.inf:
+            raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
+        self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
 
     def accepts(self, height: int, width: int) -> bool:
         """See `Filler`."""
         return self.model.accepts(height, width)
+
+    def perturbed(self, noise: float, temperature: float) -> "RecursiveFiller":
+        """See `Filler`."""
+        if temperature:
+            raise ValueError(
+                "temperature is of a GPT, which draws its symbols; a recursive model's rollouts "
+                "differ by noise"
+            )
+        return RecursiveFiller(self.model, self.max_steps, self.halt, noise)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Filler`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
         return trace(self.model, inputs, steps or self.max_steps)
 
     @torch.no_grad()
-    def __call__(self, inputs: np.ndarray) -> Filled:
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Filled:
         """See `Filler`."""
         device = next(self.model.parameters()).device
         tokens = torch.from_numpy(inputs).to(device)
@@ -43,10 +65,14 @@ class RecursiveFiller(Filler):
         used = torch.empty(len(tokens), dtype=torch.long, device=device)
         context = self.model.encode(tokens)
         state = self.model.initial_state(context)
+        noise = _Noise(self.noise, keys, device) if self.noise and keys is not None else None
+        said = None
         active = torch.arange(len(tokens), device=device)
         before, masked = tokens, tokens == symbols.MASK
         calm = torch.zeros_like(used)  # steps in succession that changed nothing
         for step in range(1, self.max_steps + 1):
+            if noise is not None:
+                state = noise.on(state, context, active)
             state = self.model.iterate(context, state)
             logits, halt_logits = self.model.read(state, context)
             now = logits.argmax(dim=-1).to(cells.dtype)
@@ -61,8 +87,39 @@ class RecursiveFiller(Filler):
             cells[finished] = now[done]
             confidence[finished] = halt_logits[done].float().sigmoid()
             used[finished] = step
+            if log_probs:
+                if said is None:
+                    said = torch.empty((*cells.shape, logits.shape[-1]), device=device)
+                said[finished] = logits[done].float().log_softmax(dim=-1)
             active, before, masked, calm = (x[~done] for x in (active, before, masked, calm))
             if not len(active):
                 break
             state, context = state.select(~done), context.select(~done)
-        return Filled(cells.cpu().numpy(), confidence.cpu().numpy(), used.cpu().numpy())
+        return Filled(
+            cells.cpu().numpy(),
+            confidence.cpu().numpy(),
+            used.cpu().numpy(),
+            None if said is None else said.cpu().numpy(),
+        )
+
+
+class _Noise:
+    """Normal noise that each sample draws by itself: what it gets depends on no other sample."""
+
+    def __init__(self, deviation: float, keys: np.ndarray, device: torch.device) -> None:
+        self.deviation = deviation
+        self.generators = [
+            torch.Generator(device).manual_seed(int(key)) if key else None for key in keys
+        ]
+
+    def on(self, state: State, context: Context, active: torch.Tensor) -> State:
+        """The states of the samples that are still active, with noise on what are tokens."""
+        noise = state.z_H.new_zeros((2, *state.z_H.shape), dtype=torch.float32)
+        lengths = context.lengths.tolist()
+        for i, (sample, length) in enumerate(zip(active.tolist(), lengths, strict=True)):
+            generator = self.generators[sample]
+            if generator is not None:
+                noise[:, i, :length].normal_(0, self.deviation, generator=generator)
+        return State(
+            state.z_H + noise[0].to(state.z_H.dtype), state.z_L + noise[1].to(state.z_L.dtype)
+        )

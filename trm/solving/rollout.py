@@ -1,16 +1,24 @@
 """Row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
+from augment.views import View, apply_views, undo_views
 from canvas import symbols
+from canvas.problems import mix
 from canvas.render import Drawing, RowSteps, row_steps
 
 OnRow = Callable[[int, np.ndarray], None]
+# Fills in the masked row of canvases; told which samples of a drawing they are, and which step.
+Fill = Callable[[np.ndarray, np.ndarray, int], "Filled"]
+
+_PAIRS_AT_ONCE = {"cpu": 2**22}  # of cells that attend to each other, over all canvases
+_PAIRS_ELSEWHERE = 2**27
 
 
 @dataclass(frozen=True)
@@ -21,11 +29,30 @@ class Filled:
         canvases: ``uint8 [B, H, W]``, every cell as the model sees it; only masked cells count.
         confidence: ``float32 [B]``, 0 to 1: how sure the model is that the row is right.
         steps: ``int64 [B]``, supervision steps used; 0 where a model has no such thing.
+        log_probs: ``float32 [B, H, W, V]``, of every symbol for every masked cell, if they were
+            asked for.
     """
 
     canvases: np.ndarray
     confidence: np.ndarray
     steps: np.ndarray
+    log_probs: np.ndarray | None = None
+
+    def take(self, index: np.ndarray) -> "Filled":
+        """Samples in another order, some perhaps more than once or never."""
+        said = None if self.log_probs is None else self.log_probs[index]
+        return Filled(self.canvases[index], self.confidence[index], self.steps[index], said)
+
+    @staticmethod
+    def joined(parts: "list[Filled]") -> "Filled":
+        """One batch of several, which all have log-probabilities or none."""
+        said = [part.log_probs for part in parts if part.log_probs is not None]
+        return Filled(
+            np.concatenate([part.canvases for part in parts]),
+            np.concatenate([part.confidence for part in parts]),
+            np.concatenate([part.steps for part in parts]),
+            np.concatenate(said) if said else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -83,10 +110,38 @@ class Filler(ABC):
     """A model as it solves, of whatever family."""
 
     model: Any  # the network, in evaluation mode, where it is to run
+    turns = True  # whether it can work on canvases that are turned or mirrored
 
     @abstractmethod
-    def __call__(self, inputs: np.ndarray) -> Filled:
-        """Fill in the masked row of every canvas ``uint8 [B, H, W]``."""
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Filled:
+        """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
+
+        Args:
+            inputs: the canvases.
+            keys: ``uint64 [B]``, of the noise that `perturbed` asked for, the same for the same
+                key; 0, and None for all: without noise.
+            log_probs: whether every symbol's log-probabilities are wanted, too.
+        """
+
+    def perturbed(self, noise: float, temperature: float) -> "Filler":
+        """The same model with something left to chance in samples that have a key.
+
+        Args:
+            noise: standard deviation of what is added to a recursive model's states before each
+                supervision step; the states themselves have deviation 1.
+            temperature: a GPT draws its symbols from its distribution at this temperature.
+
+        Raises:
+            ValueError: the model has no use for one of them.
+        """
+        raise ValueError("this model leaves nothing to chance: ask for one rollout of each view")
+
+    @property
+    def device(self) -> str:
+        """The kind of device that it computes on: cpu, cuda or mps."""
+        return str(next(self.model.parameters()).device.type)
 
     @abstractmethod
     def accepts(self, height: int, width: int) -> bool:
@@ -111,16 +166,49 @@ class Filler(ABC):
             on_row: called with the step and all canvases before each row (the row masked) and
                 after.
         """
-        return free_running(self, drawing, on_row)
+        return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
+
+    def free_running_views(
+        self,
+        drawing: Drawing,
+        views: Sequence[View],
+        keys: np.ndarray | None = None,
+        log_probs: bool = False,
+    ) -> tuple[Rollout, np.ndarray | None]:
+        """As `free_running`, each sample seen in a view of its own from the first row to the last.
+
+        Args:
+            drawing: problems.
+            views: B views, which move no working off its canvas.
+            keys: ``uint64 [B]``, of noise, see `__call__`.
+            log_probs: whether every symbol's are wanted.
+
+        Returns:
+            What was written, in the problems' own frame, and if wanted the log-probabilities
+            ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens.
+        """
+        said: np.ndarray | None = None
+
+        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Filled:
+            nonlocal said
+            mine = None if keys is None else keys_of_step(keys[active], step)
+            filled = fill_views(self, inputs, [views[i] for i in active], mine, log_probs)
+            if filled.log_probs is not None:
+                if said is None:
+                    shape = (*drawing.canvases.shape, filled.log_probs.shape[-1])
+                    said = np.zeros(shape, dtype=np.float32)
+                said[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
+            return filled
+
+        return free_running(fill, drawing), said
 
 
-def free_running(
-    filler: Callable[[np.ndarray], Filled], drawing: Drawing, on_row: OnRow | None = None
-) -> Rollout:
+def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
     """Fill every row of every canvas, from the operands alone.
 
     Args:
-        filler: fills in the masked row of canvases, see `Filler`.
+        fill: of the masked row of canvases ``uint8 [N, H, W]``, given which samples of the drawing
+            they are, ``int64 [N]``, and the step.
         drawing, on_row: see `Filler.free_running`.
     """
     canvases = drawing.unsolved()
@@ -136,7 +224,7 @@ def free_running(
             shown = canvases.copy()
             shown[active] = inputs
             on_row(step, shown)
-        filled = filler(inputs)
+        filled = fill(inputs, active, step)
         canvases[active] = np.where(answer, filled.canvases, inputs)
         right = (filled.canvases == drawing.canvases[active]) | ~answer
         rows_exact[active, step] = right.all(axis=(1, 2))
@@ -144,6 +232,59 @@ def free_running(
         if on_row:
             on_row(step, canvases)
     return Rollout(canvases, rows_exact, confidence, steps)
+
+
+def fill_views(
+    filler: Filler,
+    inputs: np.ndarray,
+    views: Sequence[View],
+    keys: np.ndarray | None = None,
+    log_probs: bool = False,
+) -> Filled:
+    """Fill in the masked rows of canvases, each seen in a view of its own.
+
+    The canvases are masked already, so that the mask moves with them. What looks the same in two
+    views, as small canvases often do, is worked out once.
+
+    Args:
+        filler: the model.
+        inputs: ``uint8 [B, H, W]`` in the problems' own frame, as is all that is returned.
+        views: B views.
+        keys, log_probs: see `Filler.__call__`.
+    """
+    # Views keep the room of a working on its canvas. What a model has written beside it may come
+    # in again at the other edge, and goes back on undoing.
+    anywhere = torch.zeros(inputs.shape, dtype=torch.bool)
+    viewed = apply_views(views, torch.from_numpy(inputs), anywhere).numpy()
+    looks = viewed.reshape(len(viewed), -1)
+    if keys is not None:
+        looks = np.concatenate([looks, keys[:, None].view(np.uint8)], axis=1)
+    _, first, which = np.unique(looks, axis=0, return_index=True, return_inverse=True)
+    parts = []
+    most = at_once(filler, *inputs.shape[1:])
+    for start in range(0, len(first), most):
+        part = first[start : start + most]
+        parts.append(filler(viewed[part], None if keys is None else keys[part], log_probs))
+    filled = Filled.joined(parts).take(which.reshape(-1))
+    canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
+    said = filled.log_probs
+    if said is not None:
+        said = undo_views(views, torch.from_numpy(said)).numpy()
+    # What was worked out once has cost once.
+    steps = np.zeros_like(filled.steps)
+    steps[first] = filled.steps[first]
+    return Filled(canvases, filled.confidence, steps, said)
+
+
+def at_once(filler: Filler, height: int, width: int) -> int:
+    """How many canvases a model fills at once where there are more than enough of them."""
+    return max(1, _PAIRS_AT_ONCE.get(filler.device, _PAIRS_ELSEWHERE) // (height * width) ** 2)
+
+
+def keys_of_step(keys: np.ndarray, step: int) -> np.ndarray:
+    """Keys ``uint64 [B]`` of a row's noise from those of a problem's; 0 stays 0, without noise."""
+    mixed = mix(keys + mix(np.array([step + 1], dtype=np.uint64))) | np.uint64(1)
+    return np.where(keys == 0, np.uint64(0), mixed)
 
 
 @dataclass(frozen=True)
@@ -163,9 +304,7 @@ def teacher_forced(filler: Callable[[np.ndarray], Filled], drawing: Drawing) -> 
     """
     steps, size = row_steps(drawing), len(drawing)
     parts = [filler(steps.inputs[i : i + size]) for i in range(0, len(steps.inputs), size)]
-    filled = Filled(
-        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Filled))
-    )
+    filled = Filled.joined(parts)
     right = (filled.canvases == steps.labels) & steps.answer
     share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
     return TeacherForced(steps, filled, share, share == 1)

@@ -1,17 +1,33 @@
 """From operands to answers: the one door through which every command and script solves."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from augment.symmetry import lookup
+from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.layouts import Worked
 from canvas.picture import to_text
 from canvas.problems import Canvas, Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
 from trm.solving.rollout import Filler, OnRow
+from trm.solving.voting import Voted, Voting, check_filler, solve_by_vote
+
+
+class Vote(NamedTuple):
+    """One of the different answers that views gave.
+
+    Attributes:
+        answer: a row's symbols, or the product; None where no number can be read off the canvas.
+        views: how many gave it.
+        confidence: their mean confidence.
+    """
+
+    answer: str | None
+    views: int
+    confidence: float
 
 
 @dataclass(frozen=True)
@@ -28,7 +44,11 @@ class Solution:
         given: ``bool [H, W]``, the cells that the model was shown.
         rows: the canvas row of each step.
         row_confidence: the model's probability that each row is right.
-        row_steps: supervision steps spent on each row.
+        row_steps: supervision steps spent on each row, by all views together.
+        views: looks at the problem, see `Voting`.
+        agreement: the share of them that gave the answer; of rows that were voted on, that of the
+            row least agreed upon.
+        votes: what was voted on, rows or the solution, each with its different answers.
     """
 
     a: int
@@ -42,6 +62,9 @@ class Solution:
     rows: list[int]
     row_confidence: list[float]
     row_steps: list[int]
+    views: int = 1
+    agreement: float = 1.0
+    votes: list[list[Vote]] = field(default_factory=list)
 
     @property
     def confidence(self) -> float:
@@ -59,7 +82,18 @@ class Solution:
             "confidence": self.confidence,
             "row_confidence": self.row_confidence,
             "row_steps": self.row_steps,
+            **self.vote_record(),
             "canvas": to_text(self.canvas).split("\n"),
+        }
+
+    def vote_record(self) -> dict[str, Any]:
+        """How views agreed, as plain data; empty if there was but one."""
+        if not self.votes:
+            return {}
+        return {
+            "views": self.views,
+            "agreement": self.agreement,
+            "votes": [[vote._asdict() for vote in votes] for votes in self.votes],
         }
 
 
@@ -71,11 +105,38 @@ class Solver:
         filler: the model.
         task: layout and base; digit ranges are those of training and bind nobody.
         canvas: to solve on.
+        practised: the symmetries in which it has seen canvases in training.
+        voting: how many views are asked, and how they agree; None: one.
     """
 
     filler: Filler
     task: Task
     canvas: Canvas = field(default_factory=Canvas)
+    practised: tuple[str, ...] = ("e",)
+    voting: Voting | None = None
+
+    def with_voting(self, voting: Voting) -> "Solver":
+        """The same solver, asking many views.
+
+        Raises:
+            ValueError: quarter turns on a canvas that is not square, or what `solve_by_vote`
+                refuses.
+        """
+        if voting.symmetries is None:
+            voting = replace(voting, symmetries=self.practised)
+        check_filler(self.filler, voting)
+        canvas = self.canvas
+        if voting.transposes:
+            if canvas.cut:
+                canvas = replace(canvas, square=True)
+            elif canvas.height != canvas.width:
+                straight = [s for s in voting.symmetries or () if not lookup(s).transpose]
+                raise ValueError(
+                    f"quarter turns need a square canvas, and this one has {canvas.height} x "
+                    f"{canvas.width} cells. Re-run with --symmetries {','.join(straight)}, or with "
+                    "an equal --height and --width"
+                )
+        return replace(self, voting=voting, canvas=canvas)
 
     def solve(
         self,
@@ -104,31 +165,63 @@ class Solver:
         on_row: OnRow | None = None,
     ) -> list[Solution]:
         """As `solve`, where the problems have been drawn on their canvases already."""
-        rollout = self.filler.free_running(drawing, on_row)
+        voted = None
+        if self.voting is None:
+            rollout = self.filler.free_running(drawing, on_row)
+        else:
+            room = self.task.room(problems)
+            voted = solve_by_vote(self.filler, self.voting, problems, drawing, room, on_row)
+            rollout = voted.rollout
         solutions = []
         for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
             n = int(drawing.steps[i])
-            try:
-                said = read(rollout.canvases[i], self.task.rules, self.task.base)
-                product = said.product if (said.a, said.b) == (a, b) else None
-            except ValueError:
-                product = None
-            solutions.append(
-                Solution(
-                    a=a,
-                    b=b,
-                    product=product,
-                    correct=product == a * b,
-                    exact=bool((rollout.canvases[i] == drawing.canvases[i]).all()),
-                    canvas=rollout.canvases[i],
-                    truth=drawing.canvases[i],
-                    given=drawing.given[i],
-                    rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
-                    row_confidence=[float(c) for c in rollout.confidence[i, :n]],
-                    row_steps=[int(s) for s in rollout.steps[i, :n]],
-                )
+            product = self._product(rollout.canvases[i], a, b)
+            solution = Solution(
+                a=a,
+                b=b,
+                product=product,
+                correct=product == a * b,
+                exact=bool((rollout.canvases[i] == drawing.canvases[i]).all()),
+                canvas=rollout.canvases[i],
+                truth=drawing.canvases[i],
+                given=drawing.given[i],
+                rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
+                row_confidence=[float(c) for c in rollout.confidence[i, :n]],
+                row_steps=[int(s) for s in rollout.steps[i, :n]],
             )
+            solutions.append(solution if voted is None else self._votes(solution, voted, i))
         return solutions
+
+    def _product(self, canvas: np.ndarray, a: int, b: int) -> int | None:
+        """What a worked canvas says a · b is; None where no number can be read."""
+        try:
+            said = read(canvas, self.task.rules, self.task.base)
+        except ValueError:
+            return None
+        return said.product if (said.a, said.b) == (a, b) else None
+
+    def _votes(self, solution: Solution, voted: Voted, i: int) -> Solution:
+        """A solution with how its views agreed."""
+        decisions = voted.decisions[i]
+        whole = self.voting is not None and self.voting.per == "solution"
+
+        def answer(cells: np.ndarray) -> str | None:
+            if not whole:
+                return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
+            canvas = solution.truth.copy()
+            canvas[~solution.given] = cells
+            product = self._product(canvas, solution.a, solution.b)
+            return None if product is None else self.write(product)
+
+        return replace(
+            solution,
+            views=int(voted.views[i]),
+            agreement=min(decision.agreement for decision in decisions),
+            votes=[
+                [Vote(answer(b.cells), b.views, b.confidence) for b in decision.ballots]
+                for decision in decisions
+            ],
+        )
 
     def for_lengths(self, digits_a: int, digits_b: int) -> "Solver | None":
         """The same solver on a canvas that operands of so many digits fit on.
@@ -139,6 +232,8 @@ class Solver:
         rows, columns = self.task.rules.extent(digits_a, digits_b)
         height, width = self.canvas.size(rows, columns)
         height, width = max(height, rows), max(width, columns)
+        if self.voting and self.voting.transposes:
+            height = width = max(height, width)
         if not self.filler.accepts(height, width):
             return None
         if self.canvas.cut:
@@ -156,20 +251,41 @@ class Solver:
         # product is.
         rows, columns = self.task.room(problems)
         height, width = self.canvas.size(int(rows.max()), int(columns.max()))
-        self._check_fit(problems, worked, height, width)
+        misfits = self._misfits(problems, worked.heights, worked.widths, height, width)
+        for misfit in filter(None, misfits):
+            raise ValueError(misfit)
         top = (height - rows).clip(0) // 2
         right = width - (width - columns).clip(0) // 2
         return draw(worked, height, width, top=top, left=(right - worked.widths).clip(0))
 
-    def _check_fit(self, problems: Problems, worked: Worked, height: int, width: int) -> None:
-        for i in np.flatnonzero((worked.heights > height) | (worked.widths > width)):
-            need_height = max(int(worked.heights[i]), height)
-            need_width = max(int(worked.widths[i]), width)
+    def misfits(self, problems: Problems) -> list[str | None]:
+        """Why each problem does not fit the canvas it would be solved on; None where it does.
+
+        Each is told by itself: on a canvas that is cut, the others do not count.
+        """
+        rows, columns = self.task.room(problems)
+        if not self.canvas.cut:
+            height, width = self.canvas.size(0, 0)
+            return self._misfits(problems, rows, columns, height, width)
+        told: list[str | None] = []
+        for name, need in zip(problems.names(), np.stack([rows, columns], axis=1), strict=True):
+            height, width = self.canvas.size(int(need[0]), int(need[1]))
+            fits = self.filler.accepts(height, width)
+            told.append(None if fits else f"{name} needs a canvas that the model cannot work on")
+        return told
+
+    def _misfits(
+        self, problems: Problems, heights: np.ndarray, widths: np.ndarray, height: int, width: int
+    ) -> list[str | None]:
+        told: list[str | None] = [None] * len(problems)
+        for i in np.flatnonzero((heights > height) | (widths > width)):
+            need_height, need_width = max(int(heights[i]), height), max(int(widths[i]), width)
             name = problems[i : i + 1].names()[0]
             grow = f"Re-run with --height {need_height} --width {need_width}, or train"
             if not self.filler.accepts(need_height, need_width):
                 grow = "The model knows no larger one: train"
-            raise ValueError(
-                f"{name} needs a canvas of at least {worked.heights[i]} x {worked.widths[i]} "
+            told[i] = (
+                f"{name} needs a canvas of at least {heights[i]} x {widths[i]} "
                 f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
             )
+        return told

@@ -3,7 +3,7 @@
 The tensors have the model's own names. The header has one entry, `HEADER`, in JSON:
 
     model        family, config and how it solves: a checkpoint's entry `CHECKPOINT_KEY`
-    data         task and canvas of training, and their seed: its entry `DATA_KEY`
+    data         task, canvas, seed and symmetries of training: its entry `DATA_KEY`
     symbols      the vocabulary: the character of each id
     step, epoch  of training
     card         what people should know, for example figures of `trm evaluate`

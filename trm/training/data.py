@@ -224,7 +224,12 @@ class CanvasDataModule(L.LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
-        return {"task": asdict(self.task), "canvas": asdict(self.canvas), "seed": self.seed}
+        return {
+            "task": asdict(self.task),
+            "canvas": asdict(self.canvas),
+            "seed": self.seed,
+            "symmetries": self.transform.symmetries if self.transform else ["e"],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Nothing is carried over: samples follow from seed, epoch and index."""

@@ -45,7 +45,7 @@ class Oracle(Filler):
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
         raise NotImplementedError
 
-    def __call__(self, inputs: np.ndarray) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
         canvases = np.empty_like(inputs)
         for i, shown in enumerate(inputs):
             canvas, slip = self.known[shown[: self.first].tobytes()]
@@ -113,7 +113,7 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
     class Copyist(Oracle):
         """Right only below right rows."""
 
-        def __call__(self, inputs: np.ndarray) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
             filled = super().__call__(inputs)
             for shown, canvas in zip(inputs, filled.canvases, strict=True):
                 if shown[self.first, 0] == DIGIT_ZERO + 7:
@@ -188,7 +188,7 @@ def test_steps_are_the_mean_over_rows():
     class Slower(Oracle):
         """Takes one step for the first problem, four for the second, nine for the third."""
 
-        def __call__(self, inputs: np.ndarray) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
             return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
 
     assert measured(Slower(), 3, 2, problems=4)["steps"] == (1 + 4 + 9 + 16) / 4
@@ -202,7 +202,7 @@ def test_seconds_are_those_of_free_running_a_problem(monkeypatch):
     class Slow(Oracle):
         """Takes two seconds to fill a batch of rows."""
 
-        def __call__(self, inputs: np.ndarray) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
             clock.now += 2
             return super().__call__(inputs)
 

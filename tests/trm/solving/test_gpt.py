@@ -2,14 +2,17 @@ import numpy as np
 import pytest
 import torch
 
+from augment.views import View
 from canvas.layouts import LAYOUTS
-from canvas.problems import Problems, Task
+from canvas.problems import Canvas, Problems, Task
 from canvas.render import IGNORE, Drawing, draw, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, GPTConfig
 from trm.solving.calibration import Calibration
 from trm.solving.gpt import GPTFiller
 from trm.solving.rollout import free_running, teacher_forced
+from trm.solving.solver import Solver
+from trm.solving.voting import VOTES, Voting
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9
@@ -46,7 +49,7 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end):
+    def generate(self, forced, height, width, end, temperature=0.0, noise=None, full=False):
         forced = forced.numpy()
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
@@ -97,7 +100,10 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
 def test_rows_are_trusted_alike_whether_written_all_at_once_or_one_by_one():
     drawing = drawing_of("standard")
     filler = GPTFiller(Knowing(drawing), Calibration())
-    whole, rows = filler.free_running(drawing), free_running(filler, drawing)
+    whole, rows = (
+        filler.free_running(drawing),
+        free_running(lambda inputs, *_: filler(inputs), drawing),
+    )
     for i, steps in enumerate(drawing.steps):
         np.testing.assert_allclose(
             whole.confidence[i, : steps - 1], rows.confidence[i, : steps - 1], rtol=1e-5
@@ -135,7 +141,7 @@ def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_whe
     drawing, model = drawing_of(layout), tiny_model()
     filler = GPTFiller(model, Calibration())
     ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
-    rows = free_running(filler, drawing)
+    rows = free_running(lambda inputs, *_: filler(inputs), drawing)
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
     for i, steps in enumerate(drawing.steps):
         first = int(drawing.row_of_step(0)[i])
@@ -231,3 +237,51 @@ def test_a_model_for_one_canvas_accepts_no_larger_one():
     filler = GPTFiller(tiny_model(), Calibration())
     assert filler.accepts(HEIGHT, WIDTH)
     assert not filler.accepts(HEIGHT + 1, WIDTH)
+
+
+def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
+    drawing = drawing_of("standard")
+    filler = GPTFiller(tiny_model(), Calibration())
+    views = [View("e", 1, 0)] * len(drawing)
+    rollout, said = filler.free_running_views(drawing, views, log_probs=True)
+    one, zero = np.ones(len(drawing), int), np.zeros(len(drawing), int)
+    shifted = filler.free_running(drawing.shifted(one, zero))
+    np.testing.assert_array_equal(rollout.canvases, np.roll(shifted.canvases, -1, axis=1))
+    np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
+    written = said.any(axis=-1)  # where it had a choice
+    assert written.any()
+    np.testing.assert_allclose(np.exp(said[written]).sum(axis=-1), 1, rtol=1e-4)
+    assert (said.argmax(axis=-1) == rollout.canvases)[written].all()
+
+
+def test_temperature_draws_by_the_key_whatever_is_beside_it():
+    drawing = drawing_of("standard")[np.zeros(6, int)]
+    filler = GPTFiller(tiny_model(), Calibration()).perturbed(0, temperature=1000.0)
+    keys = np.array([0, 5, 5, 6, 0, 7], dtype=np.uint64)
+    canvases = filler.free_running_views(drawing, [View()] * 6, keys)[0].canvases
+    greedy = GPTFiller(tiny_model(), Calibration()).free_running(drawing).canvases
+    np.testing.assert_array_equal(canvases[[0, 4]], greedy[[0, 4]])
+    np.testing.assert_array_equal(canvases[1], canvases[2])
+    assert len({canvas.tobytes() for canvas in canvases}) == 4
+    alone = filler.free_running_views(drawing[np.array([0])], [View()], keys[3:4])[0].canvases
+    np.testing.assert_array_equal(alone[0], canvases[3])
+
+
+@pytest.mark.parametrize("per", ["row", "solution"])
+@pytest.mark.parametrize("vote", VOTES)
+def test_a_gpt_votes_over_shifts_and_samples(vote, per):
+    problems = Problems.from_ints(PAIRS)
+    solver = Solver(GPTFiller(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    asked = solver.with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
+    solutions = asked.solve(problems)
+    assert {solution.views for solution in solutions} == {8}
+    for solution in solutions:
+        assert all(sum(v.views for v in votes) == 8 for votes in solution.votes)
+
+
+def test_a_gpt_knows_no_turned_canvases_and_no_noise():
+    solver = Solver(GPTFiller(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    with pytest.raises(ValueError, match="shifts alone"):
+        solver.with_voting(Voting(views=4, symmetries=("e", "h")))
+    with pytest.raises(ValueError, match="differ by temperature"):
+        solver.with_voting(Voting(rollouts=2, noise=0.1))

@@ -40,7 +40,7 @@ class Oracle:
     def fill(self, canvas: np.ndarray) -> np.ndarray:
         return self.drawing.canvases[self.which(canvas)]
 
-    def __call__(self, inputs: np.ndarray) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
         self.seen.append(inputs.copy())
         filled = np.stack([self.fill(canvas) for canvas in inputs])
         return Filled(filled, np.full(len(inputs), 0.5, np.float32), np.ones(len(inputs), int))

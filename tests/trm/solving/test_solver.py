@@ -27,7 +27,7 @@ class Scribe(Filler):
     def told(self, solver: Solver, problem: Problems) -> None:
         self.canvas = solver.draw(problem).canvases[0]
 
-    def __call__(self, inputs: np.ndarray) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
         (shown,) = inputs
         filled = self.canvas.copy()
         row = np.flatnonzero((shown == MASK).any(axis=1))[0]

@@ -44,7 +44,7 @@ def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatc
     _, drawing = some_problems()
 
     class Oracle(RecursiveFiller):
-        def __call__(self, inputs: np.ndarray) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
             of = [
                 next(
                     truth

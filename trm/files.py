@@ -1,5 +1,6 @@
-"""The files of an evaluation's folder: read with care, and written whole or not at all."""
+"""Files that are read with care, and written whole or not at all."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -30,10 +31,12 @@ def make_folder(output: Path) -> None:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A path to write to, which takes the file's place once all is written."""
+    """A path to write to, which takes the file's place once all is written and on the disk."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         yield part
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
@@ -65,3 +68,9 @@ def write_object(file: Path, data: dict[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as part:
         part.write_text(json.dumps(data) + "\n", encoding="utf-8")
+
+
+def fingerprint(file: Path) -> str:
+    """SHA-256 of a file, in hexadecimal: what tells it from others."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

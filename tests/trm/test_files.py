@@ -1,6 +1,6 @@
 import pytest
 
-from trm.evaluation.files import replacing, write_object
+from trm.files import replacing, write_object
 
 
 def test_a_write_that_fails_in_the_middle_leaves_the_old_file(tmp_path):

@@ -1,0 +1,268 @@
+"""Votes on hand-made answers, and models that see some views better than others."""
+
+import numpy as np
+import pytest
+import torch
+
+from augment.symmetry import SYMMETRIES
+from augment.views import View, apply_views, distinct_views, undo_views
+from canvas.problems import Canvas, Problems, Task
+from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.recursive import RecursiveFiller
+from trm.solving.rollout import Filled, Filler, fill_views, keys_of_step
+from trm.solving.solver import Solver
+from trm.solving.voting import VOTES, Voting, decide
+
+PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
+
+
+def answers(*rows: str) -> np.ndarray:
+    return np.array([[int(c) for c in row] for row in rows], dtype=np.uint8)
+
+
+def test_each_vote_follows_its_rule_where_all_four_differ():
+    given = answers("11", "11", "11", "22", "22", "33")
+    confidence = np.array([0.2, 0.2, 0.2, 0.6, 0.7, 0.9])
+    log_probs = np.log(np.full((6, 2, 5), 0.01))
+    log_probs[:, :, 4] = np.log(0.9)  # nobody's first choice, everybody's second
+    said = {vote: decide(vote, given, confidence, log_probs) for vote in VOTES}
+    assert {vote: "".join(map(str, d.cells)) for vote, d in said.items()} == {
+        "majority": "11",
+        "weighted": "22",
+        "max_confidence": "33",
+        "product": "44",
+    }
+    assert said["majority"].confidence == pytest.approx(0.2)
+    assert said["weighted"].confidence == pytest.approx(0.65)
+    assert said["max_confidence"].confidence == pytest.approx(0.9)
+    assert said["product"].confidence == pytest.approx(0.81)
+    shares = {vote: d.agreement for vote, d in said.items()}
+    assert shares == {"majority": 0.5, "weighted": 2 / 6, "max_confidence": 1 / 6, "product": 0}
+
+
+def test_ballots_tell_what_each_answer_got_most_views_first():
+    ballots = decide("majority", answers("2", "1", "1"), np.array([0.9, 0.5, 0.7])).ballots
+    told = [(int(b.cells[0]), b.views, b.confidence) for b in ballots]
+    assert told == [(1, 2, pytest.approx(0.6)), (2, 1, pytest.approx(0.9))]
+
+
+def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
+    tie = answers("1", "2", "1", "2")
+    assert decide("majority", tie, np.array([0.5, 0.6, 0.5, 0.6])).cells[0] == 2
+    for vote in ("majority", "weighted", "max_confidence"):
+        assert decide(vote, tie, np.full(4, 0.5)).cells[0] == 1
+
+
+def test_the_product_weighs_cells_one_by_one():
+    log_probs = np.log(np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.6, 0.4], [0.1, 0.9]]]))
+    decision = decide("product", answers("00", "01"), np.array([0.9, 0.9]), log_probs)
+    assert decision.cells.tolist() == [0, 1]
+    assert decision.agreement == 0.5
+    geometric = np.sqrt((0.9 * 0.4) * (0.6 * 0.9))
+    assert decision.confidence == pytest.approx(geometric)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"vote": "plurality"}, "vote must be one of"),
+        ({"per": "digit"}, "vote-per must be one of"),
+        ({"symmetries": ("r45",)}, "symmetry must be one of"),
+        ({"views": 0}, "at least one view"),
+        ({"rollouts": 4}, "rollouts differ by noise"),
+        ({"noise": 0.1}, "give both"),
+    ],
+)
+def test_a_voting_that_cannot_be_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Voting(**wrong)
+
+
+class Knowing(Filler):
+    """Knows how each finished canvas looks in every view; ``blunders`` says where it errs.
+
+    It recognises a canvas by its givens, and the view by where these lie.
+    """
+
+    def __init__(self, solver_task: Task, blunders=lambda view: False, sure=lambda view: 0.5):
+        self.task, self.blunders, self.sure = solver_task, blunders, sure
+        self.model = torch.nn.Linear(1, 1)
+        self.seen, self.known = [], []
+
+    def accepts(self, height: int, width: int) -> bool:
+        return True
+
+    def look(self, inputs, steps=None):
+        raise NotImplementedError
+
+    def learn(self, solver: Solver, problems: Problems) -> None:
+        drawing = solver.draw(problems)
+        for canvas, given in zip(drawing.canvases, drawing.given, strict=True):
+            content = torch.from_numpy(canvas != BLANK)
+            for view in distinct_views(content, tuple(SYMMETRIES), 10_000, seed=0):
+                cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
+                self.known.append((view, *apply_views([view], cells, content[None])[0].unbind(-1)))
+
+    def __call__(self, inputs, keys=None, log_probs=False) -> Filled:
+        canvases, confidence = [], []
+        for shown in torch.from_numpy(inputs):
+            self.seen.append(shown.numpy().copy())
+            view, truth = next(
+                (v, truth) for v, truth, given in self.known if (shown == truth)[given.bool()].all()
+            )
+            filled = torch.where(shown == MASK, truth, shown)
+            if self.blunders(view):
+                cells = ((shown == MASK) & (truth != BLANK)).nonzero()
+                filled[tuple(cells[0])] = (
+                    DIGIT_ZERO + (filled[tuple(cells[0])] - DIGIT_ZERO + 1) % 10
+                )
+            canvases.append(filled.numpy())
+            confidence.append(self.sure(view))
+        steps = np.full(len(inputs), 2)
+        return Filled(np.stack(canvases), np.array(confidence, np.float32), steps)
+
+
+def knowing(**how) -> tuple[Solver, Knowing]:
+    task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
+    filler = Knowing(task, **how)
+    return Solver(filler, task, Canvas(7, 7), practised=tuple(SYMMETRIES)), filler
+
+
+@pytest.mark.parametrize("per", ["row", "solution"])
+@pytest.mark.parametrize("vote", ["majority", "weighted", "max_confidence"])
+def test_views_that_are_right_outvote_views_that_blunder(per, vote):
+    solver, filler = knowing(
+        blunders=lambda view: view.symmetry in ("e", "r90"),
+        sure=lambda view: 0.6 if view.symmetry in ("e", "r90") else 0.8,
+    )
+    problems = Problems.from_ints([(321, 45)])
+    voting = solver.with_voting(Voting(views=24, vote=vote, per=per))
+    filler.learn(voting, problems)
+    (alone,), (together,) = solver.solve(problems), voting.solve(problems)
+    assert not alone.correct
+    assert together.exact
+    assert together.correct
+    assert together.views == 24
+    assert 0.5 < together.agreement < 1
+    assert sum(vote.views for vote in together.votes[0]) == 24
+    assert together.votes[0][0].answer == ("1605" if per == "row" else "14445")
+    assert len(together.votes) == (2 if per == "row" else 1)
+
+
+def test_rows_masked_before_the_view_come_back_to_their_place():
+    """The mask must move with the canvas: what the model sees is the masked canvas, turned."""
+    solver, filler = knowing()
+    problems = Problems.from_ints([(321, 45)])
+    voting = solver.with_voting(Voting(views=8))
+    filler.learn(voting, problems)
+    (solution,) = voting.solve(problems)
+    assert solution.exact
+    assert solution.agreement == 1
+    masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in filler.seen}
+    assert masked == {True, False}  # some views turn the masked row into a column
+
+
+def test_the_agreed_row_goes_back_onto_every_views_canvas():
+    solver, filler = knowing(blunders=lambda view: view.symmetry == "h")
+    problems = Problems.from_ints([(321, 456)])
+    voting = solver.with_voting(Voting(views=16, per="row"))
+    filler.learn(voting, problems)
+    (solution,) = voting.solve(problems)  # a view that went on alone would meet its own blunder
+    assert solution.exact
+
+
+def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
+    solver = Solver(RecursiveFiller(tiny(), 4), Task(digits_b=(1, 3)), Canvas(7, 7))
+    voting = Voting(views=6, symmetries=tuple(SYMMETRIES), rollouts=2, noise=0.3, seed=5)
+    problems = Problems.from_ints(PAIRS)
+    for per in ("row", "solution"):
+        asked = solver.with_voting(Voting(**{**vars(voting), "per": per}))
+        together = asked.solve(problems)
+        for i, solution in enumerate(together):
+            (alone,) = asked.solve(problems[i : i + 1])
+            np.testing.assert_array_equal(alone.canvas, solution.canvas)
+            assert alone.votes[0][0].views == solution.votes[0][0].views
+            assert alone.row_confidence == pytest.approx(solution.row_confidence, abs=1e-5)
+
+
+def tiny(**more) -> TinyRecursiveModel:
+    torch.manual_seed(3)
+    config = RecursiveConfig(
+        hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1,
+        position="relative_2d", tokens="written", **more,
+    )  # fmt: skip
+    model = TinyRecursiveModel(config).eval()
+    torch.nn.init.normal_(model.lm_head.weight, std=1.0)
+    return model
+
+
+def test_views_that_look_the_same_are_worked_out_once():
+    class Counting(RecursiveFiller):
+        asked = 0
+
+        def __call__(self, inputs, *more):
+            Counting.asked += len(inputs)
+            return super().__call__(inputs, *more)
+
+    canvas = np.full((1, 3, 3), BLANK, np.uint8)
+    canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
+    views = [View(name) for name in SYMMETRIES]
+    filled = fill_views(Counting(tiny(), 2), np.repeat(canvas, 8, axis=0), views)
+    assert Counting.asked == 2
+    assert (filled.steps > 0).sum() == 2
+    assert len(np.unique(filled.confidence)) <= 2
+
+
+def test_undoing_brings_log_probabilities_back_cell_by_cell():
+    model = RecursiveFiller(tiny(), 2)
+    canvases = np.full((8, 5, 5), BLANK, np.uint8)
+    canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
+    views = [View(name) for name in SYMMETRIES]
+    filled = fill_views(model, canvases, views, log_probs=True)
+    masked = canvases == MASK
+    assert (filled.log_probs.argmax(-1) == filled.canvases)[masked].all()
+    np.testing.assert_allclose(np.exp(filled.log_probs[masked]).sum(-1), 1, rtol=1e-5)
+    turned = apply_views(views, torch.from_numpy(canvases))
+    direct = model(turned.numpy(), None, True).log_probs
+    back = undo_views(views, torch.from_numpy(direct)).numpy()
+    np.testing.assert_allclose(filled.log_probs[masked], back[masked], rtol=1e-4, atol=1e-4)
+
+
+def test_noise_follows_the_key_and_no_key_is_no_noise():
+    model = RecursiveFiller(tiny(), 3).perturbed(0.5, 0)
+    canvases = np.full((6, 4, 5), BLANK, np.uint8)
+    canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
+    keys = np.array([0, 7, 7, 9, 0, 11], dtype=np.uint64)
+    said = model(canvases, keys, True).log_probs
+    for one, other, same in ((1, 2, True), (0, 4, True), (1, 3, False), (0, 1, False)):
+        assert (said[one] == said[other]).all() == same
+    plain = RecursiveFiller(tiny(), 3)(canvases[:1], None, True).log_probs
+    np.testing.assert_allclose(said[0], plain[0], rtol=1e-5, atol=1e-6)
+    padded = model(np.pad(canvases, ((0, 0), (0, 2), (0, 0)), constant_values=BLANK), keys, True)
+    np.testing.assert_allclose(padded.log_probs[:, :4], said, rtol=1e-4, atol=1e-4)
+
+
+def test_the_noise_of_each_row_is_its_own_and_none_stays_none():
+    keys = np.array([0, 5, 6], dtype=np.uint64)
+    first, second = keys_of_step(keys, 0), keys_of_step(keys, 1)
+    assert first[0] == second[0] == 0
+    assert len({*first[1:].tolist(), *second[1:].tolist()}) == 4
+
+
+def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
+    solver = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)), Canvas(6, 8))
+    with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
+        solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
+    cut = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)))
+    (solution,) = cut.with_voting(Voting(views=4, symmetries=("t",))).solve(
+        Problems.from_ints([(987, 6)])
+    )
+    assert solution.canvas.shape[0] == solution.canvas.shape[1]
+
+
+def test_views_that_vote_on_solutions_cannot_be_watched():
+    solver = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)), Canvas(7, 7))
+    asked = solver.with_voting(Voting(views=2, per="solution"))
+    with pytest.raises(ValueError, match="vote per row"):
+        asked.solve(Problems.from_ints(PAIRS), on_row=lambda *_: None)

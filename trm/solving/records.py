@@ -1,0 +1,318 @@
+"""Problems from files and answers to files, CSV or JSON Lines, line by line.
+
+Whatever a line holds, it becomes one entry, and no line touches the next: what is not a problem
+becomes an entry with an error, and nothing is lost or reordered.
+"""
+
+import csv
+import io
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from canvas.arithmetic import parse
+from trm.choices import check_choice
+
+FORMATS = ("csv", "jsonl")
+OPERANDS = ("a", "b")
+OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
+
+MOST_DIGITS = 1000  # of an operand; no canvas is as wide
+_LONGEST = 2**20  # bytes of a line
+_LOOKAHEAD = 32  # lines that one quoted CSV field may span
+_SHOWN = 60  # characters of a bad value that an error repeats
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One problem of a file, or what stands in a problem's place.
+
+    Attributes:
+        line: its first line, from 1.
+        end: bytes of the file up to its end.
+        given: the operands as they were written, as far as they were.
+        pair: the operands; None: see ``error``.
+        other: everything else on the line.
+        error: why it is no problem; None: it is one.
+    """
+
+    line: int
+    end: int
+    given: dict[str, Any]
+    pair: tuple[int, int] | None = None
+    other: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+def format_of(path: str, wanted: str | None = None) -> str | None:
+    """The format of a file: as wanted, or by its name; None: its name does not tell.
+
+    Raises:
+        ValueError: an unknown format is wanted.
+    """
+    if wanted is not None:
+        check_choice("format", wanted, FORMATS)
+        return wanted
+    return {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(Path(path).suffix.lower())
+
+
+class Reader:
+    """Entries of a file.
+
+    Args:
+        file: binary, at its beginning.
+        name: of the file, for messages.
+        format: `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
+        base: of the operands' digits.
+
+    Attributes:
+        columns: of CSV, all of them in order; None for JSON Lines.
+
+    Raises:
+        ValueError: a CSV file whose header does not name the operands' columns, or no header.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, format: str | None, base: int) -> None:
+        self._lines = _Lines(file)
+        self._base = base
+        first = self._lines.peek()
+        if format is None:
+            format = "jsonl" if first is not None and first.lstrip().startswith(b"{") else "csv"
+        self.columns = self._header(name) if format == "csv" else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Each entry once, in the order of the file."""
+        read = self._json if self.columns is None else self._csv
+        while self._lines.peek() is not None:
+            line = self._lines.number + 1
+            try:
+                values = read()
+                error = values.pop(None, None)
+            except ValueError as problem:
+                values, error = {}, str(problem)
+            given = {name: values.pop(name, None) for name in OPERANDS}
+            pair = None
+            if error is None:
+                try:
+                    a, b = (_operand(name, given[name], self._base) for name in OPERANDS)
+                    pair = a, b
+                except ValueError as problem:
+                    error = str(problem)
+            yield Entry(line, self._lines.position, given, pair, values, error)
+
+    def _header(self, name: str) -> list[str]:
+        if self._lines.peek() is None:
+            raise ValueError(f"{name} is empty: a CSV file begins with a line like a,b")
+        try:
+            columns = [column.strip() for column in self._fields(None)]
+        except ValueError as error:
+            raise ValueError(
+                f"{name} has no header, like a,b, in its first line: {error}"
+            ) from None
+        missing = [column for column in OPERANDS if column not in columns]
+        if missing or len(set(columns)) < len(columns):
+            fault = f"no column {missing[0]!r}" if missing else "a column twice"
+            raise ValueError(
+                f"{name} has {fault}: its first line must name the columns, a and b among them, "
+                f"and is {_short(','.join(columns))}"
+            )
+        return columns
+
+    def _csv(self) -> dict[Any, Any]:
+        """The next row; what is wrong with it stands at None."""
+        assert self.columns is not None
+        fields = self._fields(len(self.columns))
+        values: dict[Any, Any] = dict(zip(self.columns, fields, strict=False))
+        if len(fields) != len(self.columns):
+            values[None] = f"{len(fields)} fields, where the header names {len(self.columns)}"
+        return values
+
+    def _fields(self, number: int | None) -> list[str]:
+        """The fields of the next row: a line, or several if a quoted field spans them.
+
+        Raises:
+            ValueError: the row cannot be read; only its first line is used up.
+        """
+        first = _text(self._lines.take())
+        if not first.strip():
+            raise ValueError("an empty line")
+        text, reason = first, ""
+        for ahead in range(_LOOKAHEAD + 1):
+            try:
+                fields = next(csv.reader([text], strict=True))
+            except csv.Error as error:
+                reason = str(error)
+                # An open quote may be closed further down, in a row that is complete then.
+                following = self._lines.peek(ahead)
+                if "unexpected end" not in reason or following is None:
+                    break
+                try:
+                    text += "\n" + _text(following)
+                except ValueError:
+                    break
+                continue
+            if ahead and number is not None and len(fields) != number:
+                break  # what closed the quote belongs to another row
+            for _ in range(ahead):
+                self._lines.take()
+            return fields
+        if "field larger" in reason:
+            raise ValueError(f"a field that is too long: {_short(first)}")
+        raise ValueError(f"broken quoting: {_short(first)}")
+
+    def _json(self) -> dict[Any, Any]:
+        text = _text(self._lines.take())
+        if not text.strip():
+            raise ValueError("an empty line")
+        try:
+            values = json.loads(text, parse_constant=_refuse, parse_int=_Digits)
+        except (ValueError, RecursionError):
+            raise ValueError(f"not JSON: {_short(text)}") from None
+        if not isinstance(values, dict):
+            raise ValueError(f'not a JSON object like {{"a": 12, "b": 34}}: {_short(text)}')
+        return _plain(values)
+
+
+class _Digits(str):
+    """A whole number of JSON, which may be longer than Python reads at once."""
+
+
+def _plain(value: Any) -> Any:
+    """JSON data with whole numbers as such, but for those that Python is slow to read."""
+    if isinstance(value, _Digits):
+        return int(value) if len(value) < 4000 else str(value)
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and Infinity are no JSON
+
+
+def _text(line: bytes) -> str:
+    if len(line) > _LONGEST:
+        raise ValueError(f"a line of more than {_LONGEST:,} bytes")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"not UTF-8 text: {_short(line.decode('latin-1'))}") from None
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
+
+
+def _operand(name: str, value: Any, base: int) -> int:
+    if value is None or value == "":
+        raise ValueError(f"{name} is missing")
+    if isinstance(value, bool | float | list | dict):
+        raise ValueError(f"{name} is {_short(value)}, not a whole number")
+    text = str(value)
+    if len(text.strip()) > MOST_DIGITS:
+        raise ValueError(
+            f"{name} has {len(text.strip()):,} digits; at most {MOST_DIGITS:,} are read"
+        )
+    try:
+        return parse(text, base)
+    except ValueError:
+        kind = "positive whole number" if base == 10 else f"positive number in base {base}"
+        raise ValueError(f"{name} is {_short(text)}, not a {kind}") from None
+
+
+class _Lines:
+    """Lines of a binary file, with a look ahead; none longer than it must be is kept whole.
+
+    Attributes:
+        number: lines taken.
+        position: bytes taken.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._ahead = file, deque[tuple[bytes, int]]()
+        self.number = self.position = 0
+
+    def peek(self, ahead: int = 0) -> bytes | None:
+        """A line that comes, without its end; None behind the last."""
+        while len(self._ahead) <= ahead:
+            line = self._file.readline(_LONGEST + 2)
+            if not line:
+                return None
+            size, whole = len(line), line.endswith(b"\n")
+            while not whole and (more := self._file.readline(_LONGEST)):
+                size, whole = size + len(more), more.endswith(b"\n")  # and is not kept
+            if self.number == 0 and not self._ahead:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            self._ahead.append((line.removesuffix(b"\n").removesuffix(b"\r"), size))
+        return self._ahead[ahead][0]
+
+    def take(self) -> bytes:
+        """The next line."""
+        assert self.peek() is not None
+        line, size = self._ahead.popleft()
+        self.number, self.position = self.number + 1, self.position + size
+        return line
+
+
+class Writer(Protocol):
+    """Writes records as text."""
+
+    def head(self) -> str:
+        """What comes before all records."""
+
+    def line(self, record: dict[str, Any]) -> str:
+        """One record, with its end of line."""
+
+
+class _JsonLines:
+    def head(self) -> str:
+        return ""
+
+    def line(self, record: dict[str, Any]) -> str:
+        return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class _Csv:
+    columns: list[str]
+
+    def head(self) -> str:
+        return self._row(self.columns)
+
+    def line(self, record: dict[str, Any]) -> str:
+        rest = {key: value for key, value in record.items() if key not in self.columns}
+        values = record | {OTHER: rest or None} if OTHER in self.columns else record
+        return self._row([_cell(values.get(column)) for column in self.columns])
+
+    @staticmethod
+    def _row(cells: list[str]) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def make_writer(format: str, columns: list[str], carried: list[str] | None) -> Writer:
+    """A writer of records.
+
+    Args:
+        format: one of `FORMATS`.
+        columns: that every record has.
+        carried: of the input's other columns; None: they differ from line to line, and CSV gathers
+            them, in JSON, in the column `OTHER`.
+    """
+    check_choice("format", format, FORMATS)
+    if format == "jsonl":
+        return _JsonLines()
+    return _Csv([*columns, *([OTHER] if carried is None else carried)])

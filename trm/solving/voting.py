@@ -1,0 +1,347 @@
+"""Many views of a problem, and how their answers become one.
+
+A problem is looked at in different views, each a symmetry of the square and a shift, and in each of
+them perhaps several times, with noise (rollouts). Every look is masked before it is turned, turned
+back after the model has answered, and compared with the others in the problem's own frame.
+
+Views vote row by row, the row that wins going back onto the one canvas that all of them then see,
+or each works alone to the end and they vote on whole solutions.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from augment.symmetry import SYMMETRIES, lookup
+from augment.views import View, distinct_views
+from canvas.problems import Problems, mix, pair_keys
+from canvas.render import Drawing
+from trm.choices import check_choice
+from trm.solving.rollout import (
+    Filled,
+    Filler,
+    OnRow,
+    Rollout,
+    fill_views,
+    free_running,
+    keys_of_step,
+)
+
+# How answers become one, and where that comes from.
+VOTES = {
+    "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
+    "Jolicoeur-Martineau's TRM on ARC)",
+    "weighted": "the answer with the largest sum of confidences (soft voting)",
+    "max_confidence": "the answer of the most confident view (the note's)",
+    "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
+    "experts, Hinton 2002)",
+}
+PER = ("row", "solution")
+
+
+@dataclass(frozen=True)
+class Voting:
+    """How often a problem is looked at, and how the looks agree.
+
+    Attributes:
+        views: different views of a problem at most, the identity first.
+        symmetries: names of those to draw views from, beside their shifts; None: those that the
+            model has practised.
+        vote: one of `VOTES`.
+        per: `row` or `solution`, see above.
+        rollouts: of each view; the first is without noise.
+        noise: of the other rollouts of a recursive model, see `Filler.perturbed`.
+        temperature: of the other rollouts of a GPT.
+        seed: which views, and which noise.
+
+    Raises:
+        ValueError: a value that cannot be.
+    """
+
+    views: int = 1
+    symmetries: tuple[str, ...] | None = None
+    vote: str = "majority"
+    per: str = "row"
+    rollouts: int = 1
+    noise: float = 0.0
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("vote", self.vote, VOTES)
+        check_choice("vote-per", self.per, PER)
+        for name in self.symmetries or ():
+            check_choice("symmetry", name, SYMMETRIES)
+        if self.views < 1 or self.rollouts < 1:
+            raise ValueError("a problem is looked at in at least one view and one rollout")
+        random = self.noise > 0 or self.temperature > 0
+        if (self.rollouts > 1) != random:
+            raise ValueError(
+                "rollouts differ by noise (of a recursive model) or temperature (of a GPT), and "
+                f"the first is without: give both, not {self.rollouts} rollouts with noise "
+                f"{self.noise:g} and temperature {self.temperature:g}"
+            )
+
+    @property
+    def transposes(self) -> bool:
+        """Whether a view may exchange rows and columns."""
+        return any(lookup(name).transpose for name in self.symmetries or ())
+
+    @property
+    def looks(self) -> int:
+        """How often a problem is looked at, at most."""
+        return self.views * self.rollouts
+
+
+class Ballot(NamedTuple):
+    """One of the different answers to a row or a problem.
+
+    Attributes:
+        cells: ``uint8 [C]``, what it says.
+        views: how many looks gave it.
+        confidence: their mean confidence.
+    """
+
+    cells: np.ndarray
+    views: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What several answers came to.
+
+    Attributes:
+        cells: ``uint8 [C]``; under `product` it need not be anybody's answer.
+        confidence: of the views that gave it: the highest under `max_confidence`, their mean under
+            `majority` and `weighted`; under `product` the geometric mean over all views of the
+            probability that they give it.
+        agreement: the share of views that gave it.
+        ballots: the different answers, most views first.
+    """
+
+    cells: np.ndarray
+    confidence: float
+    agreement: float
+    ballots: list[Ballot]
+
+
+def decide(
+    vote: str, answers: np.ndarray, confidence: np.ndarray, log_probs: np.ndarray | None = None
+) -> Decision:
+    """Make one answer of several; of equal ones the first wins.
+
+    Args:
+        vote: one of `VOTES`.
+        answers: ``uint8 [V, C]``, each view's symbols of the same cells.
+        confidence: ``float [V]``, 0 to 1.
+        log_probs: ``float [V, C, K]``, of each symbol in each cell, for `product`.
+
+    Raises:
+        ValueError: an unknown vote, or `product` without log-probabilities.
+    """
+    check_choice("vote", vote, VOTES)
+    groups: dict[bytes, list[int]] = {}
+    for view, answer in enumerate(answers):
+        groups.setdefault(answer.tobytes(), []).append(view)
+    ballots = [
+        Ballot(answers[who[0]], len(who), float(confidence[who].mean())) for who in groups.values()
+    ]
+    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
+    if vote == "product":
+        if log_probs is None:
+            raise ValueError("the product of log-probabilities needs log-probabilities")
+        cells = log_probs.sum(axis=0).argmax(axis=1).astype(answers.dtype)
+        behind = len(groups.get(cells.tobytes(), ()))
+        said = np.take_along_axis(log_probs, cells[None, :, None].astype(np.int64), axis=2)
+        sure = float(np.exp(said.sum(axis=(1, 2)).mean()))
+        return Decision(cells, sure, behind / len(answers), ranked)
+    highest = [float(confidence[who].max()) for who in groups.values()]
+    if vote == "max_confidence":
+        standing: list[tuple[float, ...]] = [(value,) for value in highest]
+    elif vote == "weighted":
+        standing = [(ballot.views * ballot.confidence,) for ballot in ballots]
+    else:
+        standing = [(ballot.views, ballot.confidence) for ballot in ballots]
+    best = max(range(len(ballots)), key=lambda i: standing[i])
+    winner = ballots[best]
+    sure = highest[best] if vote == "max_confidence" else winner.confidence
+    return Decision(winner.cells, sure, winner.views / len(answers), ranked)
+
+
+@dataclass(frozen=True)
+class Voted:
+    """A rollout that views agreed upon, and how they did.
+
+    Attributes:
+        rollout: the agreed canvases; a row's steps are those of all its views together.
+        decisions: of each problem, one for each row, or a single one for its solution.
+        views: different looks at each problem, ``int64 [B]``.
+    """
+
+    rollout: Rollout
+    decisions: list[list[Decision]]
+    views: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """All looks at a batch of problems, problem by problem: L of them.
+
+    Attributes:
+        problem: ``int64 [L]``.
+        views: L views.
+        keys: ``uint64 [L]``, of noise; None: there is none.
+    """
+
+    problem: np.ndarray
+    views: list[View]
+    keys: np.ndarray | None
+
+    def at(self, problems: np.ndarray) -> np.ndarray:
+        """The looks at some of the problems, ``int64``."""
+        return np.flatnonzero(np.isin(self.problem, problems))
+
+
+def check_filler(filler: Filler, voting: Voting) -> Filler:
+    """The model as it is asked, with noise if there is any.
+
+    Raises:
+        ValueError: the model knows no turned canvases, or has no use for the noise.
+    """
+    if not filler.turns and not {"e"}.issuperset(voting.symmetries or ()):
+        raise ValueError(
+            "the model writes in one direction: its views are shifts alone, symmetries e, not "
+            f"{', '.join(voting.symmetries or ())}"
+        )
+    return filler.perturbed(voting.noise, voting.temperature) if voting.rollouts > 1 else filler
+
+
+def solve_by_vote(
+    filler: Filler,
+    voting: Voting,
+    problems: Problems,
+    drawing: Drawing,
+    room: tuple[np.ndarray, np.ndarray],
+    on_row: OnRow | None = None,
+) -> Voted:
+    """Work problems out in many views.
+
+    What a problem is shown as depends on its operands, its canvas and the seed, not on the problems
+    beside it.
+
+    Args:
+        filler: the model.
+        voting: how.
+        problems, drawing: B problems on their canvases.
+        room: rows and columns ``int64 [B]`` kept free for each working, see `Task.room`.
+        on_row: called before and after each row that is voted on.
+
+    Raises:
+        ValueError: what `check_filler` refuses, or a symmetry that exchanges rows and columns of
+            a canvas that is not square.
+    """
+    filler = check_filler(filler, voting)
+    looks = _looks(voting, problems, drawing, room)
+    by = _by_row if voting.per == "row" else _by_solution
+    return by(filler, voting, drawing, looks, on_row)
+
+
+def _looks(
+    voting: Voting, problems: Problems, drawing: Drawing, room: tuple[np.ndarray, np.ndarray]
+) -> _Looks:
+    size = drawing.canvases.shape[1:]
+    right = drawing.left + drawing.widths
+    boxes = np.stack([drawing.top, right - room[1], *room], axis=1).clip(0)
+    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
+    number = np.array([len(mine) for mine in views])
+    problem = np.repeat(np.arange(len(drawing)), number * voting.rollouts)
+    flat = [view for mine in views for view in mine for _ in range(voting.rollouts)]
+    if voting.rollouts == 1:
+        return _Looks(problem, flat, None)
+    first = np.cumsum(number * voting.rollouts) - number * voting.rollouts
+    nth = np.arange(len(problem)) - first[problem]
+    seed = mix(np.array([voting.seed], dtype=np.uint64) + np.uint64(1))
+    keys = mix(mix(pair_keys(problems)[problem] + seed) + nth.astype(np.uint64)) | np.uint64(1)
+    return _Looks(problem, flat, np.where(nth % voting.rollouts == 0, np.uint64(0), keys))
+
+
+@lru_cache(maxsize=4096)
+def _views_of(
+    voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
+) -> list[View]:
+    """The views of all problems that take up the same box on their canvases."""
+    content = torch.zeros(size, dtype=torch.bool)
+    content[top : top + rows, left : left + columns] = True
+    return distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
+
+
+def _by_row(
+    filler: Filler, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+) -> Voted:
+    decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
+
+    def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Filled:
+        mine = looks.at(active)
+        back = np.searchsorted(active, looks.problem[mine])  # from a look to its place in inputs
+        keys = None if looks.keys is None else keys_of_step(looks.keys[mine], step)
+        views = [looks.views[i] for i in mine]
+        seen = fill_views(filler, inputs[back], views, keys, voting.vote == "product")
+        answer = drawing.answer_cells(step)[active]
+        canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
+        for i, problem in enumerate(active):
+            which = back == i
+            decision = decide(
+                voting.vote,
+                seen.canvases[which][:, answer[i]],
+                seen.confidence[which],
+                None if seen.log_probs is None else seen.log_probs[which][:, answer[i]],
+            )
+            canvases[i][answer[i]] = decision.cells
+            confidence[i] = decision.confidence
+            decisions[problem].append(decision)
+        steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
+        return Filled(canvases, confidence, steps)
+
+    rollout = free_running(fill, drawing, on_row)
+    return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
+
+
+def _by_solution(
+    filler: Filler, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+) -> Voted:
+    if on_row is not None:
+        raise ValueError(
+            "views that vote on whole solutions work on a canvas each, and there is no one canvas "
+            "to watch: let them vote per row"
+        )
+    alone, said = filler.free_running_views(
+        drawing[looks.problem], looks.views, looks.keys, voting.vote == "product"
+    )
+    canvases = drawing.unsolved()
+    confidence = np.ones((len(drawing), alone.confidence.shape[1]), dtype=np.float32)
+    steps = np.zeros(confidence.shape, dtype=np.int64)
+    decisions = []
+    for i in range(len(drawing)):
+        mine, unknown = looks.problem == i, ~drawing.given[i]
+        decision = decide(
+            voting.vote,
+            alone.canvases[mine][:, unknown],
+            alone.confidence[mine].prod(axis=1),
+            None if said is None else said[mine][:, unknown],
+        )
+        canvases[i][unknown] = decision.cells
+        # A solution is held right as a whole; its rows share that evenly.
+        present = np.arange(confidence.shape[1]) < drawing.steps[i]
+        confidence[i, present] = decision.confidence ** (1 / present.sum())
+        steps[i] = alone.steps[mine].sum(axis=0)
+        decisions.append([decision])
+    rows = drawing.row_of_step(0)[:, None] + np.arange(confidence.shape[1])
+    same = (canvases == drawing.canvases).all(axis=2)
+    present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
+    exact = same[np.arange(len(drawing))[:, None], rows.clip(max=same.shape[1] - 1)] & present
+    rollout = Rollout(canvases, exact, confidence, steps)
+    return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
