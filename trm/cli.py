@@ -36,7 +36,7 @@ examples:
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
 
-Exit codes: 0 done, 2 the call was wrong, 130 interrupted by Ctrl-C.
+Exit codes: 0 done, 1 a file had lines with errors, 2 the call was wrong, 130 stopped by Ctrl-C.
 """
 
 

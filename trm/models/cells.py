@@ -10,6 +10,7 @@ from torch import Tensor
 from trm.choices import check_choice
 
 NEIGHBOURHOODS = ("all", "rays", "horizon", "near")
+_DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +154,71 @@ def neighbourhood_mask(
     return itself | (present if allowed is None else allowed & present)
 
 
+def nearest_keys(cells: Cells, radius: int, written: Tensor) -> Tensor:
+    """The keys that each query sees in a `horizon`, one by one: as `neighbourhood_mask`, without a
+    table of all pairs.
+
+    Args:
+        cells: without a prefix.
+        radius: of the near square.
+        written: bool [B, S], as there.
+
+    Returns:
+        int64 [B, S, (2 · radius + 1)² + 8], indices of tokens, -1 where there is none; the first is
+        the query itself.
+    """
+    batch, size = written.shape
+    rows, columns = (x.expand(batch, size) for x in (cells.rows, cells.columns))
+    sample = torch.arange(batch, device=rows.device)[:, None]
+    token = torch.arange(size, device=rows.device).expand(batch, size)
+    there = token if cells.present is None else torch.where(cells.present, token, -1)
+    # A frame around the canvas, so that no step leaves it. Padding is written outside of it.
+    edge, height, width = radius + 1, cells.height, cells.width
+    place = rows + edge, columns + edge
+    at = torch.full((batch, height + 2 * edge, width + 2 * edge), -1, device=rows.device)
+    kept = there >= 0
+    index = sample.expand_as(token)[kept], place[0][kept], place[1][kept]
+    at[index] = token[kept]
+    near = range(-radius, radius + 1)
+    steps = sorted(itertools.product(near, near), key=lambda step: step != (0, 0))
+    keys = [token, *(at[sample, place[0] + i, place[1] + j] for i, j in steps[1:])]
+    far = torch.full_like(at, -1)
+    far[index] = torch.where(written, token, -1)[kept]
+    for direction in _DIRECTIONS:
+        last = _scan(far, direction)[sample, *place]
+        key = last.clamp(min=0)
+        down, right = rows.gather(1, key) - rows, columns.gather(1, key) - columns
+        beyond = (down.abs() > radius) | (right.abs() > radius)
+        keys.append(torch.where(beyond, last, -1))
+    return torch.stack(keys, dim=-1)
+
+
+def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
+    """For each cell the last one in a direction that is not -1, int64 [B, H, W] to the same.
+
+    Line by line from the edge inwards: what the next cell sees last, or else that cell itself.
+    """
+    down, right = direction
+    if down == 0:  # columns are the lines
+        return _scan(far.mT, (right, 0)).mT
+    last = torch.full_like(far, -1)
+    height = far.shape[1]
+    inner = range(height - 2, -1, -1) if down > 0 else range(1, height)
+    for row in inner:
+        beyond = torch.where(last[:, row + down] >= 0, last[:, row + down], far[:, row + down])
+        last[:, row] = beyond.roll(-right, dims=1)
+        if right:
+            last[:, row, -1 if right > 0 else 0] = -1  # what came round
+    return last
+
+
 def _last(cells: Cells, seen: Tensor) -> Tensor:
     """Of the keys seen along lines, bool [B, S, S], those behind which no other can be seen."""
     down, right = (offset.sign() for offset in _offsets(cells))
     last = torch.zeros_like(seen)
-    for direction in itertools.product((-1, 0, 1), repeat=2):
-        if direction != (0, 0):
-            there = seen & (down == direction[0]) & (right == direction[1])
-            last |= there & ~there.any(dim=-1).unsqueeze(-2)
+    for direction in _DIRECTIONS:
+        there = seen & (down == direction[0]) & (right == direction[1])
+        last |= there & ~there.any(dim=-1).unsqueeze(-2)
     return last
 
 

@@ -121,6 +121,28 @@ def attend(
     return F.dropout(weights, dropout) @ v if dropout else weights @ v
 
 
+def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
+    """As ``attend``, each query seeing some keys that are named: linear in their number.
+
+    Args:
+        q, k, v: queries, keys and values, [B, heads, S, D].
+        keys: which keys each query sees, int64 [B, S, K].
+        bias: added to the scores, broadcastable to [B, heads, S, K]; minus infinity forbids.
+
+    Returns:
+        [B, heads, S, D], dtype of ``v``.
+    """
+    batch, heads, length, size = k.shape
+    flat = (keys + length * torch.arange(batch, device=keys.device)[:, None, None]).flatten()
+    k, v = (x.transpose(1, 2).reshape(batch * length, -1).index_select(0, flat) for x in (k, v))
+    k, v = (x.view(batch * length, -1, heads, size).transpose(1, 2) for x in (k, v))
+    q = q.transpose(1, 2).reshape(batch * length, heads, 1, size)
+    scores = (q * size**-0.5) @ k.mT  # [B * S, heads, 1, K]
+    scores += bias.transpose(1, 2).reshape(batch * length, -1, 1, keys.shape[-1]).to(scores.dtype)
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
+    return (weights @ v).view(batch, length, heads, size).transpose(1, 2)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention.
 
@@ -160,11 +182,20 @@ class Attention(nn.Module):
         return q, k, v
 
     def forward(
-        self, x: Tensor, rotation: Rotation | None = None, bias: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Rotation | None = None,
+        bias: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
-        """Attend within [B, S, D]; ``bias`` as in ``attend``, ``rotation`` as in ``rotate``."""
+        """Attend within [B, S, D]; ``rotation`` as in ``rotate``, ``bias`` as in ``attend``, or
+        with ``keys`` as in ``attend_to_few``.
+        """
         q, k, v = self.project(x, rotation)
-        y = attend(q, k, v, bias, self.causal)
+        if keys is not None and bias is not None:
+            y = attend_to_few(q, k, v, keys, bias)
+        else:
+            y = attend(q, k, v, bias, self.causal)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -202,11 +233,15 @@ class PostNormBlock(nn.Module):
         self.mixing, self.mlp, self.eps = mixing, mlp, eps
 
     def forward(
-        self, x: Tensor, rotation: Rotation | None = None, bias: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Rotation | None = None,
+        bias: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
-        """[B, S, D] to [B, S, D]; rotation and bias are for attention."""
+        """[B, S, D] to [B, S, D]; rotation, bias and keys are for attention."""
         if isinstance(self.mixing, Attention):
-            x = rms_norm(x + self.mixing(x, rotation, bias), self.eps)
+            x = rms_norm(x + self.mixing(x, rotation, bias, keys), self.eps)
         else:
             tokens = x.transpose(1, 2)  # [B, D, S]
             x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)

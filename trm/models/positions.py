@@ -14,7 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trm.choices import check_choice
-from trm.models.cells import Cells, neighbourhood_mask, offset_classes, relative_classes
+from trm.models.cells import (
+    Cells,
+    nearest_keys,
+    neighbourhood_mask,
+    offset_classes,
+    relative_classes,
+)
 from trm.models.layers import Rotation, truncated_normal_
 
 # Rows down and columns right of the eight directions, clockwise from up.
@@ -243,7 +249,10 @@ class Relative2D(Position):
 
     def bias(self, cells: Cells) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
-        classes = relative_classes(cells, self.radius)
+        return self.of(relative_classes(cells, self.radius))
+
+    def of(self, classes: Tensor) -> Tensor:
+        """The biases of classes [.., Q, K]: [.., num_heads, Q, K]."""
         table = (self.weight * self.scale).t()
         # The cache is kept small; the gradient with int32 indices takes three times as long.
         bias = table.index_select(0, classes.flatten().long()).view(*classes.shape, -1)
@@ -291,6 +300,34 @@ def attention_bias(
     return torch.where(allowed, bias, -math.inf)
 
 
+def few_keys(
+    position: Position, cells: Cells, radius: int, written: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What `attention_bias` says of a `horizon`, without a table of all pairs.
+
+    Args:
+        position: `Relative2D`, or one without a bias.
+        cells, radius, written: see `nearest_keys`.
+
+    Returns:
+        Keys int64 [B, S, K] that each query sees, and the bias [B, num_heads or 1, S, K], minus
+        infinity where a key is none.
+    """
+    keys = nearest_keys(cells, radius, written)
+    there = (keys >= 0).unsqueeze(1)
+    keys = keys.clamp(min=0)
+    if not isinstance(position, Relative2D):
+        zero = torch.zeros((), device=keys.device)
+        return keys, torch.where(there, zero, -math.inf)
+    rows, columns = (x.expand(len(keys), -1) for x in (cells.rows, cells.columns))
+    down, right = (
+        x.gather(1, keys.flatten(1)).view_as(keys) - x.unsqueeze(-1) for x in (rows, columns)
+    )
+    return keys, torch.where(
+        there, position.of(offset_classes(down, right, position.radius)), -math.inf
+    )
+
+
 POSITIONS = (
     "none",
     "learned",
@@ -302,6 +339,7 @@ POSITIONS = (
     "alibi",
     "relative_2d",
 )
+ABSOLUTE = ("learned", "learned_2d", "sinusoidal", "randomised")  # they tell where a cell is
 
 
 def make_position(

@@ -30,9 +30,17 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import POSITIONS, attention_bias, check_canvas, make_position
+from trm.models.positions import (
+    POSITIONS,
+    attention_bias,
+    check_canvas,
+    few_keys,
+    make_position,
+)
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
+
+FEW_FROM = 700  # tokens; see benchmarks/horizon.py
 
 BLOCKS = ("attention", "mixer")
 TOKENS = ("all", "written")
@@ -126,6 +134,8 @@ class Context:
         rotation: cosines and sines for queries and keys, or None.
         bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
             tokens, or in what they see, rotation and bias have a batch dimension in front.
+        keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
+            large; bias is then [B, heads or 1, S, K].
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
         height: H.
         width: W.
@@ -140,6 +150,7 @@ class Context:
     height: int
     width: int
     places: Tensor | None = None
+    keys: Tensor | None = None
 
     @property
     def lengths(self) -> Tensor:
@@ -152,7 +163,7 @@ class Context:
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
         parts: dict[str, Any] = {"inputs": self.inputs[index]}
-        for name in ("halt_weights", "places"):
+        for name in ("halt_weights", "places", "keys"):
             part = getattr(self, name)
             parts[name] = None if part is None else part[index]
         if self.bias is not None and self.bias.ndim == 4:
@@ -274,15 +285,18 @@ class TinyRecursiveModel(nn.Module):
             inputs = (inputs + vectors) * math.sqrt(0.5)  # keeps the variance
         dtype = compute_dtype(inputs)
         inputs = (inputs * self.embed_scale).to(dtype)
-        rotation = bias = None
+        rotation = bias = keys = None
         if config.block == "attention":
             rotation = self.position.rotation(cells)
             if rotation is not None and cells.present is not None:
                 rotation = (rotation[0].unsqueeze(1), rotation[1].unsqueeze(1))  # heads
             written = F.pad((flat != BLANK) & (flat != MASK), (P, 0), value=True)
-            bias = attention_bias(
-                self.position, cells, config.neighbourhood, config.radius, written
-            )
+            if self._sees_few(len(cells)):
+                keys, bias = few_keys(self.position, cells, config.radius, written)
+            else:
+                bias = attention_bias(
+                    self.position, cells, config.neighbourhood, config.radius, written
+                )
         return Context(
             inputs,
             None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
@@ -291,7 +305,14 @@ class TinyRecursiveModel(nn.Module):
             height,
             width,
             places,
+            keys,
         )
+
+    def _sees_few(self, tokens: int) -> bool:
+        """Whether attention goes through lists of keys, which is quicker on a large canvas."""
+        config = self.config
+        listed = config.neighbourhood == "horizon" and config.prefix_length == 0
+        return listed and config.position != "alibi" and tokens > FEW_FROM
 
     def initial_state(self, context: Context) -> State:
         """The fixed start of both states for every token."""
@@ -365,7 +386,7 @@ class TinyRecursiveModel(nn.Module):
 
     def _network(self, x: Tensor, context: Context) -> Tensor:
         for layer in self.layers:
-            x = layer(x, context.rotation, context.bias)
+            x = layer(x, context.rotation, context.bias, context.keys)
         return x
 
     def _embed_prefix(self, batch: int, prefix_ids: Tensor | None) -> Tensor | None:

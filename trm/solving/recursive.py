@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from canvas import symbols
+from trm.models.positions import ABSOLUTE
 from trm.models.recursive import Context, State, TinyRecursiveModel
 from trm.solving.rollout import Filled, Filler
 from trm.solving.trace import PATIENCE, Trace, trace, unchanged
@@ -35,6 +36,9 @@ class RecursiveFiller(Filler):
         if not 0 <= noise < math.inf:
             raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
         self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
+        config = model.config
+        # Without blank cells, and with offsets for places, a canvas has no edges.
+        self.placeless = config.tokens == "written" and config.position not in ABSOLUTE
 
     def accepts(self, height: int, width: int) -> bool:
         """See `Filler`."""

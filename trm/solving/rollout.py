@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from augment.views import View, apply_views, undo_views
+from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.problems import mix
 from canvas.render import Drawing, RowSteps, row_steps
@@ -17,7 +17,7 @@ OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases; told which samples of a drawing they are, and which step.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Filled"]
 
-_PAIRS_AT_ONCE = {"cpu": 2**22}  # of cells that attend to each other, over all canvases
+_PAIRS_AT_ONCE = {"cpu": 2**18}  # of cells that attend to each other, over all canvases
 _PAIRS_ELSEWHERE = 2**27
 
 
@@ -111,6 +111,7 @@ class Filler(ABC):
 
     model: Any  # the network, in evaluation mode, where it is to run
     turns = True  # whether it can work on canvases that are turned or mirrored
+    placeless = False  # whether it answers alike wherever on a canvas the same cells lie
 
     @abstractmethod
     def __call__(
@@ -244,7 +245,8 @@ def fill_views(
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
-    views, as small canvases often do, is worked out once.
+    views, as small canvases often do, is worked out once; to a model that is `placeless` it looks
+    the same wherever it lies.
 
     Args:
         filler: the model.
@@ -254,8 +256,17 @@ def fill_views(
     """
     # Views keep the room of a working on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
+    tokens = torch.from_numpy(inputs)
     anywhere = torch.zeros(inputs.shape, dtype=torch.bool)
-    viewed = apply_views(views, torch.from_numpy(inputs), anywhere).numpy()
+    turned = apply_views(views, tokens, anywhere)
+    if filler.placeless:
+        room = possible_shifts(turned != symbols.BLANK)
+        views = [
+            View(view.symmetry, view.down - up, view.right - left)
+            for view, up, left in zip(views, room.up.tolist(), room.left.tolist(), strict=True)
+        ]
+        turned = apply_views(views, tokens, anywhere)
+    viewed = turned.numpy()
     looks = viewed.reshape(len(viewed), -1)
     if keys is not None:
         looks = np.concatenate([looks, keys[:, None].view(np.uint8)], axis=1)

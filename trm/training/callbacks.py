@@ -1,4 +1,4 @@
-"""TensorBoard pages: what the model makes of some validation rows, and how fast training is."""
+"""What is kept of a run: its best weights, and TensorBoard pages of rows and of speed."""
 
 import time
 from collections import Counter
@@ -6,7 +6,10 @@ from typing import Any
 
 import lightning as L
 import numpy as np
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
 
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
@@ -18,6 +21,20 @@ from trm.training.module import CanvasModule
 _POOL = 1024  # problems that samples are chosen among, at most
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
 _LONGEST_NAME = 48  # characters of a title's problem
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Keeps the best checkpoint, and of equally good ones the latest.
+
+    A few hundred validation problems are soon all right, and from there on a learning rate that
+    falls to zero still gains a great deal where validation does not look: on longer numbers.
+    """
+
+    def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
+        """Whether the checkpoint is to be kept, given the figure that is monitored."""
+        worst = self.best_k_models.get(self.kth_best_model_path)
+        equal = current is not None and worst is not None and bool(torch.eq(current, worst))
+        return equal or super().check_monitor_top_k(trainer, current)
 
 
 class SamplePanels(L.Callback):

@@ -13,7 +13,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from trm.training.callbacks import SamplePanels, Throughput
+from trm.training.callbacks import BestCheckpoint, SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.predictions import PredictionWriter
@@ -33,7 +33,7 @@ class TrainingCLI(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """What every run has, under a key of its own, and what follows from another key."""
-        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
         parser.set_defaults(
             {
                 "checkpoint.filename": "best",

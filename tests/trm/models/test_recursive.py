@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models import recursive
 from trm.models.cells import NEIGHBOURHOODS
 from trm.models.positions import POSITIONS
 from trm.models.recursive import TOKENS, RecursiveConfig, TinyRecursiveModel
@@ -240,3 +241,32 @@ def test_canvases_that_do_not_suit_the_model_are_refused():
         make(num_prefixes=2, prefix_length=1)(canvases(), torch.zeros(2))
     with pytest.raises(ValueError, match="steps must be 1 or more"):
         make()(canvases(), steps=0)
+
+
+@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("position", ["relative_2d", "rope_2d", "none"])
+@pytest.mark.parametrize("radius", [0, 1, 2])
+def test_lists_of_keys_give_what_a_table_of_all_pairs_gives(monkeypatch, tokens, position, radius):
+    model = make(tokens=tokens, position=position, neighbourhood="horizon", radius=radius)
+    if position == "relative_2d":
+        torch.nn.init.normal_(model.position.weight)
+    inputs = torch.full((5, 9, 11), BLANK, dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(1)
+    for i, canvas in enumerate(inputs):  # of different numbers of tokens
+        drawn = torch.randint(1, 11, (9, 11), generator=generator).byte()
+        chosen = torch.rand(9, 11, generator=generator) < 0.1 + 0.2 * i
+        canvas[chosen] = drawn[chosen]
+        canvas[4 + i % 2] = MASK
+    pairs = model(inputs, steps=3)
+    monkeypatch.setattr(recursive, "FEW_FROM", 0)
+    lists = model(inputs, steps=3)
+    torch.testing.assert_close(lists[0], pairs[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(lists[1], pairs[1], rtol=1e-3, atol=1e-3)
+    lists[0].sum().backward()
+    assert all(p.grad is not None for p in model.layers.parameters())
+    halves = model.encode(inputs).select(torch.tensor([3, 1]))
+    state = model.iterate(halves, model.initial_state(halves))
+    alone = model.encode(inputs[[3, 1]])
+    other = model.iterate(alone, model.initial_state(alone))
+    shorter = alone.inputs.shape[1]
+    torch.testing.assert_close(state.z_H[:, :shorter], other.z_H, rtol=1e-3, atol=1e-3)

@@ -14,7 +14,13 @@ from canvas.symbols import MASK
 from trm.models.recursive import RecursiveConfig
 from trm.solving import recursive
 from trm.training import callbacks
-from trm.training.callbacks import SamplePanels, Throughput, example_steps, titles
+from trm.training.callbacks import (
+    BestCheckpoint,
+    SamplePanels,
+    Throughput,
+    example_steps,
+    titles,
+)
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
 from trm.training.optimisers import OptimizerConfig
@@ -266,3 +272,14 @@ def test_samples_of_all_devices_count(monkeypatch):
 def test_a_step_over_several_batches_takes_as_long_as_they_do_and_is_logged_once(monkeypatch):
     logged = drive(Clock(monkeypatch), [1] * 7, accumulate=3)
     assert logged == [(2, "samples_per_second", 10.0), (2, "seconds_per_step", 3.0)]
+
+
+def test_of_equally_good_checkpoints_the_latest_is_kept():
+    trainer = SimpleNamespace(strategy=SimpleNamespace(reduce_boolean_decision=bool))
+    keeper, kept = BestCheckpoint(monitor="solved", mode="max"), []
+    for step, solved in enumerate((0.5, 0.7, 0.6, 0.7, 0.69, 0.7)):
+        if keeper.check_monitor_top_k(trainer, torch.tensor(solved)):
+            kept.append(step)
+            keeper.best_k_models = {str(step): torch.tensor(solved)}
+            keeper.kth_best_model_path = str(step)
+    assert kept == [0, 1, 3, 5]
