@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from trm.choices import check_choice
@@ -144,7 +145,7 @@ def neighbourhood_mask(
         near, lines = (_shared_lines if cells.rows.ndim == 1 else _lines)(cells, radius)
         if neighbourhood == "horizon":
             assert written is not None, "a horizon depends on what is written"
-            lines = _last(cells, lines & written.unsqueeze(-2))
+            lines = _seen_from_afar(cells, radius, written)
         allowed = near if neighbourhood == "near" else near | lines
     if cells.present is None:
         return allowed
@@ -212,14 +213,17 @@ def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
     return last
 
 
-def _last(cells: Cells, seen: Tensor) -> Tensor:
-    """Of the keys seen along lines, bool [B, S, S], those behind which no other can be seen."""
-    down, right = (offset.sign() for offset in _offsets(cells))
-    last = torch.zeros_like(seen)
-    for direction in _DIRECTIONS:
-        there = seen & (down == direction[0]) & (right == direction[1])
-        last |= there & ~there.any(dim=-1).unsqueeze(-2)
-    return last
+def _seen_from_afar(cells: Cells, radius: int, written: Tensor) -> Tensor:
+    """The keys of a horizon beyond the near square, bool [B, S, S]; of a prefix none."""
+    P, batch = cells.prefix_length, len(written)
+    parts = {name: getattr(cells, name)[..., P:] for name in ("rows", "columns", "index")}
+    present = None if cells.present is None else cells.present[:, P:]
+    inner = replace(cells, prefix_length=0, present=present, **parts)
+    keys = nearest_keys(inner, radius, written[:, P:])[..., -len(_DIRECTIONS) :]
+    size = keys.shape[1]
+    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=keys.device)
+    seen.scatter_(2, torch.where(keys < 0, size, keys), True)
+    return F.pad(seen[..., :size], (P, 0, P, 0))
 
 
 def _lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:

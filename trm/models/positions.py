@@ -328,6 +328,14 @@ def few_keys(
     )
 
 
+def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
+    """The bias [B, heads, S, S] of all pairs from that of a few keys, see `few_keys`."""
+    batch, heads, length, _ = bias.shape
+    pairs = bias.new_full((batch, heads, length, length), -math.inf)
+    # What is no key stands at key 0, where it must not hide one that is.
+    return pairs.scatter_reduce(3, keys.unsqueeze(1).expand_as(bias), bias, "amax")
+
+
 POSITIONS = (
     "none",
     "learned",

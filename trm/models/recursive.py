@@ -32,6 +32,7 @@ from trm.models.layers import (
 )
 from trm.models.positions import (
     POSITIONS,
+    all_pairs,
     attention_bias,
     check_canvas,
     few_keys,
@@ -40,7 +41,7 @@ from trm.models.positions import (
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
-FEW_FROM = 700  # tokens; see benchmarks/horizon.py
+FEW_FROM = 700  # tokens, for lists of keys in place of all pairs; see benchmarks/horizon.py
 
 BLOCKS = ("attention", "mixer")
 TOKENS = ("all", "written")
@@ -291,8 +292,12 @@ class TinyRecursiveModel(nn.Module):
             if rotation is not None and cells.present is not None:
                 rotation = (rotation[0].unsqueeze(1), rotation[1].unsqueeze(1))  # heads
             written = F.pad((flat != BLANK) & (flat != MASK), (P, 0), value=True)
-            if self._sees_few(len(cells)):
-                keys, bias = few_keys(self.position, cells, config.radius, written)
+            if self._sees_few:
+                few, bias = few_keys(self.position, cells, config.radius, written)
+                if len(cells) > FEW_FROM:
+                    keys = few
+                else:
+                    bias = all_pairs(few, bias)
             else:
                 bias = attention_bias(
                     self.position, cells, config.neighbourhood, config.radius, written
@@ -308,11 +313,12 @@ class TinyRecursiveModel(nn.Module):
             keys,
         )
 
-    def _sees_few(self, tokens: int) -> bool:
-        """Whether attention goes through lists of keys, which is quicker on a large canvas."""
+    @property
+    def _sees_few(self) -> bool:
+        """Whether each token sees a few others alone, which can be listed."""
         config = self.config
         listed = config.neighbourhood == "horizon" and config.prefix_length == 0
-        return listed and config.position != "alibi" and tokens > FEW_FROM
+        return listed and config.position != "alibi"
 
     def initial_state(self, context: Context) -> State:
         """The fixed start of both states for every token."""
