@@ -13,6 +13,7 @@ COMMANDS = {
     "solve": ("trm.commands.solve", "work problems out with a trained model"),
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
+    "trust": ("trm.commands.trust", "whether confidence and agreement tell right from wrong"),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
 }
@@ -33,6 +34,7 @@ examples:
   trm demo --checkpoint runs/quickstart
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
+  trm trust answers.jsonl --output trust.png
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
 
