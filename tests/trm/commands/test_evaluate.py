@@ -142,3 +142,14 @@ def test_several_processes_measure_the_same_figures_as_one(command, process, che
     assert command(*words, "--output", tmp_path / "one").code == 0
     assert cells(tmp_path / "three") == cells(tmp_path / "one")
     assert json.loads((tmp_path / "three/grid.json").read_text())["settings"]["devices"] == 3
+
+
+def test_many_views_are_asked_and_told(command, checkpoint, tmp_path):
+    words = ("evaluate", "--checkpoint", checkpoint, "--digits-a", 2, "--digits-b", 1)
+    words += ("--problems", 4, "--output", tmp_path / "grid", "--views", 3, "--vote", "weighted")
+    ran = command(*words)
+    assert ran.code == 0, ran.err
+    grid = json.loads((tmp_path / "grid/grid.json").read_text())
+    voting = grid["settings"]["voting"]
+    assert (voting["views"], voting["vote"], voting["symmetries"]) == (3, "weighted", None)
+    assert "differ by noise" in command(*words, "--rollouts", 2).err

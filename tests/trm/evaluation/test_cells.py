@@ -51,6 +51,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoi
         "steps": None,
         "batch_size": 128,
         "devices": 1,
+        "voting": None,
     }
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("one", "two")
