@@ -96,7 +96,7 @@ def random_views(
 
 
 def distinct_views(
-    content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int, shifts: bool = True
+    content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int
 ) -> list[View]:
     """Different views of one canvas: the identity first, the others in random order.
 
@@ -107,7 +107,6 @@ def distinct_views(
         symmetries_allowed: the names to draw from, besides the identity.
         most: how many; fewer where there are no more.
         seed: the same views for the same content and seed; the first of them whatever `most` is.
-        shifts: False keeps the content where each symmetry puts it.
 
     Raises:
         ValueError: not even one; unknown symmetries; a transposing symmetry with H ≠ W.
@@ -119,7 +118,7 @@ def distinct_views(
         turned = symmetries.apply(name, content)
         if turned.shape != content.shape:
             raise ValueError(f"the view {name} makes {list(content.shape)} {list(turned.shape)}")
-        up, down, left, right = map(int, possible_shifts(turned[None])) if shifts else (0,) * 4
+        up, down, left, right = map(int, possible_shifts(turned[None]))
         possible += [
             View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
         ]

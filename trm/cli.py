@@ -81,7 +81,8 @@ def run(arguments: list[str]) -> int:
         if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
-            resumed = name == "evaluate" or (name == "solve" and "--input" in " ".join(arguments))
+            files = "--input" in " ".join(arguments) and "-" not in arguments  # no pipe
+            resumed = name == "evaluate" or (name == "solve" and files)
             goes_on = "; the same command goes on where it was" if resumed else ""
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return 130

@@ -19,7 +19,7 @@ from trm.files import replacing
 from trm.solving.batch import Summary, stream
 from trm.solving.checkpoint import SHIPPED, load_solver
 from trm.solving.jobs import Job, work_through
-from trm.solving.records import FORMATS, format_of
+from trm.solving.records import FORMATS, format_of, output_format
 from trm.solving.solver import Solution, Solver
 
 EXAMPLES = """\
@@ -92,10 +92,14 @@ def run(args: argparse.Namespace) -> int:
     return _stream(args)
 
 
+def _solver(args: argparse.Namespace, device: str) -> Solver:
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
+    return with_voting(solver, args)
+
+
 def _show(args: argparse.Namespace) -> int:
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
+    solver = _solver(args, args.device)
     problems = read_problems(args.problems, solver.task.base)
-    solver = with_voting(solver, args)
     solver.draw(problems)  # complain about any of them before the first is shown
     console = Console()
     if args.checkpoint == SHIPPED:
@@ -111,16 +115,15 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
-    solver = with_voting(solver, args)
+    solver = _solver(args, args.device)
     with ExitStack() as stack:
         source, sink, name = sys.stdin.buffer, sys.stdout, "standard input"
-        input_format, output_format = args.input_format, args.output_format or "jsonl"
+        input_format, written = args.input_format, args.output_format or "jsonl"
         if args.input != "-":
             name, input_format = args.input, format_of(args.input, input_format)
             source = stack.enter_context(Path(args.input).open("rb"))
         if args.output != "-":
-            output_format = format_of(args.output, args.output_format) or "jsonl"
+            written = output_format(args.output, args.output_format)
             part = stack.enter_context(replacing(Path(args.output)))
             sink = stack.enter_context(part.open("w", encoding="utf-8"))
         summary = stream(
@@ -131,13 +134,13 @@ def _stream(args: argparse.Namespace) -> int:
             args.batch_size,
             args.canvases,
             input_format,
-            output_format,
+            written,
         )
     return _told(summary, args)
 
 
 def _work_through(args: argparse.Namespace) -> int:
-    solver = with_voting(load_solver(args.checkpoint, args.steps, device="cpu"), args)
+    solver = _solver(args, "cpu")
     job = Job(
         checkpoint=Path(args.checkpoint),
         source=Path(args.input),

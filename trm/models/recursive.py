@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.choices import check_choice
+from trm.models.bias import all_pairs, attention_bias, few_keys
 from trm.models.cells import NEIGHBOURHOODS, Cells
 from trm.models.layers import (
     Attention,
@@ -32,16 +33,13 @@ from trm.models.layers import (
 )
 from trm.models.positions import (
     POSITIONS,
-    all_pairs,
-    attention_bias,
     check_canvas,
-    few_keys,
     make_position,
 )
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
-FEW_FROM = 700  # tokens, for lists of keys in place of all pairs; see benchmarks/horizon.py
+FEW_FROM = 1000  # tokens, for lists of keys in place of all pairs; see benchmarks/horizon.py
 
 BLOCKS = ("attention", "mixer")
 TOKENS = ("all", "written")

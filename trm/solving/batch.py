@@ -67,8 +67,8 @@ def _entry(line: int, pair: tuple[int, int]) -> Entry:
     a, b = pair
     given = {"a": a, "b": b}
     if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in pair):
-        return Entry(line, 0, given, error=f"{a!r} x {b!r}: operands are whole numbers from 1 up")
-    return Entry(line, 0, given, (a, b))
+        return Entry(line, given, error=f"{a!r} x {b!r}: operands are whole numbers from 1 up")
+    return Entry(line, given, (a, b))
 
 
 def columns(solver: Solver, canvases: bool) -> list[str]:
@@ -182,25 +182,13 @@ def _carried(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-@dataclass(frozen=True)
+@dataclass
 class Summary:
-    """What became of a file: numbers of records."""
+    """What became of a file: numbers of records, counted as they go by."""
 
-    problems: int
-    correct: int
-    errors: int
-
-    def __str__(self) -> str:
-        solved = self.problems - self.errors
-        told = f"{self.problems:,} records: {self.correct:,} of {solved:,} products right"
-        return told + (f", {self.errors:,} lines with an error" if self.errors else "")
-
-
-class Tally:
-    """Counts records as they go by."""
-
-    def __init__(self) -> None:
-        self.problems = self.correct = self.errors = 0
+    problems: int = 0
+    correct: int = 0
+    errors: int = 0
 
     def add(self, record: Record) -> None:
         """Count a record."""
@@ -208,10 +196,10 @@ class Tally:
         self.correct += bool(record["correct"])
         self.errors += record["error"] is not None
 
-    @property
-    def summary(self) -> Summary:
-        """The counts so far."""
-        return Summary(self.problems, self.correct, self.errors)
+    def __str__(self) -> str:
+        solved = self.problems - self.errors
+        told = f"{self.problems:,} records: {self.correct:,} of {solved:,} products right"
+        return told + (f", {self.errors:,} lines with an error" if self.errors else "")
 
 
 def stream(
@@ -240,13 +228,13 @@ def stream(
     reader = Reader(source, name, input_format, solver.task.base)
     writer = writer_for(solver, reader, output_format, canvases)
     sink.write(writer.head())
-    tally = Tally()
+    summary = Summary()
     for unit in batched(reader, batch_size or unit_size(solver.voting, solver.filler.device)):
         for record in answer(solver, unit, canvases, digits):
             sink.write(writer.line(record))
-            tally.add(record)
+            summary.add(record)
         sink.flush()
-    return tally.summary
+    return summary
 
 
 def writer_for(solver: Solver, reader: Reader, format: str, canvases: bool) -> Writer:

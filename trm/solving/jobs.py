@@ -41,7 +41,6 @@ from trm.files import fingerprint, make_folder, replacing
 from trm.solving.batch import (
     Record,
     Summary,
-    Tally,
     answer,
     batched,
     digits,
@@ -50,7 +49,7 @@ from trm.solving.batch import (
 )
 from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.devices import Work, make_trainer, run
-from trm.solving.records import Entry, Reader, format_of
+from trm.solving.records import Entry, Reader, format_of, output_format
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -124,7 +123,7 @@ def work_through(
     size = job.batch_size or unit_size(job.voting, kind)
     with job.source.open("rb") as file:
         reader = Reader(file, str(job.source), _input_format(job), solver.task.base)
-        writer = writer_for(solver, reader, _output_format(job), job.canvases)
+        writer = writer_for(solver, reader, _written(job), job.canvases)
         total = sum(1 for _ in reader)
     parts = job.output.with_name(f".{job.output.name}.{job.key(kind)}.parts")
     make_folder(parts)
@@ -139,7 +138,7 @@ def work_through(
         run(trainer, work, todo)
     if not trainer.is_global_zero:
         return None
-    tally = Tally()
+    summary = Summary()
     with replacing(job.output) as whole:
         with whole.open("w", encoding="utf-8") as sink:
             sink.write(writer.head())
@@ -150,14 +149,14 @@ def work_through(
                 expected += 1
                 for record in records:
                     sink.write(writer.line(record))
-                    tally.add(record)
+                    summary.add(record)
         if expected < units:
             raise ValueError(
                 f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "
                 "command goes on where it was"
             )
     shutil.rmtree(parts)
-    return tally.summary
+    return summary
 
 
 def _check_files(job: Job) -> None:
@@ -167,21 +166,15 @@ def _check_files(job: Job) -> None:
         raise ValueError(f"--output {job.output} is a folder or the input itself: choose another")
     make_folder(job.output.parent)
     _input_format(job)
-    _output_format(job)
+    _written(job)
 
 
 def _input_format(job: Job) -> str | None:
     return format_of(str(job.source), job.input_format)
 
 
-def _output_format(job: Job) -> str:
-    found = format_of(str(job.output), job.output_format)
-    if found is None:
-        raise ValueError(
-            f"--output {job.output} does not say its format: name it .csv or .jsonl, or give "
-            "--output-format"
-        )
-    return found
+def _written(job: Job) -> str:
+    return output_format(str(job.output), job.output_format)
 
 
 def _finished(parts: Path) -> Iterator[tuple[int, list[Record]]]:

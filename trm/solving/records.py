@@ -32,7 +32,6 @@ class Entry:
 
     Attributes:
         line: its first line, from 1.
-        end: bytes of the file up to its end.
         given: the operands as they were written, as far as they were.
         pair: the operands; None: see ``error``.
         other: everything else on the line.
@@ -40,7 +39,6 @@ class Entry:
     """
 
     line: int
-    end: int
     given: dict[str, Any]
     pair: tuple[int, int] | None = None
     other: dict[str, Any] = field(default_factory=dict)
@@ -57,6 +55,21 @@ def format_of(path: str, wanted: str | None = None) -> str | None:
         check_choice("format", wanted, FORMATS)
         return wanted
     return {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(Path(path).suffix.lower())
+
+
+def output_format(path: str, wanted: str | None = None) -> str:
+    """As `format_of`, for a file that is to be written.
+
+    Raises:
+        ValueError: neither its name nor the call tells.
+    """
+    found = format_of(path, wanted)
+    if found is None:
+        raise ValueError(
+            f"--output {path} does not say its format: name it .csv or .jsonl, or give "
+            "--output-format"
+        )
+    return found
 
 
 class Reader:
@@ -101,7 +114,7 @@ class Reader:
                     pair = a, b
                 except ValueError as problem:
                     error = str(problem)
-            yield Entry(line, self._lines.position, given, pair, values, error)
+            yield Entry(line, given, pair, values, error)
 
     def _header(self, name: str) -> list[str]:
         if self._lines.peek() is None:
@@ -231,12 +244,11 @@ class _Lines:
 
     Attributes:
         number: lines taken.
-        position: bytes taken.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._ahead = file, deque[tuple[bytes, int]]()
-        self.number = self.position = 0
+        self._file, self._ahead = file, deque[bytes]()
+        self.number = 0
 
     def peek(self, ahead: int = 0) -> bytes | None:
         """A line that comes, without its end; None behind the last."""
@@ -244,20 +256,19 @@ class _Lines:
             line = self._file.readline(_LONGEST + 2)
             if not line:
                 return None
-            size, whole = len(line), line.endswith(b"\n")
+            whole = line.endswith(b"\n")
             while not whole and (more := self._file.readline(_LONGEST)):
-                size, whole = size + len(more), more.endswith(b"\n")  # and is not kept
+                whole = more.endswith(b"\n")  # what is too long is told, not kept
             if self.number == 0 and not self._ahead:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-            self._ahead.append((line.removesuffix(b"\n").removesuffix(b"\r"), size))
-        return self._ahead[ahead][0]
+            self._ahead.append(line.removesuffix(b"\n").removesuffix(b"\r"))
+        return self._ahead[ahead]
 
     def take(self) -> bytes:
         """The next line."""
         assert self.peek() is not None
-        line, size = self._ahead.popleft()
-        self.number, self.position = self.number + 1, self.position + size
-        return line
+        self.number += 1
+        return self._ahead.popleft()
 
 
 class Writer(Protocol):

@@ -324,6 +324,7 @@ def _by_solution(
     canvases = drawing.unsolved()
     confidence = np.ones((len(drawing), alone.confidence.shape[1]), dtype=np.float32)
     steps = np.zeros(confidence.shape, dtype=np.int64)
+    present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
     decisions = []
     for i in range(len(drawing)):
         mine, unknown = looks.problem == i, ~drawing.given[i]
@@ -335,13 +336,11 @@ def _by_solution(
         )
         canvases[i][unknown] = decision.cells
         # A solution is held right as a whole; its rows share that evenly.
-        present = np.arange(confidence.shape[1]) < drawing.steps[i]
-        confidence[i, present] = decision.confidence ** (1 / present.sum())
+        confidence[i, present[i]] = decision.confidence ** (1 / present[i].sum())
         steps[i] = alone.steps[mine].sum(axis=0)
         decisions.append([decision])
     rows = drawing.row_of_step(0)[:, None] + np.arange(confidence.shape[1])
     same = (canvases == drawing.canvases).all(axis=2)
-    present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
     exact = same[np.arange(len(drawing))[:, None], rows.clip(max=same.shape[1] - 1)] & present
     rollout = Rollout(canvases, exact, confidence, steps)
     return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))

@@ -5,9 +5,10 @@ import itertools
 import pytest
 import torch
 
+from trm.models.bias import attention_bias
 from trm.models.cells import NEIGHBOURHOODS, Cells, neighbourhood_mask, relative_classes
 from trm.models.layers import rotate
-from trm.models.positions import POSITIONS, Relative2D, attention_bias, make_position
+from trm.models.positions import POSITIONS, Relative2D, make_position
 
 
 def make(name, **changes):

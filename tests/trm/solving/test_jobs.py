@@ -217,3 +217,12 @@ def test_views_that_were_not_practised_are_called_foreign_ground(command, checkp
     assert "foreign ground" in ran.err
     assert "agreement" in ran.out
     assert "foreign" not in command("solve", "--checkpoint", checkpoint, "--views", 3, "12x3").err
+
+
+def test_a_canvas_made_square_by_the_call_takes_quarter_turns(command, checkpoint, source):
+    words = ("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "e,t", "--quiet")
+    words += ("--input", source, "--output", source.with_name("x.jsonl"))
+    ran = command(*words, "--height", 9, "--width", 9)
+    assert ran.code == 1, ran.err
+    assert (ran := command(*words, "--height", 6, "--width", 9)).code == 2
+    assert "quarter turns need a square canvas" in ran.err
