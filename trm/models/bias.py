@@ -1,4 +1,4 @@
-"""What attention sees: the position's bias within a neighbourhood, of all pairs or of a few keys."""
+"""What attention sees: a position's bias within a neighbourhood, of all pairs or of few keys."""
 
 import math
 
