@@ -186,7 +186,8 @@ class Filler(ABC):
 
         Returns:
             What was written, in the problems' own frame, and if wanted the log-probabilities
-            ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens.
+            ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
+            and wherever else nothing was written.
         """
         said: np.ndarray | None = None
 

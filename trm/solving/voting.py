@@ -138,7 +138,8 @@ def decide(
         vote: one of `VOTES`.
         answers: ``uint8 [V, C]``, each view's symbols of the same cells.
         confidence: ``float [V]``, 0 to 1.
-        log_probs: ``float [V, C, K]``, of each symbol in each cell, for `product`.
+        log_probs: ``float [V, C, K]``, of each symbol in each cell, for `product`; all 0 where a
+            view wrote nothing. What none of them wrote stays as the first has it.
 
     Raises:
         ValueError: an unknown vote, or `product` without log-probabilities.
@@ -154,7 +155,9 @@ def decide(
     if vote == "product":
         if log_probs is None:
             raise ValueError("the product of log-probabilities needs log-probabilities")
-        cells = log_probs.sum(axis=0).argmax(axis=1).astype(answers.dtype)
+        written = log_probs.any(axis=(0, 2))
+        cells = np.where(written, log_probs.sum(axis=0).argmax(axis=1), answers[0])
+        cells = cells.astype(answers.dtype)
         behind = len(groups.get(cells.tobytes(), ()))
         said = np.take_along_axis(log_probs, cells[None, :, None].astype(np.int64), axis=2)
         sure = float(np.exp(said.sum(axis=(1, 2)).mean()))
