@@ -38,7 +38,8 @@ examples:
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
 
-Exit codes: 0 done, 1 a file had lines with errors, 2 the call was wrong, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 a file had lines with errors or training met numbers that are not finite,
+2 the call was wrong, 130 stopped by Ctrl-C.
 """
 
 
@@ -76,6 +77,9 @@ def run(arguments: list[str]) -> int:
         # jsonargparse repeats the whole configuration below what is wrong with it.
         print(f"trm {name}: {str(error).split(chr(10) + 'Given value')[0]}", file=sys.stderr)
         return 2
+    except FloatingPointError as error:  # of training
+        print(f"trm {name}: {error}", file=sys.stderr)
+        return 1
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.
         if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -120,15 +121,31 @@ def trust_figure(
     left.set(xlim=(0, 100), title=f"If only the surest are answered ({problems:,} problems)")
     left.set_ylim(bottom=0)
     left.legend(loc="upper left")
-    right.plot([0, 100], [0, 100], color="#8C8C8C", linewidth=1)
+    _calibration(right, reliabilities)
+    return figure
+
+
+def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
+    """Confidence against the share that is right.
+
+    Args:
+        reliabilities: by what they are of.
+    """
+    figure = Figure(figsize=(5.6, 4.4), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    _calibration(figure.subplots(), reliabilities)
+    return figure
+
+
+def _calibration(axes: Axes, reliabilities: Mapping[str, Reliability]) -> None:
+    axes.plot([0, 100], [0, 100], color="#8C8C8C", linewidth=1)
     for i, (name, bins) in enumerate(reliabilities.items()):
-        right.plot(
+        axes.plot(
             *(100 * bins.confidence, 100 * bins.right),
             f"o{_STYLES[i % len(_STYLES)]}",
             color=_COLOURS[i % len(_COLOURS)],
             label=f"{name} (calibration error {100 * bins.error:.1f} %)",
         )
-    right.set(xlabel="confidence, %", ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
-    right.set(title="Is a confidence of 90 % right 90 times in 100?")
-    right.legend(loc="upper left")
-    return figure
+    axes.set(xlabel="confidence, %", ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
+    axes.set_title("Is a confidence of 90 % right 90 times in 100?")
+    axes.legend(loc="upper left")

@@ -1,5 +1,6 @@
-"""What is kept of a run: its best weights, and TensorBoard pages of rows and of speed."""
+"""What goes along with training: the best weights, TensorBoard panels, gradients and speed."""
 
+import sys
 import time
 from collections import Counter
 from typing import Any
@@ -147,13 +148,102 @@ def titles(problems: Problems, drawing: Drawing, steps: RowSteps) -> list[str]:
     ]
 
 
-class Throughput(L.Callback):
-    """Logs `speed/samples_per_second` (over all devices) and `speed/seconds_per_step`.
+class Gradients(L.Callback):
+    """Logs `train/gradient_norm`, before clipping, and stops a run whose numbers are lost.
 
-    Both are means over the optimiser steps since the last time they were logged, which is every
-    `log_every_n_steps` of the trainer. The time from one batch's end to the next one's counts; the
-    first step and any that a validation came before do not. Under the `carry` schedule a sample
-    is counted once for each of its supervision steps.
+    A gradient that is not finite ends training before it reaches the weights, on a CPU; elsewhere
+    it is looked for where the trainer logs and before a checkpoint is written, so as not to wait
+    for the device at every step. Under float16 single such steps belong to the loss scaling, which
+    leaves them out; `patience` of them in succession do not.
+
+    Args:
+        patience: optimiser steps in succession that float16 may leave out.
+    """
+
+    def __init__(self, patience: int = 20) -> None:
+        self.patience = patience
+        self._lost: Tensor | None = None  # int64 [2]: such steps in succession, the first of them
+        self._loss: Tensor | None = None
+
+    def on_before_backward(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor
+    ) -> None:
+        """Keep the loss, to tell it."""
+        self._loss = loss.detach()
+
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Measure, on all devices alike: gradients have been averaged."""
+        gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        step, logs = trainer.global_step, (trainer.global_step + 1) % _every(trainer) == 0
+        if logs:
+            pl_module.log("train/gradient_norm", norm)
+        before = self._lost if self._lost is not None else norm.new_zeros(2, dtype=torch.int64)
+        bad = ~torch.isfinite(norm)
+        first = torch.where(before[0] > 0, before[1], step)
+        self._lost = torch.stack([(before[0] + 1) * bad, first])
+        if logs or norm.device.type == "cpu":
+            self._check(trainer, pl_module)
+
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Write no lost weights down."""
+        self._check(trainer, pl_module)
+
+    def _check(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self._lost is None:
+            return
+        lost, first = self._lost.tolist()
+        scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
+        if lost < (self.patience if scaled else 1):
+            return
+        loss = "unknown" if self._loss is None else f"{float(self._loss):g}"
+        data = getattr(trainer, "datamodule", None)
+        raise FloatingPointError(
+            f"the gradient of optimiser step {first + 1:,} is not finite (loss {loss}; epoch "
+            f"{trainer.current_epoch}, data.seed {getattr(data, 'seed', 'unknown')}: the same "
+            "config draws the same batches again, and --ckpt_path last goes on from the end of the "
+            "last epoch). No checkpoint has been written since. Try lower learning rates "
+            "(model.optimizer.lr, and matrix_lr of muon), --trainer.gradient_clip_val 1, more "
+            "model.schedule.warmup_steps, or --trainer.precision 32-true"
+        )
+
+
+def _every(trainer: L.Trainer) -> int:
+    """Optimiser steps from one logged figure to the next."""
+    return int(trainer.log_every_n_steps)  # type: ignore[attr-defined]
+
+
+def memory_gib(device: torch.device) -> float:
+    """The most memory that training has taken so far: of the accelerator, or of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory() / 2**30
+    return _peak_resident() / 2**30
+
+
+def _peak_resident() -> int:
+    """Bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+class Throughput(L.Callback):
+    """Logs `speed/samples_per_second` (over all devices), `speed/seconds_per_step` and
+    `speed/memory_gib`, the most that one device has taken.
+
+    The first two are means over the optimiser steps since the last time they were logged, which is
+    every `log_every_n_steps` of the trainer. The time from one batch's end to the next one's
+    counts; the first step and any that a validation came before do not. Under the `carry` schedule
+    a sample is counted once for each of its supervision steps.
     """
 
     def __init__(self) -> None:
@@ -189,11 +279,11 @@ class Throughput(L.Callback):
             self._batches += 1
         self._end = now
         step = trainer.global_step
-        every = trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if step == self._logged or step % every or not self._batches:
+        if step == self._logged or step % _every(trainer) or not self._batches:
             return
         self._logged = step
         seconds_per_step = self._seconds / self._batches * trainer.accumulate_grad_batches
         pl_module.log("speed/samples_per_second", self._samples / self._seconds)
         pl_module.log("speed/seconds_per_step", seconds_per_step)
+        pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
         self._clear()

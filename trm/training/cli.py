@@ -13,9 +13,10 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from trm.training.callbacks import BestCheckpoint, SamplePanels, Throughput
+from trm.training.callbacks import BestCheckpoint, Gradients, SamplePanels, Throughput
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
+from trm.training.pages import RunPage, ValidationFigures
 from trm.training.predictions import PredictionWriter
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -42,6 +43,7 @@ class TrainingCLI(LightningCLI):
             }
         )
         parser.add_lightning_class_args(SamplePanels, "panels")
+        parser.add_lightning_class_args(ValidationFigures, "figures")
         # Learned positions and the mixer are made for the canvas that the data is drawn on.
         for side in ("height", "width"):
             parser.link_arguments(
@@ -136,10 +138,12 @@ def _train() -> None:
         CanvasDataModule,
         subclass_mode_model=True,
         seed_everything_default=0,
+        save_config_callback=RunPage,
         trainer_defaults={
             "callbacks": [
                 LearningRateMonitor(logging_interval="step"),
                 Throughput(),
+                Gradients(),
                 _last(),
                 PredictionWriter(),
             ],

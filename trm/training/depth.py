@@ -58,6 +58,13 @@ class DepthConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
 
+    @property
+    def most_steps(self) -> int:
+        """Supervision steps that a sample gets at most."""
+        if self.schedule == "carry":
+            return self.halt_max_steps
+        return self.free_steps[1] + self.supervised_steps
+
 
 @dataclass(frozen=True)
 class StepResult:

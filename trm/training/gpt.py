@@ -16,7 +16,7 @@ from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY
 from trm.training.data import Batch, CanvasDataModule
 from trm.training.losses import SequenceLoss, sequence_loss
-from trm.training.module import CanvasModule
+from trm.training.module import CanvasModule, Validated
 from trm.training.optimisers import OptimizerConfig
 from trm.training.schedules import ScheduleConfig
 
@@ -98,10 +98,19 @@ class GPTModule(CanvasModule):
         """See `CanvasModule`."""
         return {"family": keys.GPT, "calibration": asdict(self.calibration)}
 
-    def validation_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """See `CanvasModule`; of log-probabilities."""
+        return self.calibration(scores)
+
+    def validation_step(
+        self, batch: tuple[Problems, Drawing], batch_idx: int
+    ) -> dict[str, Validated]:
         """Solve whole problems, and keep what there is to calibrate the confidence by."""
-        forced = self.evaluate(batch, "validation", GPTFiller(self.model, calibration=np.asarray))
+        filler = GPTFiller(self.model, calibration=np.asarray)
+        validated = self.evaluate(batch, "validation", filler)
+        forced = validated.forced
         self._judged.append((forced.filled.confidence, forced.rows_exact))
+        return {"validated": validated}
 
     def on_validation_epoch_end(self) -> None:
         """Calibrate the confidence, alike on all devices."""

@@ -4,9 +4,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning as L
+import numpy as np
 import torch
 
 from canvas.problems import Problems
@@ -19,15 +20,32 @@ from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
 
+class Validated(NamedTuple):
+    """A batch of problems, worked out.
+
+    Attributes:
+        problems, drawing: the problems on their canvases.
+        solved: ``bool [B]``, whole solutions that are right, each row built on the model's own.
+        forced: every row from the true rows before it.
+    """
+
+    problems: Problems
+    drawing: Drawing
+    solved: np.ndarray
+    forced: TeacherForced
+
+
 class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
         samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
+        deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
     """
 
     samples = "row_steps"
+    deepest = 0
     compiled_method: str  # of the model, the part that is worth compiling
 
     def __init__(
@@ -79,13 +97,21 @@ class CanvasModule(L.LightningModule):
         for name, value in figures.items():
             self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
 
-    def validation_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities of being right, from what validation's rows came with instead."""
+        return scores
+
+    def validation_step(
+        self, batch: tuple[Problems, Drawing], batch_idx: int
+    ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced."""
-        self.log_confidence(self.evaluate(batch, "validation", self.filler()), "validation")
+        validated = self.evaluate(batch, "validation", self.filler())
+        self.log_confidence(validated.forced, "validation")
+        return {"validated": validated}
 
     def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
         """As `validation_step`, on the test split."""
-        self.log_confidence(self.evaluate(batch, "test", self.filler()), "test")
+        self.log_confidence(self.evaluate(batch, "test", self.filler()).forced, "test")
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""
@@ -94,16 +120,14 @@ class CanvasModule(L.LightningModule):
         solver = Solver(self.filler(), data.task)
         return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
 
-    def evaluate(
-        self, batch: tuple[Problems, Drawing], split: str, filler: Filler
-    ) -> TeacherForced:
-        """Solve a batch of problems and log how that went; returns its teacher-forced rows."""
-        _, drawing = batch
+    def evaluate(self, batch: tuple[Problems, Drawing], split: str, filler: Filler) -> Validated:
+        """Solve a batch of problems and log how that went."""
+        problems, drawing = batch
         free, forced = filler.free_running(drawing), teacher_forced(filler, drawing)
         solved = (free.canvases == drawing.canvases).all(axis=(1, 2))
-        rows, problems = len(forced.rows_exact), len(drawing)
+        rows, asked = len(forced.rows_exact), len(drawing)
         figures = {
-            "solved": (solved.mean(), problems),
+            "solved": (solved.mean(), asked),
             "free_running_rows": (free.rows_exact.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
@@ -118,7 +142,7 @@ class CanvasModule(L.LightningModule):
                 sync_dist=True,
                 prog_bar=name == "solved",
             )
-        return forced
+        return Validated(problems, drawing, solved, forced)
 
     def log_confidence(self, forced: TeacherForced, split: str) -> None:
         """Log how often the model rightly holds a row more likely right than wrong, or wrong."""

@@ -71,6 +71,7 @@ class RecursiveModule(CanvasModule):
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
         super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile)
         self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
+        self.deepest = depth.most_steps
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def setup(self, stage: str) -> None:

@@ -16,6 +16,7 @@ from trm.solving import recursive
 from trm.training import callbacks
 from trm.training.callbacks import (
     BestCheckpoint,
+    Gradients,
     SamplePanels,
     Throughput,
     example_steps,
@@ -56,8 +57,10 @@ def little_data() -> CanvasDataModule:
     )
 
 
-def fit(tmp_path, *added: L.Callback, **settings) -> RecursiveModule:
-    module = tiny_module()
+def fit(
+    tmp_path, *added: L.Callback, module: RecursiveModule | None = None, **settings
+) -> RecursiveModule:
+    module = module or tiny_module()
     trainer = L.Trainer(
         callbacks=list(added),
         accelerator="cpu",
@@ -129,11 +132,66 @@ def test_panels_show_the_averaged_weights_as_validation_does(run):
 
 
 def test_speed_is_logged_at_the_steps_of_the_other_figures(run):
-    for tag in ("speed/samples_per_second", "speed/seconds_per_step"):
+    for tag in ("speed/samples_per_second", "speed/seconds_per_step", "speed/memory_gib"):
         speeds = run.events.Scalars(tag)
         losses = run.events.Scalars("train/loss")
         assert [speed.step for speed in speeds] == [loss.step for loss in losses]
         assert all(speed.value > 0 for speed in speeds)
+
+
+def test_the_gradients_norm_is_logged_as_it_is_before_clipping(tmp_path):
+    fit(tmp_path, Gradients(), gradient_clip_val=1e-9, precision="32-true")
+    [path] = tmp_path.rglob("events*")
+    norms = EventAccumulator(str(path)).Reload().Scalars("train/gradient_norm")
+    assert [norm.step for norm in norms] == [1, 3, 5]
+    assert all(norm.value > 1e-3 for norm in norms)
+
+
+class Poison(L.Callback):
+    """Spoils a gradient at some optimiser steps, as an overflow would."""
+
+    def __init__(self, *steps: int) -> None:
+        self.steps = steps
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        if trainer.global_step in self.steps:
+            pl_module.model.lm_head.weight.grad[0, 0] = float("inf")
+
+
+def test_a_gradient_that_is_not_finite_stops_training_before_it_reaches_the_weights(tmp_path):
+    module = tiny_module()
+    told = r"optimiser step 4 is not finite \(loss [0-9.]+; epoch 0, data.seed 0: .*learning rates"
+    with pytest.raises(FloatingPointError, match=told):
+        fit(tmp_path, Poison(3), Gradients(), module=module)
+    assert all(parameter.isfinite().all() for parameter in module.parameters())
+
+
+def test_float16_leaves_single_steps_out_and_gives_up_after_some_in_succession():
+    watch, module = Gradients(patience=3), tiny_module()
+    trainer = SimpleNamespace(
+        precision_plugin=SimpleNamespace(scaler=object()), log_every_n_steps=100, global_step=0,
+        current_epoch=0,
+    )  # fmt: skip
+    weight = next(module.parameters())
+
+    def step(value: float) -> None:
+        weight.grad = torch.full_like(weight, value)
+        watch.on_before_optimizer_step(trainer, module, None)
+        trainer.global_step += 1
+
+    for value in (1.0, torch.inf, torch.nan, 1.0, torch.nan, torch.nan):
+        step(value)
+    with pytest.raises(FloatingPointError, match="optimiser step 5 is not finite"):
+        step(torch.nan)
+
+
+def test_no_checkpoint_is_written_of_lost_weights():
+    watch, module = Gradients(), tiny_module()
+    trainer = SimpleNamespace(precision_plugin=None, current_epoch=2)
+    watch.on_save_checkpoint(trainer, module, {})
+    watch._lost = torch.tensor([1, 7])  # as an accelerator leaves it between two logging steps
+    with pytest.raises(FloatingPointError, match="optimiser step 8"):
+        watch.on_save_checkpoint(trainer, module, {})
 
 
 def test_every_other_validation_and_more_steps_than_in_solving(tmp_path, monkeypatch):
@@ -228,7 +286,8 @@ def drive(clock, batches, world_size=1, accumulate=1, every=2):
         accumulate_grad_batches=accumulate,
     )
     module = SimpleNamespace(
-        log=lambda name, value: logged.append((trainer.global_step, name[6:], value))
+        log=lambda name, value: logged.append((trainer.global_step, name[6:], value)),
+        device=torch.device("cpu"),
     )
     speed = Throughput()
     speed.on_train_start(trainer, module)
@@ -242,7 +301,7 @@ def drive(clock, batches, world_size=1, accumulate=1, every=2):
         done += 1
         trainer.global_step = done // accumulate
         speed.on_train_batch_end(trainer, module, None, {"inputs": torch.zeros(10, 2, 2)}, done)
-    return logged
+    return [(step, name, value) for step, name, value in logged if name != "memory_gib"]
 
 
 def test_speed_is_the_mean_since_it_was_last_logged(monkeypatch):

@@ -45,7 +45,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         "speed/samples_per_second",
     } <= scalars
     assert any(name.startswith("learning_rate/") for name in scalars)
-    assert events.Tags()["images"] == ["panels/validation"]
+    assert "panels/validation" in events.Tags()["images"]
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert load(trained)["global_step"] == 10
 

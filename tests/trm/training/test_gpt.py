@@ -61,7 +61,9 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
-    assert events.Tags()["images"] == ["panels/validation"]
+    assert set(events.Tags()["images"]) == {  # and no supervision steps
+        *("panels/validation", "figures/accuracy", "figures/reliability"),
+    }
 
 
 def test_its_checkpoint_solves_without_being_told_what_it_is(trained_gpt, command):

@@ -1,0 +1,122 @@
+"""Figures of a validation: where problems and rows are right, and after how many steps.
+
+Drawn with matplotlib's `Figure` on the Agg canvas, without pyplot and its global state. Shares are
+drawn on a sequential scale that colour-blind people can read, and written out as well.
+"""
+
+from collections.abc import Mapping
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from canvas.picture import GRID, HIGHLIGHT, INK
+from trm.evaluation.intervals import Share
+
+_COLOURS = matplotlib.colormaps["cividis"]
+_MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
+_GREY = "#595959"
+
+
+def accuracy_figure(
+    digits_a: np.ndarray,
+    digits_b: np.ndarray,
+    solved: np.ndarray,
+    rows_by_kind: Mapping[str, Share],
+) -> Figure:
+    """Whole solutions by the lengths of their operands, and rows by their kind.
+
+    Args:
+        digits_a, digits_b: ``int64 [B]``, digits of the multiplicand and of the multiplier.
+        solved: ``bool [B]``, free-running.
+        rows_by_kind: right among the rows of each kind, from the true rows before them.
+    """
+    figure = _figure(7.6, 3.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _by_length(left, digits_a, digits_b, solved)
+    _by_kind(right, rows_by_kind)
+    return figure
+
+
+def steps_figure(right: np.ndarray, trained: int) -> Figure:
+    """How many rows are right after each supervision step, in training's number and beyond.
+
+    Args:
+        right: ``bool [T, N]``, whether each of N rows is right after each of T steps.
+        trained: most supervision steps that training takes.
+    """
+    figure = _figure(5.6, 3.4)
+    axes = figure.subplots()
+    shares = [Share(int(step.sum()), right.shape[1]) for step in right]
+    x = np.arange(1, len(shares) + 1)
+    low, high = (100 * np.array([share.interval[end] for share in shares]) for end in (0, 1))
+    axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
+    axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
+    axes.axvline(trained, color=_GREY, linestyle="--", linewidth=1)
+    axes.annotate(
+        "most in training",
+        (trained, 3),
+        xytext=(5, 0),
+        textcoords="offset points",
+        color=_GREY,
+        fontsize=9,
+    )
+    axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=10)
+    _plain(axes)
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _by_length(axes: Axes, digits_a: np.ndarray, digits_b: np.ndarray, solved: np.ndarray) -> None:
+    tall, wide = int(digits_a.max()), int(digits_b.max())
+    asked, right = (np.zeros((tall, wide)) for _ in range(2))
+    np.add.at(asked, (digits_a - 1, digits_b - 1), 1)
+    np.add.at(right, (digits_a - 1, digits_b - 1), solved)
+    share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
+    axes.imshow(share, cmap=_COLOURS, vmin=0, vmax=1, origin="upper", aspect="auto")
+    for i, j in zip(*np.nonzero(asked), strict=True):
+        if max(tall, wide) <= _MOST_WRITTEN:
+            axes.text(
+                *(j, i),
+                f"{100 * share[i, j]:.0f}",
+                ha="center",
+                va="center",
+                color="white" if share[i, j] < 0.5 else "black",
+                fontsize=10,
+            )
+    axes.set(xlabel="digits of b", ylabel="digits of a")
+    axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
+    axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
+    axes.set_title(f"whole solutions right, %, of {len(solved):,}", fontsize=10)
+
+
+def _by_kind(axes: Axes, rows: Mapping[str, Share]) -> None:
+    for place, share in enumerate(rows.values()):
+        low, high = share.interval
+        value = 100 * share.value
+        axes.barh(place, value, color=HIGHLIGHT, height=0.5)
+        axes.plot([100 * low, 100 * high], [place, place], color=INK, linewidth=1.5)
+        label = f"{value:.1f} % of {share.total:,}"
+        axes.text(1, place - 0.3, label, va="bottom", ha="left", fontsize=9, color=INK)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(len(rows) - 0.5, -0.75)
+    axes.set(xlim=(0, 102), xlabel="rows right, from the true rows before, %")
+    axes.set_title("rows by kind, 95 % intervals", fontsize=10)
+    _plain(axes)
+
+
+def _plain(axes: Axes) -> None:
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

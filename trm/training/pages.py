@@ -1,0 +1,203 @@
+"""What TensorBoard shows of a run beside its panels: its configuration, and validation figures."""
+
+from collections import defaultdict
+from typing import Any
+
+import lightning as L
+import numpy as np
+import yaml
+from lightning.pytorch.cli import SaveConfigCallback
+from lightning.pytorch.loggers import TensorBoardLogger
+from matplotlib.figure import Figure
+from torch.utils.tensorboard.summary import hparams
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from canvas.layouts import ROW_KINDS
+from trm.evaluation.figures import pixels
+from trm.evaluation.intervals import Share
+from trm.evaluation.trust import reliability, reliability_figure
+from trm.evaluation.validation import accuracy_figure, steps_figure
+from trm.solving.trace import Trace
+from trm.training.module import CanvasModule, Validated
+
+_TRACED = 64  # rows that are followed over supervision steps
+_COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
+_ENDS = ("validation/solved", "validation/free_running_rows", "train/loss")  # what runs came to
+_LAYOUT = {  # the page of custom scalars: title of a chart, and its curves
+    "how good": {
+        "problems and rows of validation": [
+            "Multiline",
+            ["validation/solved", "validation/free_running_rows", "validation/teacher_forced_rows"],
+        ],
+        "rows and cells of training": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
+        "confidence: rows rightly held right or wrong": [
+            "Multiline",
+            ["train/halting_accuracy", "validation/confidence_accuracy"],
+        ],
+        "supervision steps": [
+            "Multiline",
+            ["train/supervision_steps", "validation/supervision_steps"],
+        ],
+    },
+    "how it trains": {
+        "loss": ["Multiline", ["train/loss", "train/loss_cells", "train/loss_halting"]],
+        "gradient norm": ["Multiline", ["train/gradient_norm"]],
+        "learning rate": ["Multiline", ["learning_rate/.*"]],
+        "samples a second": ["Multiline", ["speed/samples_per_second"]],
+        "memory, GiB": ["Multiline", ["speed/memory_gib"]],
+    },
+}
+
+
+class RunPage(SaveConfigCallback):
+    """Keeps a run's config as a file, and on TensorBoard as text and as hyperparameters.
+
+    The hyperparameters stand beside the last validation figures, so that the HParams tab compares
+    runs; the page of custom scalars puts the curves that people need side by side.
+    """
+
+    def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Write the pages, in the first of several processes."""
+        if stage != "fit":
+            return
+        config = self.parser.dump(self.config, skip_none=False)
+        for board in _boards(trainer):
+            board.add_text("config", f"```yaml\n{config}```")
+            board.add_custom_scalars(_LAYOUT)
+            chosen = hyperparameters(yaml.safe_load(config))
+            # Only the names of the figures: their values are those of the curves.
+            for summary in hparams(chosen, dict.fromkeys(_ENDS, 0)):
+                board._get_file_writer().add_summary(summary)
+
+
+def hyperparameters(config: dict[str, Any]) -> dict[str, str | float | bool]:
+    """What the HParams tab compares: the settings below `_COMPARED`, by their names with dots."""
+    flat: dict[str, str | float | bool] = {}
+
+    def walk(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, below in value.items():
+                walk(f"{name}.{key}" if name else key, below)
+        elif isinstance(value, str | int | float):
+            flat[name.replace("init_args.", "")] = value
+        elif value is not None:
+            flat[name.replace("init_args.", "")] = str(value)
+
+    walk("", {key: config[key] for key in _COMPARED if key in config})
+    return {name: value for name, value in flat.items() if "callbacks" not in name}
+
+
+class ValidationFigures(L.Callback):
+    """Draws what a validation came to, as `figures/…`.
+
+    Accuracy by the operands' lengths and by the kind of row, whether the confidence can be
+    believed, and of a recursive model how many rows are right after each supervision step, twice
+    as many as in training. Several devices draw the first one's share of the problems.
+
+    Args:
+        every_n_validations: 1 draws at each, 2 at every other, from the first one on.
+
+    Raises:
+        ValueError: a number below 1.
+    """
+
+    def __init__(self, every_n_validations: int = 1) -> None:
+        if every_n_validations < 1:
+            raise ValueError(
+                f"every_n_validations of ValidationFigures is 1 or more, not {every_n_validations}"
+            )
+        self.every_n_validations = every_n_validations
+        self._validations = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._parts: list[Validated] = []
+        self._right_by_step: np.ndarray | None = None
+
+    def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Begin anew."""
+        self._clear()
+
+    # The rows' way over supervision steps is looked at while weight averaging has its weights in
+    # place, see `SamplePanels`.
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Keep what the batch came to, and follow some rows of the first one."""
+        if not self._draws(trainer) or not isinstance(pl_module, CanvasModule):
+            return
+        validated: Validated = outputs["validated"]
+        self._parts.append(validated)
+        if batch_idx or dataloader_idx or not pl_module.deepest:
+            return
+        steps = validated.forced.steps
+        with trainer.precision_plugin.forward_context():
+            seen = pl_module.filler().look(steps.inputs[:_TRACED], 2 * pl_module.deepest)
+        if isinstance(seen, Trace):
+            self._right_by_step = seen.rows_exact(steps.labels[:_TRACED])
+
+    # After the epoch's end, at which a GPT's confidence is calibrated.
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Draw."""
+        if trainer.sanity_checking:
+            return
+        if self._parts and isinstance(pl_module, CanvasModule):
+            figures = self._figures(pl_module)
+            for board in _boards(trainer):
+                for name, figure in figures.items():
+                    board.add_image(
+                        f"figures/{name}", pixels(figure), trainer.global_step, dataformats="HWC"
+                    )
+        self._validations += 1
+        self._clear()
+
+    def _draws(self, trainer: L.Trainer) -> bool:
+        due = self._validations % self.every_n_validations == 0
+        return (
+            due
+            and not trainer.sanity_checking
+            and trainer.is_global_zero
+            and bool(_boards(trainer))
+        )
+
+    def _figures(self, module: CanvasModule) -> dict[str, Figure]:
+        parts = self._parts
+        right = np.concatenate([part.forced.rows_exact for part in parts])
+        scores = np.concatenate([part.forced.filled.confidence for part in parts])
+        bins = reliability(module.calibrated(scores), right)
+        figures = {
+            "accuracy": accuracy_figure(
+                np.concatenate([part.problems.a.lengths for part in parts]),
+                np.concatenate([part.problems.b.lengths for part in parts]),
+                np.concatenate([part.solved for part in parts]),
+                _by_kind(parts),
+            ),
+            "reliability": reliability_figure({f"{len(right):,} rows": bins}),
+        }
+        if self._right_by_step is not None:
+            figures["supervision_steps"] = steps_figure(self._right_by_step, module.deepest)
+        return figures
+
+
+def _by_kind(parts: list[Validated]) -> dict[str, Share]:
+    """Right rows among the rows of each kind."""
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for part in parts:
+        steps = part.forced.steps
+        kinds = part.drawing.kinds[steps.problem, part.drawing.first_step + steps.step]
+        for kind in np.unique(kinds).tolist():
+            mine = part.forced.rows_exact[kinds == kind]
+            counts[kind][0] += int(mine.sum())
+            counts[kind][1] += len(mine)
+    return {ROW_KINDS[kind]: Share(*counts[kind]) for kind in sorted(counts)}
+
+
+def _boards(trainer: L.Trainer) -> list[SummaryWriter]:
+    """The TensorBoard writers of a trainer."""
+    return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
