@@ -12,6 +12,7 @@ COMMANDS = {
     "render": ("trm.commands.render", "draw a multiplication in the terminal or to a file"),
     "solve": ("trm.commands.solve", "work problems out with a trained model"),
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
+    "inspect": ("trm.commands.inspect", "one problem under the glass: steps, attention, states"),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "trust": ("trm.commands.trust", "whether confidence and agreement tell right from wrong"),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
@@ -32,6 +33,7 @@ examples:
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
   trm demo --checkpoint runs/quickstart
+  trm inspect 123x456 --output glass
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
   trm trust answers.jsonl --output trust.png

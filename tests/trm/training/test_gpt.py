@@ -291,3 +291,11 @@ def test_a_data_module_gives_each_family_what_it_trains_on():
     assert "inputs" in next(iter(data.train_dataloader()))
     data.trainer = Trainer()
     assert {"ids", "labels", "height", "width"} == set(next(iter(data.train_dataloader())))
+
+
+def test_under_the_glass_it_shows_its_rows(trained_gpt, command, tmp_path):
+    ran = command("inspect", "--checkpoint", trained_gpt, "12x34", "--output", tmp_path)
+    assert ran.code == 0, ran.err
+    assert "neither states nor supervision steps" in ran.out
+    assert {path.name for path in tmp_path.glob("*.*g*")} >= {"rows.png", "solving.gif"}
+    assert not (tmp_path / "attention.png").exists()

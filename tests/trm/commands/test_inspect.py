@@ -1,0 +1,56 @@
+"""`trm inspect` on trained models."""
+
+import re
+
+import pytest
+from PIL import Image, ImageSequence
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+
+def test_pictures_of_one_problem(command, checkpoint, tmp_path):
+    ran = command("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path / "glass")
+    assert ran.code == 0, ran.err
+    steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
+    names = ("rows", "states", "attention")
+    for name in names:
+        with Image.open(tmp_path / f"glass/{name}.png") as picture:
+            assert picture.size[0] > 300
+    with Image.open(tmp_path / "glass/solving.gif") as film:
+        frames = sum(step + 1 for step in steps) + 1  # of which equal ones are one, shown longer
+        durations = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
+        assert sum(durations) == pytest.approx(600 * (frames - 1) + 2000)
+    board = EventAccumulator(str(tmp_path / "glass"), size_guidance={"images": 0}).Reload()
+    assert set(board.Tags()["images"]) == {f"inspect/{name}" for name in (*names, "solving")}
+
+
+def test_once_more_leaves_one_page(command, checkpoint, tmp_path):
+    for _ in range(2):
+        command("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
+    assert len(list(tmp_path.glob("events*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["12x3", "--row", "2"], "--row 2: 12x3 has 1 rows to fill in"),
+        (["12x3", "--cell", "40,1"], "--cell 40,1 is not on the canvas"),
+        (["12x3", "--cell", "4"], "is no cell; write row and column, like 4,3"),
+        (["12"], "write it like 123x456"),
+    ],
+)
+def test_what_is_not_there_is_said_and_nothing_is_written(
+    command, checkpoint, tmp_path, words, told
+):
+    output = tmp_path / "glass"
+    ran = command("inspect", "--checkpoint", checkpoint, *words, "--output", output)
+    assert ran.code == 2
+    assert told in ran.err
+    assert not output.exists()
+
+
+def test_another_cell_is_another_map(command, checkpoint, tmp_path):
+    maps = []
+    for cell in ("2,2", "2,3"):
+        command("inspect", "--checkpoint", checkpoint, "12x3", "--cell", cell, "--output", tmp_path)
+        maps.append((tmp_path / "attention.png").read_bytes())
+    assert maps[0] != maps[1]

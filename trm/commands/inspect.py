@@ -1,0 +1,208 @@
+"""`trm inspect`: one problem under the glass, step by step."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageSequence
+from rich.console import Console
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from canvas import symbols
+from canvas.picture import save_gif
+from canvas.problems import Problems
+from canvas.render import Drawing, RowSteps
+from trm.commands.arguments import add_canvas_size, add_solver, read_problems, whole
+from trm.evaluation.figures import pixels, sample_panels
+from trm.evaluation.inside import attention_figure, changes_figure
+from trm.files import make_folder, replacing
+from trm.models.probe import Probe, probe
+from trm.solving.checkpoint import SHIPPED, load_solver
+from trm.solving.recursive import RecursiveFiller
+from trm.solving.rollout import Look
+from trm.solving.solver import Solver
+from trm.solving.trace import Trace
+
+EXAMPLES = """\
+examples:
+  trm inspect 123x456 --output glass
+  trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output glass
+  tensorboard --logdir glass
+
+Into the folder go solving.gif, the canvas over rows and supervision steps; rows.png, each row with
+the model's confidence along the way; and of a recursive model attention.png, what one cell looks at
+with each head, and states.png, how far both states still move. TensorBoard shows the same.
+"""
+
+_SPARE = 4  # supervision steps that are looked at beyond those that were taken
+_BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("problem", help="like 123x456")
+    add_solver(parser, default=SHIPPED)
+    add_canvas_size(parser, "as in training, or the problem's where training cut it")
+    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the pictures")
+    parser.add_argument(
+        "--row",
+        type=whole(1),
+        metavar="N",
+        help="of the rows to fill in, the one whose attention is shown, from 1 (default: the last)",
+    )
+    parser.add_argument(
+        "--cell",
+        type=_cell,
+        metavar="ROW,COLUMN",
+        help="of the canvas, from 1,1 at the top left, whose attention is shown (default: one in "
+        "the middle of the row)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve, watch, draw."""
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
+    problems = read_problems([args.problem], solver.task.base)
+    drawing = solver.draw(problems)
+    number = int(drawing.steps[0])
+    if args.row is not None and args.row > number:
+        raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
+    row = (args.row or number) - 1
+    cell = _chosen(args.cell, drawing, row)
+    output = Path(args.output)
+    make_folder(output)
+
+    steps, used = _work(solver, problems, drawing)
+    filler = solver.filler
+    recursive = isinstance(filler, RecursiveFiller)
+    seen = filler.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
+    name = problems.names()[0].replace("x", "×")
+    titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
+    given = np.repeat(drawing.given, number, axis=0)
+    figures = {"rows": sample_panels(steps, given, seen, titles)}
+    if isinstance(filler, RecursiveFiller):
+        tokens = torch.from_numpy(steps.inputs).to(filler.device)
+        figures |= _inside(
+            probe(filler.model, tokens, int(used.max()) + _SPARE),
+            probe(filler.model, tokens[row : row + 1], int(used[row])),
+            steps.inputs[row],
+            cell,
+            name,
+        )
+    frames, truths, rows = _frames(seen, steps, drawing, used)
+    written = []
+    with replacing(output / "solving.gif") as part:
+        save_gif(part, frames, truths=truths, given=drawing.given[0], highlight_rows=rows)
+    written.append("solving.gif")
+    for file in output.glob(f"events.out.tfevents.*{_BOARD}"):
+        file.unlink()
+    with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
+        for title, figure in figures.items():
+            with replacing(output / f"{title}.png") as part:
+                figure.savefig(part, format="png")
+            written.append(f"{title}.png")
+            board.add_image(f"inspect/{title}", pixels(figure), dataformats="HWC")
+        with Image.open(output / "solving.gif") as film:
+            moving = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
+        for step, picture in enumerate(moving):
+            board.add_image("inspect/solving", picture, step, dataformats="HWC")
+    _tell(args, output, written, used, recursive)
+    return 0
+
+
+def _tell(
+    args: argparse.Namespace, output: Path, written: list[str], used: np.ndarray, recursive: bool
+) -> None:
+    console = Console(highlight=False)
+    if recursive:
+        console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
+    else:
+        console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
+    for name in written:
+        console.print(f"{output / name}", soft_wrap=True, markup=False)
+    console.print(f"browse  tensorboard --logdir {output}", soft_wrap=True, markup=False)
+
+
+def _work(solver: Solver, problems: Problems, drawing: Drawing) -> tuple[RowSteps, np.ndarray]:
+    """Every row as the model met it, built on its own rows, and the steps ``int64 [S]`` it took."""
+    shown: list[np.ndarray] = []
+    (solution,) = solver.solve_drawing(
+        problems, drawing, lambda _, canvases: shown.append(canvases[0].copy())
+    )
+    inputs = np.stack(shown[::2])  # every second one has its row filled in
+    number = len(inputs)
+    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
+    labels = np.where(answer, drawing.canvases, inputs)
+    steps = RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
+    return steps, np.array(solution.row_steps)
+
+
+def _frames(
+    seen: Look, steps: RowSteps, drawing: Drawing, used: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray], list[int | None]]:
+    """The canvas before each row and after each of its supervision steps; truths; rows."""
+    frames, rows, truths = [], [], []
+    for k in range(len(steps.inputs)):
+        row = int(drawing.row_of_step(k)[0])
+        states = [steps.inputs[k]]
+        after = seen.answers[k][None]
+        if isinstance(seen, Trace):
+            after = seen.canvases[: used[k], k]
+        states += [np.where(steps.answer[k], canvas, steps.inputs[k]) for canvas in after]
+        for canvas in states:
+            frames.append(canvas)
+            rows.append(row)
+            # What is yet to come is not wrong.
+            below = np.arange(len(canvas))[:, None] > row
+            truths.append(np.where(below, canvas, drawing.canvases[0]))
+    return [*frames, frames[-1]], [*truths, drawing.canvases[0]], [*rows, None]
+
+
+def _inside(
+    all_rows: Probe, one: Probe, canvas: np.ndarray, cell: tuple[int, int], name: str
+) -> dict[str, Any]:
+    """The figures of a recursive model's states and attention."""
+    changes = {"z_L": all_rows.changes_L.numpy(), "z_H": all_rows.changes_H.numpy()}
+    rows = [f"row {k + 1}" for k in range(changes["z_H"].shape[-1])]
+    figures = {"states": changes_figure(changes, rows, f"{name}: do the states settle?")}
+    if one.attention_L is None or one.attention_H is None:
+        return figures  # a mixer has no attention
+    height, width = canvas.shape
+    query = cell[0] * width + cell[1]
+    maps = torch.cat([one.attention_L, one.attention_H])[:, 0, :, query]
+    layers = len(one.attention_L)
+    names = [f"{state}, layer {k + 1}" for state in ("z_L", "z_H") for k in range(layers)]
+    title = (
+        f"{name}: what the framed cell {cell[0] + 1},{cell[1] + 1} looks at in the last updates "
+        "of both states"
+    )
+    figures["attention"] = attention_figure(
+        canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title
+    )
+    return figures
+
+
+def _chosen(cell: tuple[int, int] | None, drawing: Drawing, row: int) -> tuple[int, int]:
+    """The cell whose attention is shown, counted from 0."""
+    height, width = drawing.canvases.shape[1:]
+    if cell is None:
+        answer = drawing.answer_cells(row)[0] & (drawing.canvases[0] != symbols.BLANK)
+        places = np.argwhere(answer)
+        return tuple(map(int, places[len(places) // 2]))  # type: ignore[return-value]
+    if cell[0] > height or cell[1] > width:
+        raise ValueError(
+            f"--cell {cell[0]},{cell[1]} is not on the canvas of {height} x {width} cells "
+            "(height x width)"
+        )
+    return cell[0] - 1, cell[1] - 1
+
+
+def _cell(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no cell; write row and column, like 4,3")
+    return int(found[1]), int(found[2])
