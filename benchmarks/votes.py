@@ -20,7 +20,6 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View
 from canvas.problems import Problems
 from canvas.render import Drawing
-from trm.commands.evaluate import lengths
 from trm.evaluation.intervals import Share
 from trm.evaluation.problems import cell_problems
 from trm.solving.checkpoint import load_solver
@@ -93,6 +92,12 @@ class Remembering(Filler):
         if name.encode() not in self.alone:
             self.alone[name.encode()] = self.filler.free_running_views(drawing, views, keys, True)
         return self.alone[name.encode()]
+
+
+def cell(text: str) -> tuple[int, int]:
+    """Digits of the multiplicand and of the multiplier, for argparse."""
+    a, b = map(int, text.split("x"))
+    return a, b
 
 
 def settings(args: argparse.Namespace) -> list[Voting]:
@@ -215,8 +220,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoint", required=True)
-    parser.add_argument("--digits-a", type=lengths, required=True, help="like 4,8: cells are pairs")
-    parser.add_argument("--digits-b", type=lengths, required=True, help="like 4,8")
+    parser.add_argument(
+        "--digits", type=cell, nargs="+", required=True, metavar="AxB", help="like 4x4 8x8"
+    )
     parser.add_argument("--problems", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--views", type=int, nargs="*", default=(4, 16, 64))
@@ -237,7 +243,7 @@ def main() -> None:
         names = SYMMETRIES if "all" in args.symmetries else args.symmetries
         args.symmetries = tuple(names)
     cells = []
-    for digits_a, digits_b in zip(args.digits_a, args.digits_b, strict=True):
+    for digits_a, digits_b in args.digits:
         cells.append(measure(args, digits_a, digits_b))
         if args.output:
             args.output.write_text(json.dumps(cells, indent=1))

@@ -30,6 +30,20 @@ class Carry:
     halted: Tensor
     batch: Batch
 
+    def plain(self) -> dict[str, Tensor]:
+        """All of it by name, on the CPU, for a checkpoint."""
+        parts = {"z_H": self.state.z_H, "z_L": self.state.z_L, "steps": self.steps}
+        parts |= {"halted": self.halted, **{f"batch.{k}": v for k, v in self.batch.items()}}
+        return {name: part.cpu() for name, part in parts.items()}
+
+    @staticmethod
+    def from_plain(parts: dict[str, Tensor], device: torch.device) -> "Carry":
+        """What `plain` gave, on a device."""
+        moved = {name: part.to(device) for name, part in parts.items()}
+        batch = {k.removeprefix("batch."): v for k, v in moved.items() if k.startswith("batch.")}
+        state = State(moved["z_H"], moved["z_L"])
+        return Carry(state, moved["steps"], moved["halted"], batch)
+
 
 def initial_carry(model: TinyRecursiveModel, batch: Batch) -> Carry:
     """A carry in which every sample has halted, so that the first step takes the whole batch."""

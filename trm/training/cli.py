@@ -8,12 +8,15 @@ from typing import Any
 import lightning as L
 import torch
 from jsonargparse import Namespace
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from trm.solving.checkpoint import load_checkpoint
 from trm.training.callbacks import BestCheckpoint, Gradients, SamplePanels, Throughput
+from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.pages import RunPage, ValidationFigures
@@ -51,6 +54,17 @@ class TrainingCLI(LightningCLI):
                 f"model.init_args.model.{side}",
                 compute_fn=lambda size: size or 20,
             )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Also look into the checkpoint, which Lightning itself would read with a traceback.
+
+        Raises:
+            ValueError: the checkpoint is not one of this package.
+        """
+        super().parse_arguments(parser, args)
+        path = self.config.get(f"{self.config.get('subcommand')}.ckpt_path")
+        if path and Path(path).is_file():
+            load_checkpoint(path)
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on the machine and on earlier runs."""
@@ -96,6 +110,13 @@ class TrainingCLI(LightningCLI):
         if newest is None:
             raise ValueError(f"there is no {config.ckpt_path}.ckpt of an earlier run below {runs}")
         config.ckpt_path = str(newest)
+
+    def instantiate_trainer(self, **settings: Any) -> L.Trainer:
+        """The trainer, with checkpoints that are safe."""
+        trainer = super().instantiate_trainer(**settings)
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = CheckpointFiles()
+        return trainer
 
     def before_fit(self) -> None:
         """Say what is trained."""

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed
 
 from trm.choices import check_choice
 from trm.models.halting import Batch, Carry
@@ -17,6 +18,8 @@ from trm.training.losses import LOSSES, step_loss
 from trm.training.module import CanvasModule
 from trm.training.optimisers import OptimizerConfig
 from trm.training.schedules import ScheduleConfig
+
+_CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
 
 
 @dataclass
@@ -127,6 +130,23 @@ class RecursiveModule(CanvasModule):
         seed = seed * 1_009 + self.global_rank
         result, self.carry = carried_step(model, batch, self.carry, self.depth, charge, seed)
         return result
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See `CanvasModule`; and what the next step goes on with, of every device."""
+        super().on_save_checkpoint(checkpoint)
+        if self.carry is not None:
+            mine = self.carry.plain()
+            carries: list[Any] = [mine] * self.trainer.world_size
+            if self.trainer.world_size > 1:
+                torch.distributed.all_gather_object(carries, mine)
+            checkpoint[_CARRY] = carries
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See `CanvasModule`; a carry is taken over by as many devices as had it."""
+        super().on_load_checkpoint(checkpoint)
+        carries = checkpoint.get(_CARRY, ())
+        if len(carries) == self.trainer.world_size:
+            self.carry = Carry.from_plain(carries[self.global_rank], self.device)
 
     def filler(self) -> RecursiveFiller:
         """See `CanvasModule`."""

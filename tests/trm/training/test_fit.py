@@ -1,5 +1,10 @@
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +139,29 @@ def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
+    command, repository, tmp_path, precision
+):
+    config = ("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, *CONSTANT)
+    config += ("--trainer.precision", precision)
+    for folder, epochs in (("whole", 3), ("parts", 1)):
+        (tmp_path / folder).mkdir()
+        ran = command(*config, "--trainer.max_epochs", epochs, folder=tmp_path / folder)
+        assert ran.code == 0, ran.err
+    for epochs in (2, 3):
+        more = ("--trainer.max_epochs", epochs, "--ckpt_path", "last")
+        assert command(*config, *more, folder=tmp_path / "parts").code == 0
+    whole = load(tmp_path / "whole", run="trm-note")
+    parts = load(tmp_path / "parts", run="trm-note", version=2)
+    assert (whole["carry"][0]["steps"] > 1).any()  # there was something to take over
+    for key in ("state_dict", "current_model_state"):
+        for name, weights in whole[key].items():
+            torch.testing.assert_close(parts[key][name], weights, rtol=0, atol=0)
+    for name, value in whole["carry"][0].items():
+        torch.testing.assert_close(parts["carry"][0][name], value, rtol=0, atol=0)
+
+
 def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
     ran = command(
         *("fit", *debug, "--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1),
@@ -206,3 +234,68 @@ def test_a_config_or_checkpoint_that_is_not_there_is_named(command, debug, tmp_p
     assert (ran.code, "nowhere.yaml" in ran.err) == (2, True)
     ran = command("test", *debug, "--ckpt_path", "nowhere.ckpt", folder=tmp_path)
     assert (ran.code, "nowhere.ckpt" in ran.err) == (2, True)
+
+
+def test_killed_at_any_moment_the_same_command_goes_on_and_ends_with_the_same_weights(
+    command, debug, tmp_path
+):
+    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 6)
+    for folder in ("whole", "cut"):
+        (tmp_path / folder).mkdir()
+    assert command(*words, folder=tmp_path / "whole").code == 0
+    trm = Path(sys.executable).with_name("trm")
+    running = subprocess.Popen(
+        [str(trm), *map(str, words)],
+        cwd=tmp_path / "cut",
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    last = tmp_path / "cut/runs/debug/version_0/checkpoints/last.ckpt"
+    until = time.monotonic() + 100
+    while not last.exists() and time.monotonic() < until:
+        time.sleep(0.002)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    ran = command(*words, "--ckpt_path", "last", folder=tmp_path / "cut")
+    assert ran.code == 0, ran.err
+    whole, resumed = load(tmp_path / "whole"), load(tmp_path / "cut", version=1)
+    assert resumed["global_step"] == 30
+    for name, weights in whole["state_dict"].items():
+        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
+
+
+def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, monkeypatch):
+    save, saved = torch.save, []
+
+    def full(content, file):
+        save(content, file)
+        saved.append(file)
+        if len(saved) > 2:  # the first epoch's best and last
+            with file.open("rb+") as half:
+                half.truncate(1000)
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trm.training.checkpoints.torch.save", full)
+    ran = command("fit", *debug, folder=tmp_path)
+    assert len(saved) == 3
+    assert (ran.code, "No space left on device" in ran.err) == (2, True)
+    assert load(tmp_path)["global_step"] == load(tmp_path, "best")["global_step"] == 5
+    directory = tmp_path / "runs/debug/version_0/checkpoints"
+    assert {path.name for path in directory.iterdir()} == {"best.ckpt", "last.ckpt"}
+
+
+class Code:
+    """Pickled, it runs something where it is loaded."""
+
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+@pytest.mark.parametrize("stage", ["fit", "test"])
+def test_a_checkpoint_with_code_is_refused_and_nothing_is_run(command, debug, trained_copy, stage):
+    hostile = trained_copy / "hostile.ckpt"
+    torch.save({**load(trained_copy), "more": Code()}, hostile)
+    ran = command(stage, *debug, "--ckpt_path", hostile, folder=trained_copy)
+    assert (ran.code, "holds code, which is never executed" in ran.err) == (2, True)
+    assert not (trained_copy / "executed").exists()
