@@ -17,6 +17,8 @@ COMMANDS = {
     "trust": ("trm.commands.trust", "whether confidence and agreement tell right from wrong"),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
+    "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
+    "completion": ("trm.commands.completion", "a script with which a shell completes this command"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -39,13 +41,19 @@ examples:
   trm trust answers.jsonl --output trust.png
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
+  trm completion bash > ~/.local/share/bash-completion/completions/trm
 
 Exit codes: 0 done, 1 a file had lines with errors or training met numbers that are not finite,
 2 the call was wrong, 130 stopped by Ctrl-C.
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser(whole: bool = False) -> argparse.ArgumentParser:
+    """What the command line looks like.
+
+    Args:
+        whole: with the arguments of every command but those of training, which LightningCLI makes.
+    """
     parser = argparse.ArgumentParser(
         prog="trm",
         description="Tiny recursive transformers that learn long multiplication on a 2D canvas.",
@@ -56,8 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, line in TRAINING.items():
         commands.add_parser(name, help=line, add_help=False)
-    for name, (_, line) in COMMANDS.items():
-        commands.add_parser(name, help=line, add_help=False)
+    for name, (module, line) in COMMANDS.items():
+        command = commands.add_parser(name, help=line, add_help=whole)
+        if whole:
+            importlib.import_module(module).add_arguments(command)
     return parser
 
 
@@ -92,7 +102,7 @@ def run(arguments: list[str]) -> int:
             goes_on = "; the same command goes on where it was" if resumed else ""
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return 130
-    _parser().parse_args(arguments)  # prints the help, the version or what was wrong
+    command_parser().parse_args(arguments)  # prints the help, the version or what was wrong
     return 2
 
 

@@ -1,0 +1,31 @@
+"""`trm completion`: a script with which a shell completes this command."""
+
+import argparse
+
+import shtab
+
+EXAMPLES = """\
+examples:
+  trm completion bash > ~/.local/share/bash-completion/completions/trm
+  trm completion zsh > ~/.zsh/completions/_trm      # a folder of $fpath
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script."""
+    from trm.cli import TRAINING, command_parser  # which imports this module
+
+    parser = command_parser(whole=True)
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for name in TRAINING:  # of LightningCLI's hundreds, those that begin a command
+        commands.choices[name].add_argument("--config")
+        commands.choices[name].add_argument("--ckpt_path")
+        commands.choices[name].add_argument("--print_config")
+    print(shtab.complete(parser, args.shell))
+    return 0
