@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
+from augment.symmetry import SYMMETRIES
 from canvas.problems import Canvas, Task
+from trm.choices import check_choice
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
@@ -15,6 +17,7 @@ from trm.solving.calibration import Calibration
 from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.solving.recursive import RecursiveFiller
+from trm.solving.restored import fits, network, restored
 from trm.solving.rollout import Filler
 from trm.solving.solver import Solver
 from trm.solving.weights import SUFFIX, network_weights, unpack
@@ -99,32 +102,36 @@ def load_solver(
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
-    weights = network_weights(content)
     try:
+        weights = network_weights(content)
         if about["family"] not in _FILLERS or about["format"] != FORMAT:
             raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
         filler = _FILLERS[about["family"]](about, weights, steps)
-        task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
-    except (RuntimeError, TypeError, KeyError, ValueError) as error:
+        task, canvas = restored(Task, data["task"]), restored(Canvas, data["canvas"])
+        practised = tuple(data.get("symmetries", ["e"]))
+        for name in practised:
+            check_choice("a symmetry", name, SYMMETRIES)
+    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     filler.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
-    return Solver(filler, task, canvas, tuple(data.get("symmetries", ["e"])))
+    return Solver(filler, task, canvas, practised)
 
 
 def _recursive(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Filler:
-    model = TinyRecursiveModel(RecursiveConfig(**about["model"]))
-    model.load_state_dict(weights)
+    config = restored(RecursiveConfig, about["model"])
+    if not fits(about["solve_steps"], int):
+        raise ValueError(f"solve_steps is {about['solve_steps']!r}")
+    model = network(TinyRecursiveModel, config, weights)
     return RecursiveFiller(model, steps or about["solve_steps"])
 
 
 def _gpt(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Filler:
-    model = GPT(GPTConfig(**about["model"]))
-    model.load_state_dict(weights)
-    return GPTFiller(model, Calibration(**about["calibration"]))
+    model = network(GPT, restored(GPTConfig, about["model"]), weights)
+    return GPTFiller(model, restored(Calibration, about["calibration"]))
 
 
 _FILLERS = {keys.RECURSIVE: _recursive, keys.GPT: _gpt}
