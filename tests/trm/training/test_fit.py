@@ -196,6 +196,42 @@ def test_two_processes_train_one_model(process, debug, tmp_path):
     load_solver(tmp_path, device="cpu")
 
 
+def test_two_processes_follow_one_on_the_same_global_batch(process, command, debug, tmp_path):
+    canvas = ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each
+    words = ("fit", *debug, *canvas, "--trainer.enable_progress_bar", "false")
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    assert command(*words, folder=tmp_path / "one").code == 0
+    ddp = ("--trainer.devices", 2, "--trainer.strategy", "ddp")
+    ran = process(*words, *ddp, folder=tmp_path / "two")
+    assert ran.code == 0, ran.err
+    one, two = load(tmp_path / "one"), load(tmp_path / "two")
+    assert two["global_step"] == one["global_step"] == 10
+    for name, weights in one["state_dict"].items():
+        torch.testing.assert_close(two["state_dict"][name], weights, rtol=1e-3, atol=1e-4)
+
+
+def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_path):
+    config = ("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, *CONSTANT)
+    config += ("--trainer.devices", 2, "--trainer.strategy", "ddp")
+    config += ("--trainer.enable_progress_bar", "false")
+    for folder, epochs, more in (
+        ("whole", 2, ()),
+        ("halves", 1, ()),
+        ("halves", 2, ("--ckpt_path", "last")),
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        words = (*config, "--trainer.max_epochs", epochs, *more)
+        ran = process(*words, folder=tmp_path / folder)
+        assert ran.code == 0, ran.err
+    whole = load(tmp_path / "whole", run="trm-note")
+    halves = load(tmp_path / "halves", run="trm-note", version=1)
+    first, second = whole["carry"]
+    assert not torch.equal(first["batch.inputs"], second["batch.inputs"])
+    for name, weights in whole["state_dict"].items():
+        torch.testing.assert_close(halves["state_dict"][name], weights, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("yaml", "named"),
     [
