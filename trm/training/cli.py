@@ -147,17 +147,18 @@ def run() -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            _train()
+            train()
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
 
 
-def _train() -> None:
-    """Read the command line, and do what it says."""
-    TrainingCLI(
+def train(arguments: list[str] | None = None) -> TrainingCLI:
+    """Do what the command line says, or what these words say in its place."""
+    return TrainingCLI(
         L.LightningModule,
         CanvasDataModule,
         subclass_mode_model=True,
+        args=arguments,
         seed_everything_default=0,
         save_config_callback=RunPage,
         trainer_defaults={
