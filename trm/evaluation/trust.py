@@ -131,9 +131,11 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     Args:
         reliabilities: by what they are of.
     """
-    figure = Figure(figsize=(5.6, 4.4), dpi=100, layout="constrained")
+    figure = Figure(figsize=(4.2, 3.8), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    _calibration(figure.subplots(), reliabilities)
+    axes = figure.subplots()
+    _calibration(axes, reliabilities)
+    axes.set_title("Is 90 % right 90 times in 100?", fontsize=11)
     return figure
 
 

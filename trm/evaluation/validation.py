@@ -21,23 +21,52 @@ _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
 _GREY = "#595959"
 
 
-def accuracy_figure(
-    digits_a: np.ndarray,
-    digits_b: np.ndarray,
-    solved: np.ndarray,
-    rows_by_kind: Mapping[str, Share],
-) -> Figure:
-    """Whole solutions by the lengths of their operands, and rows by their kind.
+def length_figure(digits_a: np.ndarray, digits_b: np.ndarray, solved: np.ndarray) -> Figure:
+    """Whole solutions by the lengths of their operands.
 
     Args:
         digits_a, digits_b: ``int64 [B]``, digits of the multiplicand and of the multiplier.
         solved: ``bool [B]``, free-running.
-        rows_by_kind: right among the rows of each kind, from the true rows before them.
     """
-    figure = _figure(7.6, 3.6)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    _by_length(left, digits_a, digits_b, solved)
-    _by_kind(right, rows_by_kind)
+    figure = _figure(3.4)
+    axes = figure.subplots()
+    tall, wide = int(digits_a.max()), int(digits_b.max())
+    asked, right = (np.zeros((tall, wide)) for _ in range(2))
+    np.add.at(asked, (digits_a - 1, digits_b - 1), 1)
+    np.add.at(right, (digits_a - 1, digits_b - 1), solved)
+    share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
+    axes.imshow(share, cmap=_COLOURS, vmin=0, vmax=1, origin="upper", aspect="auto")
+    if max(tall, wide) <= _MOST_WRITTEN:
+        for i, j in zip(*np.nonzero(asked), strict=True):
+            value, colour = share[i, j], "white" if share[i, j] < 0.5 else "black"
+            axes.text(j, i, f"{100 * value:.0f}", ha="center", va="center", color=colour)
+    axes.set(xlabel="digits of b", ylabel="digits of a")
+    axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
+    axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
+    axes.set_title(f"solutions right, % of {len(solved):,}", fontsize=11)
+    return figure
+
+
+def kind_figure(rows: Mapping[str, Share]) -> Figure:
+    """Rows by their kind.
+
+    Args:
+        rows: right among the rows of each kind, from the true rows before them.
+    """
+    figure = _figure(1.6 + 0.7 * len(rows))
+    axes = figure.subplots()
+    for place, share in enumerate(rows.values()):
+        low, high = share.interval
+        value = 100 * share.value
+        axes.barh(place, value, color=HIGHLIGHT, height=0.5)
+        axes.plot([100 * low, 100 * high], [place, place], color=INK, linewidth=1.5)
+        label = f"{value:.1f} % of {share.total:,}"
+        axes.text(1, place - 0.3, label, va="bottom", ha="left", color=INK)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(len(rows) - 0.5, -0.85)
+    axes.set(xlim=(0, 102), xlabel="rows right, %")
+    axes.set_title("rows from true rows, 95 % intervals", fontsize=11)
+    _plain(axes)
     return figure
 
 
@@ -48,7 +77,7 @@ def steps_figure(right: np.ndarray, trained: int) -> Figure:
         right: ``bool [T, N]``, whether each of N rows is right after each of T steps.
         trained: most supervision steps that training takes.
     """
-    figure = _figure(5.6, 3.4)
+    figure = _figure(3.2)
     axes = figure.subplots()
     shares = [Share(int(step.sum()), right.shape[1]) for step in right]
     x = np.arange(1, len(shares) + 1)
@@ -62,57 +91,19 @@ def steps_figure(right: np.ndarray, trained: int) -> Figure:
         xytext=(5, 0),
         textcoords="offset points",
         color=_GREY,
-        fontsize=9,
     )
     axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=10)
+    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=11)
     _plain(axes)
     return figure
 
 
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+def _figure(height: float) -> Figure:
+    """As wide as TensorBoard shows a picture without shrinking it much."""
+    figure = Figure(figsize=(4.2, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
-
-
-def _by_length(axes: Axes, digits_a: np.ndarray, digits_b: np.ndarray, solved: np.ndarray) -> None:
-    tall, wide = int(digits_a.max()), int(digits_b.max())
-    asked, right = (np.zeros((tall, wide)) for _ in range(2))
-    np.add.at(asked, (digits_a - 1, digits_b - 1), 1)
-    np.add.at(right, (digits_a - 1, digits_b - 1), solved)
-    share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
-    axes.imshow(share, cmap=_COLOURS, vmin=0, vmax=1, origin="upper", aspect="auto")
-    for i, j in zip(*np.nonzero(asked), strict=True):
-        if max(tall, wide) <= _MOST_WRITTEN:
-            axes.text(
-                *(j, i),
-                f"{100 * share[i, j]:.0f}",
-                ha="center",
-                va="center",
-                color="white" if share[i, j] < 0.5 else "black",
-                fontsize=10,
-            )
-    axes.set(xlabel="digits of b", ylabel="digits of a")
-    axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
-    axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
-    axes.set_title(f"whole solutions right, %, of {len(solved):,}", fontsize=10)
-
-
-def _by_kind(axes: Axes, rows: Mapping[str, Share]) -> None:
-    for place, share in enumerate(rows.values()):
-        low, high = share.interval
-        value = 100 * share.value
-        axes.barh(place, value, color=HIGHLIGHT, height=0.5)
-        axes.plot([100 * low, 100 * high], [place, place], color=INK, linewidth=1.5)
-        label = f"{value:.1f} % of {share.total:,}"
-        axes.text(1, place - 0.3, label, va="bottom", ha="left", fontsize=9, color=INK)
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.set_ylim(len(rows) - 0.5, -0.75)
-    axes.set(xlim=(0, 102), xlabel="rows right, from the true rows before, %")
-    axes.set_title("rows by kind, 95 % intervals", fontsize=10)
-    _plain(axes)
 
 
 def _plain(axes: Axes) -> None:

@@ -16,12 +16,13 @@ from canvas.layouts import ROW_KINDS
 from trm.evaluation.figures import pixels
 from trm.evaluation.intervals import Share
 from trm.evaluation.trust import reliability, reliability_figure
-from trm.evaluation.validation import accuracy_figure, steps_figure
+from trm.evaluation.validation import kind_figure, length_figure, steps_figure
 from trm.solving.trace import Trace
 from trm.training.module import CanvasModule, Validated
 
 _TRACED = 64  # rows that are followed over supervision steps
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
+_PLUMBING = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
 _ENDS = ("validation/solved", "validation/free_running_rows", "train/loss")  # what runs came to
 _LAYOUT = {  # the page of custom scalars: title of a chart, and its curves
     "how good": {
@@ -71,7 +72,10 @@ class RunPage(SaveConfigCallback):
 
 
 def hyperparameters(config: dict[str, Any]) -> dict[str, str | float | bool]:
-    """What the HParams tab compares: the settings below `_COMPARED`, by their names with dots."""
+    """What the HParams tab compares: the settings below `_COMPARED`, by their names with dots.
+
+    Those of the trainer that say nothing of the model are left out.
+    """
     flat: dict[str, str | float | bool] = {}
 
     def walk(name: str, value: Any) -> None:
@@ -84,7 +88,8 @@ def hyperparameters(config: dict[str, Any]) -> dict[str, str | float | bool]:
             flat[name.replace("init_args.", "")] = str(value)
 
     walk("", {key: config[key] for key in _COMPARED if key in config})
-    return {name: value for name, value in flat.items() if "callbacks" not in name}
+    plumbing = tuple(f"trainer.{name}" for name in _PLUMBING)
+    return {name: value for name, value in flat.items() if not name.startswith(plumbing)}
 
 
 class ValidationFigures(L.Callback):
@@ -172,12 +177,12 @@ class ValidationFigures(L.Callback):
         scores = np.concatenate([part.forced.filled.confidence for part in parts])
         bins = reliability(module.calibrated(scores), right)
         figures = {
-            "accuracy": accuracy_figure(
+            "by_length": length_figure(
                 np.concatenate([part.problems.a.lengths for part in parts]),
                 np.concatenate([part.problems.b.lengths for part in parts]),
                 np.concatenate([part.solved for part in parts]),
-                _by_kind(parts),
             ),
+            "by_kind": kind_figure(_by_kind(parts)),
             "reliability": reliability_figure({f"{len(right):,} rows": bins}),
         }
         if self._right_by_step is not None:

@@ -3,31 +3,28 @@
 import numpy as np
 
 from trm.evaluation.intervals import Share
-from trm.evaluation.validation import accuracy_figure, steps_figure
+from trm.evaluation.validation import kind_figure, length_figure, steps_figure
 
 
 def test_each_pair_of_lengths_shows_its_share_and_the_others_nothing():
-    figure = accuracy_figure(
-        np.array([1, 1, 3, 3, 3]),
-        np.array([2, 2, 1, 1, 1]),
-        np.array([True, False, True, True, False]),
-        {"running sum": Share(9, 10), "product": Share(1, 5)},
-    )
-    lengths, kinds = figure.axes
-    assert {(t.get_position(), t.get_text()) for t in lengths.texts} == {
-        ((1, 0), "50"),
-        ((0, 2), "67"),
-    }
-    [image] = lengths.images
+    right = np.array([True, False, True, True, False])
+    [axes] = length_figure(np.array([1, 1, 3, 3, 3]), np.array([2, 2, 1, 1, 1]), right).axes
+    written = {(text.get_position(), text.get_text()) for text in axes.texts}
+    assert written == {((1, 0), "50"), ((0, 2), "67")}
+    [image] = axes.images
     assert np.ma.masked_invalid(image.get_array()).count() == 2
-    assert [t.get_text() for t in kinds.texts] == ["90.0 % of 10", "20.0 % of 5"]
-    assert [bar.get_width() for bar in kinds.patches] == [90, 20]
 
 
 def test_many_lengths_are_coloured_and_not_written():
     lengths = np.arange(1, 14)
-    figure = accuracy_figure(lengths, lengths, lengths > 5, {"product": Share(8, 13)})
-    assert not figure.axes[0].texts
+    [axes] = length_figure(lengths, lengths, lengths > 5).axes
+    assert not axes.texts
+
+
+def test_each_kind_of_row_has_its_bar():
+    [axes] = kind_figure({"running sum": Share(9, 10), "product": Share(1, 5)}).axes
+    assert [text.get_text() for text in axes.texts] == ["90.0 % of 10", "20.0 % of 5"]
+    assert [bar.get_width() for bar in axes.patches] == [90, 20]
 
 
 def test_rows_are_followed_beyond_trainings_steps():

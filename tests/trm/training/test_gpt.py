@@ -62,7 +62,8 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {  # and no supervision steps
-        *("panels/validation", "figures/accuracy", "figures/reliability"),
+        "panels/validation",
+        *(f"figures/{name}" for name in ("by_length", "by_kind", "reliability")),
     }
 
 

@@ -66,14 +66,14 @@ def test_every_curve_of_the_layout_is_there(run):
 
 def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
     _, events = run
-    for name in ("accuracy", "reliability", "supervision_steps"):
+    for name in ("by_length", "by_kind", "reliability", "supervision_steps"):
         assert [image.step for image in events.Images(f"figures/{name}")] == [5, 10]
 
 
 def test_settings_are_named_as_on_the_command_line_but_for_init_args():
     config = {
         "model": {"class_path": "M", "init_args": {"depth": {"free_steps": [0, 7]}, "x": None}},
-        "trainer": {"callbacks": [{"class_path": "C"}], "max_epochs": 3},
+        "trainer": {"callbacks": [{"class_path": "C"}], "max_epochs": 3, "log_every_n_steps": 9},
         "ckpt_path": "elsewhere",
     }
     assert hyperparameters(config) == {
