@@ -7,6 +7,7 @@ answer masks and log-probabilities alike. A canvas is masked first and viewed af
 other way round: the mask then lies wherever the view has moved its row.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -100,7 +101,8 @@ def distinct_views(
 ) -> list[View]:
     """Different views of one canvas: the identity first, the others in random order.
 
-    Every symmetry with every one of its possible shifts is equally likely, and none comes twice.
+    None comes twice, and every symmetry comes once before any comes with another shift: turned
+    canvases differ more to a model than shifted ones.
 
     Args:
         content: `bool [H, W]`, before the views; square if any allowed symmetry transposes.
@@ -125,7 +127,13 @@ def distinct_views(
     identity = View()
     others = [view for view in possible if view != identity]
     order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
-    return [identity, *(others[i] for i in order[: most - 1].tolist())]
+    seen = Counter([identity.symmetry])
+    rounds: list[tuple[int, View]] = []
+    for view in (others[i] for i in order.tolist()):
+        rounds.append((seen[view.symmetry], view))
+        seen[view.symmetry] += 1
+    rounds.sort(key=lambda turn: turn[0])
+    return [identity, *(view for _, view in rounds[: most - 1])]
 
 
 def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:

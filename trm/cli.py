@@ -86,8 +86,7 @@ def run(arguments: list[str]) -> int:
             module.add_arguments(parser)
             return module.run(parser.parse_args(arguments[1:]))
     except (ValueError, OSError, MemoryError) as error:
-        # jsonargparse repeats the whole configuration below what is wrong with it.
-        print(f"trm {name}: {str(error).split(chr(10) + 'Given value')[0]}", file=sys.stderr)
+        print(f"trm {name}: {error}", file=sys.stderr)
         return 2
     except FloatingPointError as error:  # of training
         print(f"trm {name}: {error}", file=sys.stderr)

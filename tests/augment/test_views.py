@@ -190,6 +190,13 @@ def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
     assert {view.symmetry for view in many} == set(SYMMETRIES)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_every_symmetry_comes_before_any_comes_again(seed):
+    drawn = views.distinct_views(CONTENT[0], list(SYMMETRIES), 16, seed)
+    assert {view.symmetry for view in drawn[:8]} == set(SYMMETRIES)
+    assert {view.symmetry for view in drawn[8:]} == set(SYMMETRIES)
+
+
 def test_distinct_views_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="at least one view"):
         views.distinct_views(CONTENT[0], ["e"], 0, seed=0)

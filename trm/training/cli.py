@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.pages import RunPage, ValidationFigures
 from trm.training.predictions import PredictionWriter
+from trm.training.slips import explained
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -124,6 +126,9 @@ class TrainingCLI(LightningCLI):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
+_SUBCOMMANDS = ("fit", "validate", "test", "predict")
+
+
 def cpu_multiplies_bfloat16() -> bool:
     """Whether this CPU has instructions for products of bfloat16 matrices."""
     # Older releases of torch do not tell.
@@ -150,15 +155,19 @@ def run() -> None:
             train()
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
+        except (ArgumentError, ValueError) as error:
+            raise ValueError(explained(str(error))) from error
 
 
 def train(arguments: list[str] | None = None) -> TrainingCLI:
     """Do what the command line says, or what these words say in its place."""
+    quiet = {"exit_on_error": False}  # what is wrong is told in a sentence of ours
     return TrainingCLI(
         L.LightningModule,
         CanvasDataModule,
         subclass_mode_model=True,
         args=arguments,
+        parser_kwargs={**quiet, **dict.fromkeys(_SUBCOMMANDS, quiet)},
         seed_everything_default=0,
         save_config_callback=RunPage,
         trainer_defaults={

@@ -235,14 +235,21 @@ def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_p
 @pytest.mark.parametrize(
     ("yaml", "named"),
     [
-        ("model: {init_args: {optimiser: {name: adamw}}}", "optimiser"),
-        ("model: {init_args: {depth: {schedul: fresh}}}", "schedul"),
+        (
+            "model: {init_args: {optimiser: {name: adamw}}}",
+            "there is no setting model.optimiser.name. Did you mean model.optimizer.name?",
+        ),
+        (
+            "model: {init_args: {depth: {schedul: fresh}}}",
+            "there is no setting model.depth.schedul. Did you mean model.depth.schedule?",
+        ),
+        ("model: {class_path: trm.training.gpt.GPTModul}", "Did you mean GPTModule?"),
         ("model: {init_args: {optimizer: {name: adam}}}", "optimizer.name must be one of"),
         ("model: {init_args: {model: {hidden_size: 15}}}", "hidden_size must be a multiple"),
         ("model: {init_args: {solve_steps: 0}}", "solve_steps"),
         ("model: {init_args: {loss: {name: softmx}}}", "loss.name"),
         ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
-        ("data: {task: {digit_a: [1, 2]}}", "data.task.digit_a"),
+        ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
         ("data: {task: {digits_a: three}}", "data.task.digits_a"),
         ("data: {task: {digits_a: [3, 1]}}", "digits_a"),
         ("data: {task: {layout: latice}}", "no layout is called 'latice'"),
@@ -250,7 +257,7 @@ def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_p
         ("data: {canvas: {height: 1, width: 5}}", "at least 2 x 5"),
         ("data: {batch_size: 0}", "data.batch_size"),
         ("data: {batches_per_epoch: 0}", "data.batches_per_epoch"),
-        ("trainer: {max_epoch: 3}", "trainer.max_epoch"),
+        ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),
         ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "decay has to end somewhere"),
         ("data: [1", "Problems parsing config"),
     ],
@@ -263,6 +270,22 @@ def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, 
     assert named in ran.err
     assert "Traceback" not in ran.err
     assert "Namespace(" not in ran.err
+    assert len(ran.err.splitlines()) <= 2  # that the seed was set, and what is wrong
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("--data.batchsize=3", "data.batch_size"),
+        ("--model.optimiser.lr=3", "model.optimizer.lr"),
+        ("--trainer.max_epoks=3", "trainer.max_epochs"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_named_too(command, debug, tmp_path, word, meant):
+    ran = command("fit", *debug, word, folder=tmp_path)
+    assert ran.code == 2
+    assert f"there is no setting {word[2:-2]}. Did you mean {meant}?" in ran.err
+    assert "usage" not in ran.err
 
 
 def test_a_config_or_checkpoint_that_is_not_there_is_named(command, debug, tmp_path):
