@@ -105,7 +105,7 @@ def trust_figure(
         curves, reliabilities: by what they are of.
         problems: how many there are, of each.
     """
-    figure = Figure(figsize=(11, 4.8), dpi=100, layout="constrained")
+    figure = Figure(figsize=(11, 5.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     for i, (name, curve) in enumerate(curves.items()):
@@ -120,7 +120,7 @@ def trust_figure(
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
     left.set(xlim=(0, 100), title=f"If only the surest are answered ({problems:,} problems)")
     left.set_ylim(bottom=0)
-    left.legend(loc="upper left")
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14))
     _calibration(right, reliabilities)
     return figure
 
@@ -131,7 +131,7 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     Args:
         reliabilities: by what they are of.
     """
-    figure = Figure(figsize=(4.2, 3.8), dpi=100, layout="constrained")
+    figure = Figure(figsize=(4.2, 4.0), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     _calibration(axes, reliabilities)
@@ -150,4 +150,4 @@ def _calibration(axes: Axes, reliabilities: Mapping[str, Reliability]) -> None:
         )
     axes.set(xlabel="confidence, %", ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
     axes.set_title("Is a confidence of 90 % right 90 times in 100?")
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14))
