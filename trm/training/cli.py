@@ -16,11 +16,11 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from trm.solving.checkpoint import load_checkpoint
+from trm.training.boards import RunPage, ValidationFigures
 from trm.training.callbacks import BestCheckpoint, Gradients, SamplePanels, Throughput
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
-from trm.training.pages import RunPage, ValidationFigures
 from trm.training.predictions import PredictionWriter
 from trm.training.slips import explained
 

@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from trm.training.pages import ValidationFigures, hyperparameters
+from trm.training.boards import ValidationFigures, hyperparameters
 
 
 def events_of(folder: Path) -> EventAccumulator:
