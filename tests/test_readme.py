@@ -18,16 +18,24 @@ def test_every_file_that_the_readme_links_to_is_there(repository: Path):
     assert [link for link in links if not (repository / link).exists()] == []
 
 
-def test_every_file_of_the_tree_is_there(repository: Path):
+def test_the_tree_shows_every_module_and_nothing_that_is_not_there(repository: Path):
     tree = (repository / README).read_text().split("## Where things live")[1].split("## Add")[0]
     folders: list[tuple[int, str]] = []
+    shown = set()
     for line in re.findall(r"^ {4}( *)(\S+)", tree, flags=re.MULTILINE):
         indent, name = len(line[0]), line[1]
         folders = [folder for folder in folders if folder[0] < indent]
         path = repository.joinpath(*(folder for _, folder in folders), name)
         assert path.exists(), path
+        shown.add(path)
         if name.endswith("/"):
             folders.append((indent, name))
+    modules = {
+        path for part in ("canvas", "augment", "trm") for path in (repository / part).rglob("*.py")
+    }
+    commands = repository / "trm/commands"  # are in one line
+    unseen = {m for m in modules - shown if m.name != "__init__.py" and m.parent != commands}
+    assert not unseen
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
