@@ -26,7 +26,9 @@ TRAINING = {
     "test": "score a checkpoint on the test split",
     "predict": "solve the test split",
 }
-EXAMPLES = """\
+DESCRIPTION = """\
+Tiny recursive transformers that learn long multiplication on a 2D canvas.
+
 examples:
   trm render 321x654 --layout lattice
   trm fit --config configs/quickstart.yaml
@@ -42,6 +44,9 @@ examples:
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm completion bash > ~/.local/share/bash-completion/completions/trm
+"""
+EPILOG = """\
+`trm COMMAND --help` tells more, with examples of its own.
 
 Exit codes: 0 done, 1 a file had lines with errors or training met numbers that are not finite,
 2 the call was wrong, 130 stopped by Ctrl-C.
@@ -56,12 +61,13 @@ def command_parser(whole: bool = False) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="trm",
-        description="Tiny recursive transformers that learn long multiplication on a 2D canvas.",
-        epilog=EXAMPLES,
+        usage="trm COMMAND ...",
+        description=DESCRIPTION,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"trm {version('canvas-trm')}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in TRAINING.items():
         commands.add_parser(name, help=line, add_help=False)
     for name, (module, line) in COMMANDS.items():
