@@ -144,8 +144,8 @@ class RecursiveModule(CanvasModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See `CanvasModule`; a carry is taken over by as many devices as had it."""
         super().on_load_checkpoint(checkpoint)
-        carries = checkpoint.get(_CARRY, ())
-        if len(carries) == self.trainer.world_size:
+        carries = checkpoint.get(_CARRY)
+        if carries and len(carries) == self.trainer.world_size:
             self.carry = Carry.from_plain(carries[self.global_rank], self.device)
 
     def filler(self) -> RecursiveFiller:
