@@ -23,6 +23,7 @@ _CELL = (9, 24)  # pixels of a cell, fewest and most
 _WRITTEN = 12  # pixels of a cell that has room for its symbol
 _COLOURS = matplotlib.colormaps["Blues"]
 _LINES = ("-", "--", ":", "-.")
+_MOST_NAMES = 12  # rows in a legend
 
 
 def attention_figure(
@@ -111,6 +112,3 @@ def changes_figure(changes: dict[str, np.ndarray], names: Sequence[str], title: 
         all_axes[-1].legend(fontsize=8, loc="upper right")
     figure.suptitle(title, fontsize=11, weight="bold", color=HIGHLIGHT)
     return figure
-
-
-_MOST_NAMES = 12  # rows in a legend

@@ -62,7 +62,7 @@ class RunPage(SaveConfigCallback):
         if stage != "fit":
             return
         config = self.parser.dump(self.config, skip_none=False)
-        for board in _boards(trainer):
+        for board in writers(trainer):
             board.add_text("config", f"```yaml\n{config}```")
             board.add_custom_scalars(_LAYOUT)
             chosen = hyperparameters(yaml.safe_load(config))
@@ -154,7 +154,7 @@ class ValidationFigures(L.Callback):
             return
         if self._parts and isinstance(pl_module, CanvasModule):
             figures = self._figures(pl_module)
-            for board in _boards(trainer):
+            for board in writers(trainer):
                 for name, figure in figures.items():
                     board.add_image(
                         f"figures/{name}", pixels(figure), trainer.global_step, dataformats="HWC"
@@ -168,7 +168,7 @@ class ValidationFigures(L.Callback):
             due
             and not trainer.sanity_checking
             and trainer.is_global_zero
-            and bool(_boards(trainer))
+            and bool(writers(trainer))
         )
 
     def _figures(self, module: CanvasModule) -> dict[str, Figure]:
@@ -203,6 +203,6 @@ def _by_kind(parts: list[Validated]) -> dict[str, Share]:
     return {ROW_KINDS[kind]: Share(*counts[kind]) for kind in sorted(counts)}
 
 
-def _boards(trainer: L.Trainer) -> list[SummaryWriter]:
+def writers(trainer: L.Trainer) -> list[SummaryWriter]:
     """The TensorBoard writers of a trainer."""
     return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]

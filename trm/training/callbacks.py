@@ -9,13 +9,13 @@ import lightning as L
 import numpy as np
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
 from canvas.render import Drawing, RowSteps, row_step
 from trm.evaluation.figures import pixels, sample_panels
+from trm.training.boards import writers
 from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
 from trm.training.module import CanvasModule
 
@@ -85,7 +85,7 @@ class SamplePanels(L.Callback):
         self._validations += 1
         if (self._validations - 1) % self.every_n_validations or not trainer.is_global_zero:
             return
-        boards = [log for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
+        boards = writers(trainer)
         data = getattr(trainer, "datamodule", None)  # set only where there is one
         if not (
             boards and isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)
@@ -99,9 +99,7 @@ class SamplePanels(L.Callback):
         figure = sample_panels(steps, drawing.given, seen, titles(problems, drawing, steps))
         image = pixels(figure)
         for board in boards:
-            board.experiment.add_image(
-                "panels/validation", image, trainer.global_step, dataformats="HWC"
-            )
+            board.add_image("panels/validation", image, trainer.global_step, dataformats="HWC")
 
 
 def example_steps(

@@ -126,9 +126,6 @@ class TrainingCLI(LightningCLI):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
-_SUBCOMMANDS = ("fit", "validate", "test", "predict")
-
-
 def cpu_multiplies_bfloat16() -> bool:
     """Whether this CPU has instructions for products of bfloat16 matrices."""
     # Older releases of torch do not tell.
@@ -167,7 +164,7 @@ def train(arguments: list[str] | None = None) -> TrainingCLI:
         CanvasDataModule,
         subclass_mode_model=True,
         args=arguments,
-        parser_kwargs={**quiet, **dict.fromkeys(_SUBCOMMANDS, quiet)},
+        parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands(), quiet)},
         seed_everything_default=0,
         save_config_callback=RunPage,
         trainer_defaults={
