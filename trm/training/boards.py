@@ -30,7 +30,15 @@ _LAYOUT = {  # the page of custom scalars: title of a chart, and its curves
             "Multiline",
             ["validation/solved", "validation/free_running_rows", "validation/teacher_forced_rows"],
         ],
-        "rows and cells of training": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
+        "the same of training": [
+            "Multiline",
+            [
+                "training_problems/solved",
+                "training_problems/free_running_rows",
+                "training_problems/teacher_forced_rows",
+            ],
+        ],
+        "rows and cells of training's batches": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
         "confidence: rows rightly held right or wrong": [
             "Multiline",
             ["train/halting_accuracy", "validation/confidence_accuracy"],
@@ -135,11 +143,11 @@ class ValidationFigures(L.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Keep what the batch came to, and follow some rows of the first one."""
-        if not self._draws(trainer) or not isinstance(pl_module, CanvasModule):
+        if dataloader_idx or not self._draws(trainer) or not isinstance(pl_module, CanvasModule):
             return
         validated: Validated = outputs["validated"]
         self._parts.append(validated)
-        if batch_idx or dataloader_idx or not pl_module.deepest:
+        if batch_idx or not pl_module.deepest:
             return
         steps = validated.forced.steps
         with trainer.precision_plugin.forward_context():

@@ -136,6 +136,9 @@ class SequenceSamples(_TrainingSamples):
         return {"ids": ids, "labels": labels, "height": height, "width": width}
 
 
+# What a validation works out, and under which names it is logged.
+VALIDATED = ("validation", "training_problems")
+
 SAMPLES: dict[str, type[_TrainingSamples]] = {
     "row_steps": RowStepSamples,
     "sequences": SequenceSamples,
@@ -191,6 +194,8 @@ class CanvasDataModule(L.LightningDataModule):
         batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
             the very samples that would have come, so keep it short.
         validation_problems: problems of the validation and test splits, whole solutions each.
+        training_problems: problems of the training split that are worked out at each validation while
+            training, the first that are practised: what is right only there is remembered.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
         workers: processes that draw samples; 0 draws them in the training process.
@@ -203,6 +208,7 @@ class CanvasDataModule(L.LightningDataModule):
         batch_size: int = 128,
         batches_per_epoch: int = 200,
         validation_problems: int = 256,
+        training_problems: int = 0,
         seed: int = 0,
         transforms: list[BasicTransform] | None = None,
         workers: int = 0,
@@ -213,14 +219,21 @@ class CanvasDataModule(L.LightningDataModule):
             ("batch_size", batch_size, 1),
             ("batches_per_epoch", batches_per_epoch, 1),
             ("validation_problems", validation_problems, 1),
+            ("training_problems", training_problems, 0),
             ("workers", workers, 0),
         ):
             if value < least:
                 raise ValueError(f"data.{name} is {least} or more, not {value}")
         self.task, self.canvas = task, canvas
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
-        self.validation_problems, self.seed, self.workers = validation_problems, seed, workers
+        self.validation_problems, self.training_problems = validation_problems, training_problems
+        self.seed, self.workers = seed, workers
+        self.stage = ""
         self.transform = SampleTransform(transforms) if transforms else None
+
+    def setup(self, stage: str) -> None:
+        """Remember what is to be done: fit, validate, test or predict."""
+        self.stage = stage
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
@@ -241,9 +254,15 @@ class CanvasDataModule(L.LightningDataModule):
         kind = SAMPLES[getattr(module, "samples", "row_steps")]
         return self._loader(kind, "train", size, transform=self.transform)
 
-    def val_dataloader(self) -> DataLoader:
-        """Whole problems of the validation split."""
-        return self._loader(SolvedProblems, "validation", self.validation_problems)
+    def val_dataloader(self) -> list[DataLoader]:
+        """Whole problems of the validation split, and while a model is trained of that, too.
+
+        They are in the order of `VALIDATED`.
+        """
+        loaders = [self._loader(SolvedProblems, "validation", self.validation_problems)]
+        if self.training_problems and self.stage == "fit":
+            loaders.append(self._loader(SolvedProblems, "train", self.training_problems))
+        return loaders
 
     def test_dataloader(self) -> DataLoader:
         """Whole problems of the test split."""
@@ -257,11 +276,12 @@ class CanvasDataModule(L.LightningDataModule):
         devices, rank = (
             (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
         )
-        if self.batch_size % devices or self.validation_problems < devices:
+        if self.batch_size % devices or size < devices:
             raise ValueError(
-                f"{devices} devices share data.batch_size {self.batch_size} and at least one of "
-                f"data.validation_problems {self.validation_problems} each: make the first a "
-                "multiple of their number and the second no smaller"
+                f"{devices} devices share data.batch_size {self.batch_size}, and take at least one "
+                f"of data.validation_problems {self.validation_problems} and of "
+                f"data.training_problems {self.training_problems} each: make the first a multiple "
+                "of their number and the others no smaller"
             )
         data = kind(self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         return DataLoader(

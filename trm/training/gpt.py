@@ -103,9 +103,11 @@ class GPTModule(CanvasModule):
         return self.calibration(scores)
 
     def validation_step(
-        self, batch: tuple[Problems, Drawing], batch_idx: int
+        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, and keep what there is to calibrate the confidence by."""
+        if dataloader_idx:  # of training, which calibrates nothing
+            return super().validation_step(batch, batch_idx, dataloader_idx)
         filler = GPTFiller(self.model, calibration=np.asarray)
         validated = self.evaluate(batch, "validation", filler)
         forced = validated.forced

@@ -15,7 +15,7 @@ from canvas.render import Drawing
 from trm.solving.keys import CHECKPOINT_KEY, FORMAT
 from trm.solving.rollout import Filler, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
-from trm.training.data import CanvasDataModule
+from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
@@ -102,16 +102,14 @@ class CanvasModule(L.LightningModule):
         return scores
 
     def validation_step(
-        self, batch: tuple[Problems, Drawing], batch_idx: int
+        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        """Solve whole problems, free-running and teacher-forced."""
-        validated = self.evaluate(batch, "validation", self.filler())
-        self.log_confidence(validated.forced, "validation")
-        return {"validated": validated}
+        """Solve whole problems, free-running and teacher-forced: of validation, or of training."""
+        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
 
     def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
         """As `validation_step`, on the test split."""
-        self.log_confidence(self.evaluate(batch, "test", self.filler()).forced, "test")
+        self.score(batch, "test")
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""
@@ -120,7 +118,13 @@ class CanvasModule(L.LightningModule):
         solver = Solver(self.filler(), data.task)
         return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
 
-    def evaluate(self, batch: tuple[Problems, Drawing], split: str, filler: Filler) -> Validated:
+    def score(self, batch: tuple[Problems, Drawing], group: str) -> Validated:
+        """Solve a batch of problems, and log how that went and whether the model knew."""
+        validated = self.evaluate(batch, group, self.filler())
+        self.log_confidence(validated.forced, group)
+        return validated
+
+    def evaluate(self, batch: tuple[Problems, Drawing], group: str, filler: Filler) -> Validated:
         """Solve a batch of problems and log how that went."""
         problems, drawing = batch
         free, forced = filler.free_running(drawing), teacher_forced(filler, drawing)
@@ -136,22 +140,24 @@ class CanvasModule(L.LightningModule):
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         for name, (value, weight) in figures.items():
             self.log(
-                f"{split}/{name}",
+                f"{group}/{name}",
                 float(value),
                 batch_size=weight,
                 sync_dist=True,
                 prog_bar=name == "solved",
+                add_dataloader_idx=False,
             )
         return Validated(problems, drawing, solved, forced)
 
-    def log_confidence(self, forced: TeacherForced, split: str) -> None:
+    def log_confidence(self, forced: TeacherForced, group: str) -> None:
         """Log how often the model rightly holds a row more likely right than wrong, or wrong."""
         believed = forced.filled.confidence > 0.5
         self.log(
-            f"{split}/confidence_accuracy",
+            f"{group}/confidence_accuracy",
             float((believed == forced.rows_exact).mean()),
             batch_size=len(believed),
             sync_dist=True,
+            add_dataloader_idx=False,
         )
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:

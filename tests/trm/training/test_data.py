@@ -73,15 +73,28 @@ def test_only_train_pairs_are_practised(epoch):
 
 @pytest.mark.parametrize(("loader", "split"), [("val_dataloader", 1), ("test_dataloader", 2)])
 def test_validation_and_test_hold_pairs_of_their_own(loader, split):
-    batches = list(getattr(module(), loader)())
+    loaders = getattr(module(), loader)()
+    (batches,) = (loaders,) if loader == "test_dataloader" else loaders
+    batches = list(batches)
     assert sum(len(problems) for problems, _ in batches) == 10
     for problems, drawing in batches:
         assert (split_of(problems.a, problems.b) == split).all()
         assert len(drawing) == len(problems)
 
 
+def test_while_training_some_that_are_practised_are_worked_out_as_well():
+    data = module(training_problems=6)
+    assert len(data.val_dataloader()) == 1  # `trm validate` scores the validation split
+    data.setup("fit")
+    _, practised = data.val_dataloader()
+    names = [name for problems, _ in practised for name in problems.names()]
+    samples = RowStepSamples(data.task, data.canvas, "train", data.seed, 32, 8)
+    problems, *_ = samples._drawing(range(6))
+    assert names == problems.names()
+
+
 def test_every_validation_has_the_same_problems_although_epochs_are_counted():
-    loader = module().val_dataloader()
+    (loader,) = module().val_dataloader()
     first = [problems.names() for problems, _ in loader]
     loader.sampler.set_epoch(3)
     assert [problems.names() for problems, _ in loader] == first
@@ -145,7 +158,7 @@ def test_the_answer_is_always_where_the_input_is_masked(transforms):
 def test_transforms_turn_samples_and_leave_validation_alone():
     plain, turned = (module(Canvas(9, 9), transforms=t) for t in (None, [A.D4(p=1.0)]))
     assert not same(next(iter(plain.train_dataloader())), next(iter(turned.train_dataloader())))
-    (_, one), (_, other) = (next(iter(data.val_dataloader())) for data in (plain, turned))
+    (_, one), (_, other) = (next(iter(data.val_dataloader()[0])) for data in (plain, turned))
     assert (one.canvases == other.canvases).all()
 
 
@@ -192,7 +205,13 @@ def test_a_task_that_does_not_fit_its_canvas_is_refused_at_once():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("batch_size", 0), ("batches_per_epoch", 0), ("validation_problems", 0), ("workers", -1)],
+    [
+        ("batch_size", 0),
+        ("batches_per_epoch", 0),
+        ("validation_problems", 0),
+        ("training_problems", -1),
+        ("workers", -1),
+    ],
 )
 def test_an_empty_amount_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):

@@ -13,6 +13,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from canvas.problems import SPLITS, Problems, split_of
 from trm.solving.checkpoint import load_solver
+from trm.solving.rollout import teacher_forced
+from trm.training.data import SolvedProblems
 
 CONSTANT = ("--model.schedule.decay", "constant")
 NOTE = """
@@ -47,12 +49,23 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         *(f"train/{name}" for name in ("cell_accuracy", "halting_accuracy", "supervision_steps")),
         *(f"validation/{name}" for name in ("solved", "free_running_rows", "teacher_forced_rows")),
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
+        *(f"training_problems/{name}" for name in ("solved", "free_running_rows")),
+        *(f"training_problems/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
     assert any(name.startswith("learning_rate/") for name in scalars)
     assert "panels/validation" in events.Tags()["images"]
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert load(trained)["global_step"] == 10
+
+
+def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
+    run = trained / "runs/debug/version_0"
+    solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
+    data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
+    forced = teacher_forced(solver.filler, data.__getitems__(range(8))[1])
+    logged = EventAccumulator(str(run)).Reload().Scalars("training_problems/teacher_forced_cells")
+    assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 
 def test_a_second_run_gets_a_folder_of_its_own_and_the_same_weights(trained_copy, command, debug):

@@ -83,7 +83,7 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
     judged = [
         teacher_forced(GPTFiller(solver.filler.model, np.asarray), drawing)
-        for _, drawing in data.val_dataloader()
+        for _, drawing in data.val_dataloader()[0]
     ]
     scores, right = (
         np.concatenate(parts)
