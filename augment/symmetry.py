@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from canvas.choices import check_choice
+
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
 
@@ -40,10 +42,7 @@ def lookup(name: str) -> Symmetry:
     Raises:
         ValueError: there is no symmetry of that name.
     """
-    if name not in SYMMETRIES:
-        raise ValueError(
-            f"{name!r} is not a symmetry of the square; choose one of {', '.join(SYMMETRIES)}"
-        )
+    check_choice("a symmetry of the square", name, SYMMETRIES)
     return SYMMETRIES[name]
 
 

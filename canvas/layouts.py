@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit, times_digit
+from canvas.choices import check_choice
 
 GIVEN, PARTIAL, SUM, PRODUCT = range(4)
 ROW_KINDS = ("given", "partial product", "running sum", "product")  # the name of each kind
@@ -418,6 +419,5 @@ def get_layout(name: str) -> Layout:
     Raises:
         ValueError: there is none; the message lists the names.
     """
-    if name not in LAYOUTS:
-        raise ValueError(f"no layout is called {name!r}; the layouts are {', '.join(LAYOUTS)}")
+    check_choice("layout", name, LAYOUTS)
     return LAYOUTS[name]

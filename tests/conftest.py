@@ -16,7 +16,6 @@ import torch
 from trm import cli
 
 REPOSITORY = Path(__file__).parents[1]
-QUIET = ("--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def command() -> Command:
     def run(*words: object, folder: Path = Path()) -> Ran:
         arguments = [str(word) for word in words]
         if arguments and arguments[0] in cli.TRAINING:
-            arguments += QUIET
+            arguments.append("--quiet")
         out, err = io.StringIO(), io.StringIO()
         with (
             pytest.MonkeyPatch.context() as patch,

@@ -2,9 +2,18 @@
 
 import argparse
 import importlib
+import logging
 import os
+import re
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from typing import NoReturn
+
+from canvas.choices import meant
+from trm.commands.arguments import VERBOSE, add_verbosity
 
 # name: (module, one line for the help). Modules are imported only when their command runs, so
 # that drawing a canvas does not wait for a training framework.
@@ -46,20 +55,34 @@ examples:
   trm completion bash > ~/.local/share/bash-completion/completions/trm
 """
 EPILOG = """\
-`trm COMMAND --help` tells more, with examples of its own.
+`trm COMMAND --help` tells more, with examples of its own. Every command takes -q, --quiet: results
+and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
 Exit codes: 0 done, 1 a file had lines with errors or training met numbers that are not finite,
 2 the call was wrong, 130 stopped by Ctrl-C.
 """
 
 
-def command_parser(whole: bool = False) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Asks, where a command or a choice is mistyped, whether the nearest one was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit with code 2."""
+        options = [option for action in self._actions for option in action.option_strings]
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message += "." + meant(wrong[1], wrong[2].replace("'", "").split(", "))
+        elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            message += "." + meant(wrong[1], options)
+        super().error(message)
+
+
+def command_parser(whole: bool = False) -> Parser:
     """What the command line looks like.
 
     Args:
         whole: with the arguments of every command but those of training, which LightningCLI makes.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="trm",
         usage="trm COMMAND ...",
         description=DESCRIPTION,
@@ -73,30 +96,38 @@ def command_parser(whole: bool = False) -> argparse.ArgumentParser:
     for name, (module, line) in COMMANDS.items():
         command = commands.add_parser(name, help=line, add_help=whole)
         if whole:
-            importlib.import_module(module).add_arguments(command)
+            add_arguments(module, command)
     return parser
+
+
+def add_arguments(module: str, parser: argparse.ArgumentParser) -> None:
+    """A command's own arguments, and those that all of them have."""
+    importlib.import_module(module).add_arguments(parser)
+    add_verbosity(parser)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
     name = arguments[0] if arguments else ""
+    verbose = any(word in VERBOSE for word in arguments)
     try:
-        if name in TRAINING:
-            from trm.training.cli import run as train
+        with _logged(verbose):
+            if name in TRAINING:
+                from trm.training.cli import run as train
 
-            train()  # LightningCLI reads the command line itself
-            return 0
-        if name in COMMANDS:
-            module = importlib.import_module(COMMANDS[name][0])
-            parser = argparse.ArgumentParser(prog=f"trm {name}", description=module.__doc__)
-            module.add_arguments(parser)
-            return module.run(parser.parse_args(arguments[1:]))
-    except (ValueError, OSError, MemoryError) as error:
+                train(arguments)
+                return 0
+            if name in COMMANDS:
+                module = COMMANDS[name][0]
+                command = importlib.import_module(module)
+                parser = Parser(prog=f"trm {name}", description=command.__doc__)
+                add_arguments(module, parser)
+                return command.run(parser.parse_args(arguments[1:]))
+    except (ValueError, OSError, MemoryError, FloatingPointError) as error:
+        if verbose:
+            traceback.print_exc()
         print(f"trm {name}: {error}", file=sys.stderr)
-        return 2
-    except FloatingPointError as error:  # of training
-        print(f"trm {name}: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, FloatingPointError) else 2  # 1: training lost its numbers
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.
         if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
@@ -109,6 +140,18 @@ def run(arguments: list[str]) -> int:
         return 130
     command_parser().parse_args(arguments)  # prints the help, the version or what was wrong
     return 2
+
+
+@contextmanager
+def _logged(verbose: bool) -> Iterator[None]:
+    """What this package logs goes to standard error: warnings, or all of it."""
+    handler, logger = logging.StreamHandler(), logging.getLogger("trm")
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def main() -> None:

@@ -48,5 +48,5 @@ def test_numpy_and_torch_agree_with_leading_and_with_trailing_dimensions(name):
 
 
 def test_unknown_symmetry_is_refused_with_the_names_that_exist():
-    with pytest.raises(ValueError, match=r"'r45' is not a symmetry.*r270"):
+    with pytest.raises(ValueError, match=r"a symmetry of the square must be .*r270.*'r45'"):
         symmetry.apply("r45", ARRAY)

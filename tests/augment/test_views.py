@@ -158,7 +158,7 @@ def test_blank_canvas_can_be_shifted_anywhere():
 
 
 def test_misuse_is_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="not a symmetry"):
+    with pytest.raises(ValueError, match="a symmetry of the square must be"):
         View("mirror")
     with pytest.raises(ValueError, match="add a batch dimension"):
         views.undo(View(), LABELS[0])

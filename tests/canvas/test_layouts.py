@@ -193,7 +193,7 @@ def test_operands_of_different_bases_or_number_are_refused():
 
 
 def test_an_unknown_layout_is_refused_with_the_names_there_are():
-    with pytest.raises(ValueError, match=r"no layout is called 'latice'; .*interleaved.*lattice"):
+    with pytest.raises(ValueError, match=r"layout must be .*interleaved.*Did you mean lattice\?"):
         get_layout("latice")
 
 

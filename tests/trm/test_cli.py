@@ -38,3 +38,49 @@ def test_anything_else_is_refused_with_exit_code_2(command, words):
     ran = command(*words)
     assert ran.code == 2
     assert "usage: trm" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["slove", "1x2"], "solve"),
+        (["render", "1x2", "--layout", "latice"], "lattice"),
+        (["solve", "1x2", "--chekpoint=c"], "--checkpoint"),
+        (["solve", "1x2", "--vote", "majorty"], "majority"),
+    ],
+)
+def test_what_may_have_been_meant_is_asked(command, words, meant):
+    ran = command(*words)
+    assert ran.code == 2
+    assert ran.err.endswith(f". Did you mean {meant}?\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("render", "12x3", "--png", "canvas.png"),
+        ("export", "--output", "weights.safetensors", "--checkpoint"),
+        ("fit", "--trainer.max_epochs", 1, "--config"),
+        ("doctor",),
+    ],
+)
+def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_path, words):
+    last = {"export": [checkpoint], "fit": [repository / "configs/debug.yaml"]}
+    ran = command(*words, *last.get(words[0], []), "-q", folder=tmp_path)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_verbose_tells_what_goes_on_and_changes_no_result(command):
+    plain, told = (command("solve", "-q", "12x34", *more) for more in ((), ("--verbose",)))
+    assert plain.err == ""
+    assert "188,194 parameters, lattice in base 10" in told.err
+    assert told.out == plain.out
+    assert command("solve", "-q", "12x34").err == ""  # nothing of it stays
+
+
+def test_verbose_shows_where_an_error_arose(command):
+    plain, told = (command("solve", "12y34", *more) for more in ((), ("-v",)))
+    assert (plain.code, told.code) == (2, 2)
+    assert "Traceback" not in plain.err
+    assert "Traceback (most recent call last)" in told.err
+    assert told.err.endswith(plain.err)

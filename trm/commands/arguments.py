@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.console import Console
+
 from canvas.arithmetic import parse
 from canvas.problems import Problems
+
+QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -38,6 +42,19 @@ def read_problems(texts: list[str], base: int = 10) -> Problems:
             raise ValueError(f"{text!r} is not a multiplication; write it like 123x456")
         pairs.append((parse(parts[0], base), parse(parts[1], base)))
     return Problems.from_ints(pairs, base)
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """``--quiet`` and ``--verbose``."""
+    parser.add_argument(*QUIET, action="store_true", help="results and errors alone")
+    parser.add_argument(
+        *VERBOSE, action="store_true", help="also what goes on, and where an error arose"
+    )
+
+
+def aside(args: argparse.Namespace) -> Console:
+    """A console for what is said beside results, such as where files are; `--quiet` silences it."""
+    return Console(highlight=False, soft_wrap=True, markup=False, quiet=args.quiet)
 
 
 def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:

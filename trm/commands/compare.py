@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from trm.commands.arguments import aside
 from trm.evaluation.heatmaps import comparison_figure
 from trm.evaluation.readings import FORMAT, GRID, reference_of
 from trm.evaluation.report import compare_markdown, markdown, print_summary
@@ -38,9 +39,8 @@ def run(args: argparse.Namespace) -> int:
         comparison_figure(grid, reference).savefig(part, format="png")
     with replacing(report) as part:
         part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
-    console = Console(highlight=False)
-    print_summary(console, grid)
-    console.print(f"heat maps  {picture}\nreport     {report}", soft_wrap=True, markup=False)
+    print_summary(Console(highlight=False), grid)
+    aside(args).print(f"heat maps  {picture}\nreport     {report}")
     return 0
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from canvas.picture import save_gif, save_png
 from canvas.problems import Problems, Task, sample
-from trm.commands.arguments import add_solver, whole
+from trm.commands.arguments import add_solver, aside, whole
 from trm.commands.solve import solve_and_show
 from trm.evaluation.accuracy import by_length, held_out, products, workings
 from trm.solving.checkpoint import find_checkpoint, load_solver
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
 
     console.rule("How often it is right")
-    _measure(console, solver, args.problems, args.seed)
+    _measure(console, solver, args.problems, args.seed, args.quiet)
 
     console.rule("Longer than anything it practised on")
     beyond = Task(task.layout, task.base, (task.digits_a[1] + 1,) * 2, (task.digits_b[1],) * 2)
@@ -60,26 +60,27 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         console.print(f"It cannot try: {error}\n")
 
-    console.rule("What to try next")
     picture, animation = _draw(solver, shown[:1], output)
     a, b = shown.a.to_text()[-1], shown.b.to_text()[-1]
+    told = aside(args)
+    told.rule("What to try next")
     if shutil.which("trm") is None:
-        console.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
-    console.print(
+        told.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
+    told.print(
         f"look at       {picture}\n"
         f"watch         {animation}\n"
         f"your problem  trm solve --checkpoint {checkpoint} --watch {a}x{b}\n"
         f"see inside    tensorboard --logdir {run_folder}\n"
-        "train more    trm fit --config configs/trm/small.yaml",
-        soft_wrap=True,
+        "train more    trm fit --config configs/trm/small.yaml"
     )
     return 0
 
 
-def _measure(console: Console, solver: Solver, problems: int, seed: int) -> None:
+def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: bool) -> None:
     batch = 100
     solutions = []
-    for start in track(range(0, problems, batch), "solving", console=console, transient=True):
+    starts = range(0, problems, batch)
+    for start in track(starts, "solving", console=console, transient=True, disable=quiet):
         solutions += held_out(solver, min(batch, problems - start), seed=seed, first=start)
     cells = by_length(solutions, solver.task.base)
     rows = sorted({a for a, _ in cells})

@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from trm.commands.arguments import aside
 from trm.solving.checkpoint import SHIPPED, load_solver
 from trm.training.cli import cpu_multiplies_bfloat16
 
@@ -26,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look and tell; 1 if something is missing that a command needs."""
-    console = Console(highlight=False)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
     missing = []
@@ -47,9 +47,11 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         table.add_row("shipped model", "missing")
         missing.append(str(error))
-    console.print(table)
-    for sentence in missing or ["Nothing is missing."]:
-        console.print(sentence, soft_wrap=True, markup=False)
+    aside(args).print(table)
+    for sentence in missing:
+        Console(highlight=False).print(sentence, soft_wrap=True, markup=False)
+    if not missing:
+        aside(args).print("Nothing is missing.")
     return 1 if missing else 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from torch.utils.tensorboard import SummaryWriter
 
-from trm.commands.arguments import whole
+from trm.commands.arguments import aside, whole
 from trm.commands.voting import add_voting, voting_of, with_voting
 from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
 from trm.evaluation.figures import pixels
@@ -101,10 +101,23 @@ def run(args: argparse.Namespace) -> int:
     )
     output = Path(args.output)
     grid = measure(
-        args.checkpoint, settings, output, args.name, args.accelerator, args.devices, args.nodes
+        args.checkpoint,
+        settings,
+        output,
+        args.name,
+        args.accelerator,
+        args.devices,
+        args.nodes,
+        args.quiet,
     )
     if grid is not None:  # in the first of several processes
         _show(grid, output)
+        aside(args).print(
+            f"figures   {output / GRID}\n"
+            f"heat map  {output / PICTURE}\n"
+            f"report    {output / REPORT}\n"
+            f"browse    tensorboard --logdir {output}"
+        )
     return 0
 
 
@@ -118,13 +131,4 @@ def _show(grid: dict[str, Any], output: Path) -> None:
         file.unlink()
     with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
         board.add_image("evaluation/grid", pixels(grid_figure(grid)), dataformats="HWC")
-    console = Console(highlight=False)
-    print_summary(console, grid)
-    console.print(
-        f"figures   {output / GRID}\n"
-        f"heat map  {output / PICTURE}\n"
-        f"report    {output / REPORT}\n"
-        f"browse    tensorboard --logdir {output}",
-        soft_wrap=True,
-        markup=False,
-    )
+    print_summary(Console(highlight=False), grid)

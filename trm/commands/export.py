@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from trm.commands.arguments import aside
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
@@ -41,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     with replacing(output) as part:
         part.write_bytes(packed)
     parameters = sum(p.numel() for p in solver.filler.model.parameters())
-    Console(highlight=False).print(
-        f"{output}: {parameters:,} parameters, {len(packed):,} bytes", soft_wrap=True, markup=False
-    )
+    aside(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
 
 

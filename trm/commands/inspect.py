@@ -15,7 +15,7 @@ from canvas import symbols
 from canvas.picture import save_gif
 from canvas.problems import Problems
 from canvas.render import Drawing, RowSteps
-from trm.commands.arguments import add_canvas_size, add_solver, read_problems, whole
+from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.evaluation.figures import pixels, sample_panels
 from trm.evaluation.inside import attention_figure, changes_figure
 from trm.files import make_folder, replacing
@@ -123,8 +123,8 @@ def _tell(
     else:
         console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
     for name in written:
-        console.print(f"{output / name}", soft_wrap=True, markup=False)
-    console.print(f"browse  tensorboard --logdir {output}", soft_wrap=True, markup=False)
+        aside(args).print(f"{output / name}")
+    aside(args).print(f"browse  tensorboard --logdir {output}")
 
 
 def _work(solver: Solver, problems: Problems, drawing: Drawing) -> tuple[RowSteps, np.ndarray]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from canvas.layouts import LAYOUTS, get_layout
 from canvas.picture import save_gif, save_png, to_terminal
 from canvas.render import Drawing, draw, row_steps
-from trm.commands.arguments import add_canvas_size, read_problems, whole
+from trm.commands.arguments import add_canvas_size, aside, read_problems, whole
 
 if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
     from augment.views import View
@@ -90,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
     if args.gif:
         pairs = np.stack([steps.inputs, steps.labels], axis=1)
         save_gif(args.gif, list(show(pairs.reshape(-1, *drawing.canvases.shape[1:]))), given=given)
-        print(f"wrote {args.gif}")
+        aside(args).print(f"wrote {args.gif}")
     if args.png:
         save_png(args.png, picture, truth=truth, given=given)
-        print(f"wrote {args.png}")
+        aside(args).print(f"wrote {args.png}")
     if not (args.gif or args.png):
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     return 0

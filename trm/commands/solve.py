@@ -13,7 +13,7 @@ from rich.text import Text
 
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from trm.commands.arguments import add_canvas_size, add_solver, read_problems, whole
+from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.commands.voting import add_voting, with_voting
 from trm.files import replacing
 from trm.solving.batch import Summary, stream
@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="problems taken on together, or auto (default: by the kind of device and the views)",
     )
-    files.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
     files.add_argument(
         "--devices", type=whole(1), default=1, help="of each node, side by side (default: 1)"
     )
@@ -104,7 +103,7 @@ def _show(args: argparse.Namespace) -> int:
     console = Console()
     if args.checkpoint == SHIPPED:
         task = solver.task
-        console.print(
+        aside(args).print(
             f"The model that comes along: {task.layout}, practised up to {task.digits_a[1]} x "
             f"{task.digits_b[1]} digits.\n",
             style="dim",

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from trm.commands.arguments import aside
 from trm.evaluation.intervals import Share
 from trm.evaluation.trust import COVERAGES, reliability, risk_coverage, trust_figure
 from trm.files import make_folder, replacing
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(f"{coverage:.0%}", *risks)
     table.add_row("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values()))
     console.print(table)
-    console.print(f"figure  {output}", soft_wrap=True, markup=False)
+    aside(args).print(f"figure  {output}")
     return 0
 
 

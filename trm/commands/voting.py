@@ -5,7 +5,7 @@ import os
 import sys
 
 from augment.symmetry import SYMMETRIES
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.commands.arguments import number, whole
 from trm.solving.solver import Solver
 from trm.solving.voting import PER, VOTES, Voting

@@ -11,6 +11,7 @@ or kind of device can take its cells.
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -35,6 +36,8 @@ from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
 PICTURE, REPORT = "grid.png", "grid.md"  # of an evaluation's folder
+_log = logging.getLogger(__name__)
+
 _HASH = "[0-9a-f]" * 12  # as a pattern
 
 
@@ -89,6 +92,7 @@ def measure(
     accelerator: str = "auto",
     devices: int = 1,
     nodes: int = 1,
+    quiet: bool = False,
 ) -> dict[str, Any] | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
@@ -98,6 +102,7 @@ def measure(
         output: folder, the same for all nodes.
         names: a label for each checkpoint; None: the names of their runs.
         accelerator, devices, nodes: as Lightning's trainer takes them.
+        quiet: without a progress bar.
 
     Returns:
         What was written to ``grid.json``; None in all processes but the first.
@@ -108,7 +113,7 @@ def measure(
     """
     output = Path(output)
     _check_output(output)
-    trainer = make_trainer(accelerator, devices, nodes, [_Bar()])
+    trainer = make_trainer(accelerator, devices, nodes, [] if quiet else [_Bar()])
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = {
@@ -130,7 +135,7 @@ def measure(
         sweep(folder, "*.json")
     if todo:
         every = {item.file for wanted in items.values() for item in wanted}
-        if trainer.is_global_zero and len(todo) < len(every):
+        if trainer.is_global_zero and len(todo) < len(every) and not quiet:
             print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
         _run(trainer, list(todo.values()), settings)
     if not trainer.is_global_zero:
@@ -214,6 +219,7 @@ class _Cells(Work):
             self.settings.seed,
             self.settings.batch_size,
         )
+        _log.debug("%d x %d digits: solutions %s", item.digits_a, item.digits_b, cell["solutions"])
         write_object(item.file, cell | {"computed_on": _computer(self.device)})
 
 

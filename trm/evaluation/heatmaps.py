@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.evaluation.pages import Page, Paint, Scale, signed
 from trm.evaluation.readings import (
     FIGURES,

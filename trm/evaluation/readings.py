@@ -45,7 +45,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.evaluation.intervals import Share
 
 GRID, FORMAT = "grid.json", 1  # its name in an evaluation's folder, and the format told above

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 
 NEIGHBOURHOODS = ("all", "rays", "horizon", "near")
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.choices import check_choice
 from canvas.symbols import VOCAB_SIZE
-from trm.choices import check_choice
 from trm.models.cells import Cells
 from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
 from trm.models.positions import POSITIONS, make_position

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.interop import read_checkpoint, refuse, unwrap
 

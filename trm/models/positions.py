@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.models.cells import (
     Cells,
     offset_classes,

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.choices import check_choice
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.choices import check_choice
 from trm.models.bias import all_pairs, attention_bias, few_keys
 from trm.models.cells import NEIGHBOURHOODS, Cells
 from trm.models.layers import (

@@ -1,5 +1,6 @@
 """From a file to a solver."""
 
+import logging
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 import torch
 
 from augment.symmetry import SYMMETRIES
+from canvas.choices import check_choice
 from canvas.problems import Canvas, Task
-from trm.choices import check_choice
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
@@ -21,6 +22,8 @@ from trm.solving.restored import fits, network, restored
 from trm.solving.rollout import Filler
 from trm.solving.solver import Solver
 from trm.solving.weights import SUFFIX, network_weights, unpack
+
+_log = logging.getLogger(__name__)
 
 # The model that comes with the package; docs/generalisation.md tells how it was trained.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
@@ -118,6 +121,17 @@ def load_solver(
         ) from None
     filler.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
+    _log.debug(
+        "%s: %s, %s parameters, %s in base %d up to %d x %d digits, on %s",
+        find_checkpoint(path),
+        about["family"],
+        f"{sum(p.numel() for p in filler.model.parameters()):,}",
+        task.layout,
+        task.base,
+        task.digits_a[1],
+        task.digits_b[1],
+        filler.device,
+    )
     return Solver(filler, task, canvas, practised)
 
 

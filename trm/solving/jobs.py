@@ -14,6 +14,7 @@ folder goes.
 import hashlib
 import heapq
 import json
+import logging
 import os
 import shutil
 import time
@@ -52,6 +53,8 @@ from trm.solving.devices import Work, make_trainer, run
 from trm.solving.records import Entry, Reader, format_of, output_format
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def work_through(
     make_folder(parts)
     units = -(-total // size)
     done = {unit for unit, _ in _finished(parts)}
+    _log.debug("%d lines in units of %d; %d units done, in %s", total, size, len(done), parts)
     if len(done) < units:
         work = _Units(job)
         todo = DataLoader(_Entries(job, solver.task.base, size, done, trainer), batch_size=None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from canvas.arithmetic import parse
-from trm.choices import check_choice
+from canvas.choices import check_choice
 
 FORMATS = ("csv", "jsonl")
 OPERANDS = ("a", "b")

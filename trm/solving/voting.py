@@ -17,9 +17,9 @@ import torch
 
 from augment.symmetry import SYMMETRIES, lookup
 from augment.views import View, distinct_views
+from canvas.choices import check_choice
 from canvas.problems import Problems, mix, pair_keys
 from canvas.render import Drawing
-from trm.choices import check_choice
 from trm.solving.rollout import (
     Filled,
     Filler,

@@ -38,7 +38,7 @@ _LAYOUT = {  # the page of custom scalars: title of a chart, and its curves
                 "training_problems/teacher_forced_rows",
             ],
         ],
-        "rows and cells of training's batches": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
+        "rows and cells of batches": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
         "confidence: rows rightly held right or wrong": [
             "Multiline",
             ["train/halting_accuracy", "validation/confidence_accuracy"],

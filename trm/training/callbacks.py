@@ -11,13 +11,14 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
+from canvas.choices import meant
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
 from canvas.render import Drawing, RowSteps, row_step
 from trm.evaluation.figures import pixels, sample_panels
 from trm.training.boards import writers
-from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
-from trm.training.module import CanvasModule
+from trm.training.data import VALIDATED, Canvas, CanvasDataModule, SolvedProblems
+from trm.training.module import FIGURES, CanvasModule
 
 _POOL = 1024  # problems that samples are chosen among, at most
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
@@ -30,6 +31,18 @@ class BestCheckpoint(ModelCheckpoint):
     A few hundred validation problems are soon all right, and from there on a learning rate that
     falls to zero still gains a great deal where validation does not look: on longer numbers.
     """
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Refuse a figure that there will be none of, before anything is trained.
+
+        Raises:
+            ValueError: a validation logs no such figure.
+        """
+        group, _, name = (self.monitor or "").partition("/")
+        if stage == "fit" and group in VALIDATED and name not in FIGURES:
+            near = meant(self.monitor, [f"{group}/{figure}" for figure in FIGURES])
+            raise ValueError(f"checkpoint.monitor: there is no figure {self.monitor}.{near}")
+        super().setup(trainer, pl_module, stage)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         """Whether the checkpoint is to be kept, given the figure that is monitored."""

@@ -15,6 +15,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from trm.commands.arguments import QUIET, VERBOSE
 from trm.solving.checkpoint import load_checkpoint
 from trm.training.boards import RunPage, ValidationFigures
 from trm.training.callbacks import BestCheckpoint, Gradients, SamplePanels, Throughput
@@ -31,6 +32,7 @@ _NOT_OURS = (
     r".*does not have many workers.*",
     r".*overridden `transfer_batch_to_device` in `LightningModule`.*",
     r".*The dirpath has changed.*",  # as it always does when a checkpoint is scored
+    r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
 
 
@@ -140,8 +142,16 @@ def _last() -> ModelCheckpoint:
     )
 
 
-def run() -> None:
+_BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
+
+
+def run(arguments: list[str]) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
+    words = [word for word in arguments if word not in (*QUIET, *VERBOSE)]
+    if any(word in QUIET for word in arguments):
+        words += _BARE
+        for name in ("lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
@@ -149,15 +159,15 @@ def run() -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            train()
+            train(words)
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
         except (ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
 
 
-def train(arguments: list[str] | None = None) -> TrainingCLI:
-    """Do what the command line says, or what these words say in its place."""
+def train(arguments: list[str]) -> TrainingCLI:
+    """Do what these words of a command line say."""
     quiet = {"exit_on_error": False}  # what is wrong is told in a sentence of ours
     return TrainingCLI(
         L.LightningModule,

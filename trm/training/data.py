@@ -194,8 +194,8 @@ class CanvasDataModule(L.LightningDataModule):
         batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
             the very samples that would have come, so keep it short.
         validation_problems: problems of the validation and test splits, whole solutions each.
-        training_problems: problems of the training split that are worked out at each validation while
-            training, the first that are practised: what is right only there is remembered.
+        training_problems: problems of the training split, the first that are practised, worked out
+            at each validation of a run: what is right only there is remembered.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
         workers: processes that draw samples; 0 draws them in the training process.

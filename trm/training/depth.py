@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.models.halting import Batch, Carry, carry_step, initial_carry
 from trm.models.recursive import State, TinyRecursiveModel
 from trm.training.losses import StepLoss

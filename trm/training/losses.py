@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.choices import check_choice
 from canvas.render import IGNORE
 from canvas.symbols import PAD
-from trm.choices import check_choice
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:

@@ -19,6 +19,12 @@ from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
+# What is logged of each group of problems that is worked out.
+FIGURES = (
+    *("solved", "free_running_rows", "teacher_forced_rows", "teacher_forced_cells"),
+    *("supervision_steps", "confidence_accuracy"),
+)
+
 
 class Validated(NamedTuple):
     """A batch of problems, worked out.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 LR_ADJUSTMENTS = ("original", "match_rms_adamw")

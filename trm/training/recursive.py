@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys

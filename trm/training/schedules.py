@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from trm.choices import check_choice
+from canvas.choices import check_choice
 
 DECAYS = ("constant", "cosine", "linear")
 

@@ -90,7 +90,7 @@ def test_pictures_and_animations_open(command, tmp_path):
         ("321x654 --step 9", "this problem has 4 steps, there is no step 9"),
         ("321x654 --step 0", "not a whole number from 1 up"),
         ("321x654 --height wide", "not a whole number from 1 up"),
-        ("321x654 --view r45", "not a symmetry of the square"),
+        ("321x654 --view r45", "a symmetry of the square must be one of"),
         ("321x654 --view r90,1", "write it like r90 or r90,1,-2"),
         ("321x654 --view e,9,0", "pushes the content"),
         ("321x654 --layout tower", "invalid choice: 'tower'"),

@@ -231,5 +231,5 @@ def test_differing_problems_are_said_plainly(make_grid):
 def test_a_reference_is_one_of_at_least_two_models(make_grid):
     with pytest.raises(ValueError, match="at least two models"):
         compare_markdown(make_grid({"one": right}))
-    with pytest.raises(ValueError, match=r"--reference must be one of one, two.*mean 'two'"):
+    with pytest.raises(ValueError, match=r"--reference must be one of one, two.*mean two"):
         compare_markdown(make_grid({"one": right, "two": right}), "tow")

@@ -216,7 +216,7 @@ def test_dropout_is_for_training_alone():
     ("changes", "message"),
     [
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
-        ({"position": "learned2d"}, "Did you mean 'learned_2d'"),
+        ({"position": "learned2d"}, "Did you mean learned_2d"),
         ({"num_layers": 0}, "num_layers must be 1 or more, got 0"),
         ({"intermediate_size": 0}, "intermediate_size must be 1 or more"),
         ({"radius": -1}, "radius must be 0 or more"),

@@ -154,7 +154,7 @@ def test_what_a_file_does_not_say_has_to_be_given():
     del numbers["param/sinusoidal_pe"]
     with pytest.raises(ValueError, match="does not say its position"):
         load(numbers)
-    with pytest.raises(ValueError, match="Did you mean 'sinusoidal'"):
+    with pytest.raises(ValueError, match="Did you mean sinusoidal"):
         load(numbers, position="sinusodial")
     logits = load(numbers, position="sinusoidal")(torch.tensor(numbers["idx"]), 6, 7)
     assert error(logits, numbers["logits"]) <= 1e-5

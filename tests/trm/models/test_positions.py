@@ -192,7 +192,7 @@ def test_a_position_accepts_the_canvases_that_it_serves(name):
 
 
 def test_an_unknown_position_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="Did you mean 'relative_2d'"):
+    with pytest.raises(ValueError, match="Did you mean relative_2d"):
         make("relative2d")
     with pytest.raises(ValueError, match="head size that is a multiple of 4, got 2"):
         make("rope_2d", num_heads=8)

@@ -210,10 +210,10 @@ def test_the_head_starts_by_doubting_every_answer():
     ("changes", "message"),
     [
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
-        ({"position": "rope2d"}, "Did you mean 'rope_2d'"),
-        ({"neighbourhood": "ray"}, "Did you mean 'rays'"),
+        ({"position": "rope2d"}, "Did you mean rope_2d"),
+        ({"neighbourhood": "ray"}, "Did you mean rays"),
         ({"position": "randomised"}, "choose another position"),
-        ({"halt_pool": "masks"}, "Did you mean 'mask'"),
+        ({"halt_pool": "masks"}, "Did you mean mask"),
         ({"block": "mixer"}, "set position to none"),
         ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),
         ({"radius": -1}, "radius must be 0 or more"),

@@ -187,7 +187,7 @@ def test_sample_without_answer_cells_costs_nothing_and_counts_as_right():
 def test_bad_arguments_are_refused_with_a_sentence():
     logits, halt_logits, labels, answer = canvas_batch()
     good = (logits, halt_logits, labels, answer)
-    with pytest.raises(ValueError, match=r"got 'softmx'\. Did you mean 'softmax'"):
+    with pytest.raises(ValueError, match=r"got 'softmx'\. Did you mean softmax"):
         step_loss(*good, loss="softmx")
     with pytest.raises(ValueError, match="givens_weight is a weight of at least 0, got -1"):
         step_loss(*good, givens_weight=-1.0)

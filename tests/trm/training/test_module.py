@@ -115,7 +115,7 @@ def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_defaul
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"name": "softmx"}, "Did you mean 'softmax'"),
+        ({"name": "softmx"}, "Did you mean softmax"),
         ({"givens_weight": -1.0}, "givens_weight is 0 or more"),
         ({"halt_weight": float("nan")}, "halt_weight is 0 or more"),
     ],

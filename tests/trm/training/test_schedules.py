@@ -48,7 +48,7 @@ def test_decay_without_an_end_is_refused_before_the_first_step(endless):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"decay": "cosin"}, "got 'cosin'. Did you mean 'cosine'"),
+        ({"decay": "cosin"}, "got 'cosin'. Did you mean cosine"),
         ({"warmup_steps": -1}, "warmup_steps is at least 0"),
         ({"min_ratio": 2.0}, "min_ratio is a factor from 0 to 1"),
         ({"warmup_steps": 9, "total_steps": 9}, "leaves no step after the 9 of"),

@@ -1,0 +1,24 @@
+"""Names that users choose from, and what they may have meant by others."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
+    """Raise a ValueError that names the nearest valid choice unless ``value`` is one."""
+    choices = tuple(choices)
+    if value not in choices:
+        listed = ", ".join(choices)
+        raise ValueError(f"{field} must be one of {listed}, got {value!r}.{meant(value, choices)}")
+
+
+def meant(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
+    """A question that names the choice nearest to a value, to end a sentence; empty if none is.
+
+    Args:
+        value: what was written.
+        choices: what could have been.
+        alike: from 0 to 1, how much the two have to be.
+    """
+    near = get_close_matches(str(value), list(choices), n=1, cutoff=alike)
+    return f" Did you mean {near[0]}?" if near and near[0] != value else ""
