@@ -192,18 +192,21 @@ def _check_kind(name: str, weights: Mapping[str, Tensor]) -> None:
 
 def refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str]) -> NoReturn:
     """Raise a ValueError that says what kind of file this is instead of the one wanted."""
-    keys = list(weights)
-    if any(key.startswith("H_level.") for key in keys):
-        looks = "an HRM with separate H and L networks"
-    elif "pytorch-lightning_version" in keys:
-        looks = "a Lightning checkpoint"
-    elif any(key.startswith("transformer.") for key in keys) or "model_args" in keys:
-        looks = "a nanoGPT checkpoint"
-    elif any(key.startswith("L_level.") for key in keys):
-        looks = "a reference TRM"
-    elif any(key.startswith(("layers.0.mixing.", "layers.0.attention.")) for key in keys):
-        looks = "a state dict of this package"
-    else:
-        looks = f"something else (it has {', '.join(keys[:4]) or 'nothing'}, ...)"
     lacks = f" It lacks {', '.join(missing)}." if missing else ""
-    raise ValueError(f"{name} is not {wanted}; it looks like {looks}.{lacks}")
+    raise ValueError(f"{name} is not {wanted}; it looks like {kind_of(weights)}.{lacks}")
+
+
+def kind_of(content: Mapping[str, Any]) -> str:
+    """What a file's content looks like, from its keys."""
+    keys = list(unwrap(content))
+    if any(key.startswith("H_level.") for key in keys):
+        return "an HRM with separate H and L networks"
+    if "pytorch-lightning_version" in keys:
+        return "a Lightning checkpoint"
+    if any(key.startswith("transformer.") for key in keys) or "model_args" in keys:
+        return "a nanoGPT checkpoint"
+    if any(key.startswith("L_level.") for key in keys):
+        return "a reference TRM"
+    if any(key.startswith(("layers.0.mixing.", "layers.0.attention.")) for key in keys):
+        return "a state dict of this package"
+    return f"something else (it has {', '.join(keys[:4]) or 'nothing'}, ...)"

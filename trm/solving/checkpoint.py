@@ -12,6 +12,7 @@ from augment.symmetry import SYMMETRIES
 from canvas.choices import check_choice
 from canvas.problems import Canvas, Task
 from trm.models.gpt import GPT, GPTConfig
+from trm.models.interop import kind_of
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
 from trm.solving.calibration import Calibration
@@ -75,9 +76,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             "code, which is never executed; take one written by `trm fit` or `trm export`"
         ) from None
     if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
+        kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
-            f"{path} holds no model of this package: take a checkpoint written by `trm fit` or "
-            "`trm export`"
+            f"{path} holds no model of this package, it looks like {kind}: take a checkpoint "
+            "written by `trm fit` or `trm export`. Models of the reference TRM and of nanoGPT are "
+            "made by trm.models.interop and trm.models.interop_gpt"
         )
     return content
 

@@ -1,5 +1,6 @@
 import os
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -106,10 +107,24 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path, write):
     assert not sprung.exists()
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"state_dict": {}}, torch.zeros(2)])
-def test_a_checkpoint_of_something_else_is_refused(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ([1, 2], "a list"),
+        (torch.zeros(2), "a Tensor"),
+        ({"state_dict": {}}, "something else (it has state_dict, ...)"),
+        ({"pytorch-lightning_version": "2.6.6", "state_dict": {}}, "a Lightning checkpoint"),
+        ({"model_args": {}, "model": {}}, "a nanoGPT checkpoint"),
+        ({"_orig_mod.transformer.wte.weight": torch.zeros(2)}, "a nanoGPT checkpoint"),
+        ({"_orig_mod.model.inner.L_level.x": torch.zeros(2)}, "a reference TRM"),
+        ({"model.inner.H_level.x": torch.zeros(2)}, "an HRM with separate H and L networks"),
+        ({3: torch.zeros(2)}, "something else (it has 3, ...)"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_with_what_it_looks_like(tmp_path, content, kind):
     torch.save(content, tmp_path / "other.ckpt")
-    with pytest.raises(ValueError, match="holds no model of this package"):
+    looks = re.escape(f"holds no model of this package, it looks like {kind}:")
+    with pytest.raises(ValueError, match=looks):
         load_solver(tmp_path / "other.ckpt")
 
 
