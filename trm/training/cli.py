@@ -8,6 +8,7 @@ from typing import Any
 
 import lightning as L
 import torch
+import yaml
 from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
@@ -102,15 +103,23 @@ class TrainingCLI(LightningCLI):
     def _find_earlier_run(self, config: Namespace) -> None:
         """`--ckpt_path last` and `best` mean the newest run of that name, not the one that begins.
 
-        Lightning looks in the folder of the new run, where there is nothing yet.
+        Lightning looks in the folder of the new run, where there is nothing yet. A run that was
+        killed before it wrote anything goes on with what it went on with itself, or begins anew.
+
+        Raises:
+            ValueError: there is no such checkpoint.
         """
         logger = config.trainer.logger
         named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
         if config.ckpt_path not in ("last", "best") or not named or config.checkpoint.dirpath:
             return
         runs = Path(logger.init_args.save_dir, logger.init_args.name or "")
-        found = runs.glob(f"*/checkpoints/{config.ckpt_path}.ckpt")
-        newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
+        if self.subcommand == "fit" and config.ckpt_path == "last":
+            config.ckpt_path = _left_by(_newest(runs, "*/config.yaml"))
+            if config.ckpt_path is None:
+                rank_zero_info(f"Below {runs} no run has left a last.ckpt: training begins anew.")
+            return
+        newest = _newest(runs, f"*/checkpoints/{config.ckpt_path}.ckpt")
         if newest is None:
             raise ValueError(f"there is no {config.ckpt_path}.ckpt of an earlier run below {runs}")
         config.ckpt_path = str(newest)
@@ -126,6 +135,18 @@ class TrainingCLI(LightningCLI):
         """Say what is trained."""
         if isinstance(self.model, CanvasModule):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def _newest(folder: Path, pattern: str) -> Path | None:
+    return max(folder.glob(pattern), key=lambda file: file.stat().st_mtime, default=None)
+
+
+def _left_by(config: Path | None) -> str | None:
+    """The checkpoint that the run of a config goes on from, if it has left or had one."""
+    if config is None:
+        return None
+    last = config.parent / "checkpoints/last.ckpt"
+    return str(last) if last.is_file() else yaml.safe_load(config.read_text()).get("ckpt_path")
 
 
 def cpu_multiplies_bfloat16() -> bool:

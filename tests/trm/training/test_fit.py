@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import SPLITS, Problems, split_of
@@ -89,11 +90,37 @@ def test_random_weights_are_not_scored(command, debug, tmp_path, stage):
     assert "give --ckpt_path best" in ran.err
 
 
-@pytest.mark.parametrize("name", ["best", "last"])
-def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, name):
-    ran = command("fit", *debug, "--ckpt_path", name, folder=tmp_path)
+@pytest.mark.parametrize(("stage", "name"), [("fit", "best"), ("test", "last")])
+def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, stage, name):
+    ran = command(stage, *debug, "--ckpt_path", name, folder=tmp_path)
     assert ran.code == 2
     assert f"there is no {name}.ckpt of an earlier run" in ran.err
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(command, debug, tmp_path, trained):
+    resume = ("fit", *debug, "--ckpt_path", "last")
+    assert command(*resume, folder=tmp_path).code == 0  # the same command from the first time on
+    whole, first = (load(folder)["state_dict"] for folder in (trained, tmp_path))
+    assert whole.keys() == first.keys()
+    assert all((whole[name] == first[name]).all() for name in whole)
+    other = tmp_path / "runs/debug/version_1"  # of another seed, killed in its first epoch
+    other.mkdir()
+    (other / "config.yaml").write_text("seed_everything: 1\nckpt_path: null\n")
+    assert command(*resume, "--seed_everything", 1, folder=tmp_path).code == 0
+    second = load(tmp_path, version=2)
+    assert second["global_step"] == 10  # not those of the run before, gone on with
+    assert any((second["state_dict"][name] != first[name]).any() for name in first)
+
+
+def test_a_resumed_run_killed_early_goes_on_with_what_it_went_on_with(command, debug, trained_copy):
+    last = trained_copy / "runs/debug/version_0/checkpoints/last.ckpt"
+    killed = trained_copy / "runs/debug/version_1"
+    killed.mkdir()
+    (killed / "config.yaml").write_text(f"ckpt_path: {last}\n")
+    words = ("fit", *debug, "--trainer.max_epochs", 3, "--ckpt_path", "last")
+    assert command(*words, folder=trained_copy).code == 0
+    config = yaml.safe_load((trained_copy / "runs/debug/version_2/config.yaml").read_text())
+    assert config["ckpt_path"] == str(last)
 
 
 def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command, debug, tmp_path):
