@@ -136,6 +136,8 @@ def run(arguments: list[str]) -> int:
             files = "--input" in " ".join(arguments) and "-" not in arguments  # no pipe
             resumed = name == "evaluate" or (name == "solve" and files)
             goes_on = "; the same command goes on where it was" if resumed else ""
+            if name == "fit":
+                goes_on = "; with --ckpt_path last it goes on from the end of its last epoch"
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return 130
     command_parser().parse_args(arguments)  # prints the help, the version or what was wrong

@@ -406,3 +406,13 @@ def test_a_checkpoint_with_code_is_refused_and_nothing_is_run(command, debug, tr
     ran = command(stage, *debug, "--ckpt_path", hostile, folder=trained_copy)
     assert (ran.code, "holds code, which is never executed" in ran.err) == (2, True)
     assert not (trained_copy / "executed").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(command, debug, tmp_path, monkeypatch):
+    def interrupted(*_) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trm.training.module.CanvasModule.evaluate", interrupted)
+    ran = command("fit", *debug, folder=tmp_path)
+    assert ran.code == 130
+    assert "trm fit: stopped; with --ckpt_path last it goes on" in ran.err
