@@ -35,6 +35,7 @@ _NOT_OURS = (
     r".*The dirpath has changed.*",  # as it always does when a checkpoint is scored
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
+_BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
 class TrainingCLI(LightningCLI):
@@ -161,9 +162,6 @@ def _last() -> ModelCheckpoint:
     return ModelCheckpoint(
         filename="last", save_on_train_epoch_end=True, enable_version_counter=False
     )
-
-
-_BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
 def run(arguments: list[str]) -> None:
