@@ -178,7 +178,8 @@ def save_gif(
     Args:
         path: the GIF file.
         frames: canvases `uint8 [H, W]` of one shape.
-        truths: the right canvas for each frame.
+        truths: the right canvas for each frame. What is below a highlighted row is yet to come,
+            and not compared.
         given: `bool [H, W]`, for all frames.
         highlight_rows: the row to point at in each frame.
         seconds_per_frame: how long each frame stays.
@@ -195,16 +196,15 @@ def save_gif(
             raise ValueError(f"{len(values)} {name} for {len(frames)} frames; give one per frame")
     if len({np.shape(frame) for frame in frames}) > 1:
         raise ValueError("all frames of an animation must have the same height and width")
-    images = [
-        to_image(
-            frame,
-            truth=None if truths is None else truths[i],
-            given=given,
-            highlight_row=None if highlight_rows is None else highlight_rows[i],
-            cell=cell,
-        ).quantize(64, dither=Image.Dither.NONE)
-        for i, frame in enumerate(frames)
-    ]
+    images = []
+    for i, frame in enumerate(frames):
+        row = None if highlight_rows is None else highlight_rows[i]
+        truth = None if truths is None else truths[i]
+        if truth is not None and row is not None:
+            to_come = np.arange(len(frame))[:, None] > row
+            truth = np.where(to_come, frame, truth)
+        image = to_image(frame, truth=truth, given=given, highlight_row=row, cell=cell)
+        images.append(image.quantize(64, dither=Image.Dither.NONE))
     milliseconds = [round(1000 * seconds_per_frame)] * (len(images) - 1) + [round(1000 * hold_last)]
     images[0].save(
         path,

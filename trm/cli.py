@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -55,12 +56,17 @@ examples:
   trm completion bash > ~/.local/share/bash-completion/completions/trm
 """
 EPILOG = """\
-`trm COMMAND --help` tells more, with examples of its own. Every command takes -q, --quiet: results
+`trm COMMAND --help` tells more. Every command takes -q, --quiet: results
 and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
-Exit codes: 0 done, 1 a file had lines with errors or training met numbers that are not finite,
-2 the call was wrong, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 a file had lines with errors, training met numbers that are not finite, or
+`trm doctor` misses something, 2 the call was wrong, 130 stopped by Ctrl-C.
 """
+_GOES_ON = {  # after a Ctrl-C
+    "solve": "; the same command goes on where it was",
+    "evaluate": "; the same command goes on with the cells that are not measured yet",
+    "fit": "; with --ckpt_path last it goes on from the end of its last epoch",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             message += "." + meant(wrong[1], wrong[2].replace("'", "").split(", "))
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
             message += "." + meant(wrong[1], options)
-        super().error(message)
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
 
 def command_parser(whole: bool = False) -> Parser:
@@ -123,21 +129,25 @@ def run(arguments: list[str]) -> int:
                 parser = Parser(prog=f"trm {name}", description=command.__doc__)
                 add_arguments(module, parser)
                 return command.run(parser.parse_args(arguments[1:]))
+    except BrokenPipeError:  # who reads has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (ValueError, OSError, MemoryError, FloatingPointError) as error:
         if verbose:
             traceback.print_exc()
-        print(f"trm {name}: {error}", file=sys.stderr)
+        told: object = error
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            told = f"{error.filename}: {error.strerror}"
+        print(f"trm {name}: {told}", file=sys.stderr)
         return 1 if isinstance(error, FloatingPointError) else 2  # 1: training lost its numbers
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.
         if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
-            files = "--input" in " ".join(arguments) and "-" not in arguments  # no pipe
-            resumed = name == "evaluate" or (name == "solve" and files)
-            goes_on = "; the same command goes on where it was" if resumed else ""
-            if name == "fit":
-                goes_on = "; with --ckpt_path last it goes on from the end of its last epoch"
+            goes_on = _GOES_ON.get(name, "")
+            if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
+                goes_on = ""  # of a pipe, nothing is kept
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return 130
     command_parser().parse_args(arguments)  # prints the help, the version or what was wrong

@@ -121,6 +121,20 @@ def test_gif_loops_for_ever_and_holds_its_last_frame(tmp_path):
     assert durations == [500, 500, 1500]
 
 
+def test_gif_does_not_judge_rows_that_are_yet_to_come(tmp_path):
+    begun = RIGHT.copy()
+    begun[2] = BLANK
+    frames = {"judged": None, "to come": 1}
+    for name, row in frames.items():
+        picture.save_gif(
+            tmp_path / f"{name}.gif", [begun], truths=[RIGHT], given=GIVEN, highlight_rows=[row]
+        )
+    plain = background(inside(picture.to_image(begun, given=GIVEN), 2, 2))
+    for name, same in (("judged", False), ("to come", True)):
+        with Image.open(tmp_path / f"{name}.gif") as animation:
+            assert (background(inside(animation.convert("RGB"), 2, 2)) == plain) is same
+
+
 def test_misuse_is_refused_with_what_was_expected(tmp_path):
     with pytest.raises(ValueError, match=r"is uint8 \[H, W\], got uint8 \[6\]"):
         picture.to_text(RIGHT[0])

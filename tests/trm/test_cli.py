@@ -1,4 +1,9 @@
+import os
+import shlex
+import subprocess
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +42,7 @@ def test_training_explains_its_keys(command):
 def test_anything_else_is_refused_with_exit_code_2(command, words):
     ran = command(*words)
     assert ran.code == 2
-    assert "usage: trm" in ran.err
+    assert "`trm --help` tells more" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,8 @@ def test_anything_else_is_refused_with_exit_code_2(command, words):
 def test_what_may_have_been_meant_is_asked(command, words, meant):
     ran = command(*words)
     assert ran.code == 2
-    assert ran.err.endswith(f". Did you mean {meant}?\n")
+    assert f". Did you mean {meant}?\n" in ran.err
+    assert len(ran.err.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -84,3 +90,19 @@ def test_verbose_shows_where_an_error_arose(command):
     assert "Traceback" not in plain.err
     assert "Traceback (most recent call last)" in told.err
     assert told.err.endswith(plain.err)
+
+
+def test_who_reads_a_pipe_may_stop(tmp_path):
+    trm = shlex.quote(str(Path(sys.executable).with_name("trm")))
+    problems = "import sys; sys.stdout.write('a,b\\n' + '2,3\\n' * 3000)"
+    line = f"{sys.executable} -c {shlex.quote(problems)} | {trm} solve -q --input - --output -"
+    ran = subprocess.run(
+        ["sh", "-c", f"{line} --batch-size 8 | head -1"],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert '"answer": 6' in ran.stdout
+    assert ran.stderr == ""

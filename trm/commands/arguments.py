@@ -38,7 +38,7 @@ def read_problems(texts: list[str], base: int = 10) -> Problems:
     pairs = []
     for text in texts:
         parts = re.split(r"[x*×X]", text)
-        if len(parts) != 2:
+        if len(parts) != 2 or not all(parts):
             raise ValueError(f"{text!r} is not a multiplication; write it like 123x456")
         pairs.append((parse(parts[0], base), parse(parts[1], base)))
     return Problems.from_ints(pairs, base)

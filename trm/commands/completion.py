@@ -4,6 +4,8 @@ import argparse
 
 import shtab
 
+from trm.commands.arguments import add_verbosity
+
 EXAMPLES = """\
 examples:
   trm completion bash > ~/.local/share/bash-completion/completions/trm
@@ -24,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     parser = command_parser(whole=True)
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     for name in TRAINING:  # of LightningCLI's hundreds, those that begin a command
+        add_verbosity(commands.choices[name])
         commands.choices[name].add_argument("--config")
         commands.choices[name].add_argument("--ckpt_path")
         commands.choices[name].add_argument("--print_config")

@@ -93,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
             cell,
             name,
         )
-    frames, truths, rows = _frames(seen, steps, drawing, used)
+    frames, rows = _frames(seen, steps, drawing, used)
+    truths = [drawing.canvases[0]] * len(frames)
     written = []
     with replacing(output / "solving.gif") as part:
         save_gif(part, frames, truths=truths, given=drawing.given[0], highlight_rows=rows)
@@ -143,9 +144,9 @@ def _work(solver: Solver, problems: Problems, drawing: Drawing) -> tuple[RowStep
 
 def _frames(
     seen: Look, steps: RowSteps, drawing: Drawing, used: np.ndarray
-) -> tuple[list[np.ndarray], list[np.ndarray], list[int | None]]:
-    """The canvas before each row and after each of its supervision steps; truths; rows."""
-    frames, rows, truths = [], [], []
+) -> tuple[list[np.ndarray], list[int | None]]:
+    """The canvas before each row and after each of its supervision steps; rows."""
+    frames, rows = [], []
     for k in range(len(steps.inputs)):
         row = int(drawing.row_of_step(k)[0])
         states = [steps.inputs[k]]
@@ -156,10 +157,7 @@ def _frames(
         for canvas in states:
             frames.append(canvas)
             rows.append(row)
-            # What is yet to come is not wrong.
-            below = np.arange(len(canvas))[:, None] > row
-            truths.append(np.where(below, canvas, drawing.canvases[0]))
-    return [*frames, frames[-1]], [*truths, drawing.canvases[0]], [*rows, None]
+    return [*frames, frames[-1]], [*rows, None]
 
 
 def _inside(
@@ -177,8 +175,8 @@ def _inside(
     layers = len(one.attention_L)
     names = [f"{state}, layer {k + 1}" for state in ("z_L", "z_H") for k in range(layers)]
     title = (
-        f"{name}: what the framed cell {cell[0] + 1},{cell[1] + 1} looks at in the last updates "
-        "of both states"
+        f"{name}: what the framed cell in row {cell[0] + 1}, column {cell[1] + 1} looks at in the "
+        "last updates of both states"
     )
     figures["attention"] = attention_figure(
         canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title

@@ -209,7 +209,8 @@ def describe(solution: Solution, solver: Solver) -> Group:
         verdict.append(", though the working has an error", style="yellow")
     told = f"confidence {solution.confidence:.1%}"
     if solution.votes:
-        told += f", agreement {solution.agreement:.0%} of {solution.views} looks"
+        told += f", agreement {solution.agreement:.0%} of {solution.views} different looks"
     if any(solution.row_steps):
-        told += f", supervision steps a row: {', '.join(str(s) for s in solution.row_steps)}"
+        rows = "a row, all looks together" if solution.votes else "a row"
+        told += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
     return Group(canvas, verdict, Text(f"{told}\n"))

@@ -198,8 +198,12 @@ class Summary:
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
-        told = f"{self.problems:,} records: {self.correct:,} of {solved:,} products right"
-        return told + (f", {self.errors:,} lines with an error" if self.errors else "")
+        told = f"{_many(self.problems, 'record')}: {self.correct:,} of {solved:,} products right"
+        return told + (f", {_many(self.errors, 'line')} with an error" if self.errors else "")
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def stream(

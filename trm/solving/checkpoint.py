@@ -163,5 +163,7 @@ def _device(name: str) -> torch.device:
         torch.zeros(1, device=device).item()  # "meta" has no numbers
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].split(". ")[0]
+        if reason.startswith("Expected one of"):  # two dozen, most of which nobody has
+            reason = "take auto, cpu, cuda or mps"
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device

@@ -61,6 +61,8 @@ def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Net
     with torch.device("meta"):  # shapes without numbers
         shapes = {name: value.shape for name, value in kind(config).state_dict().items()}
     for name, value in weights.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
         if shapes.get(name, value.shape) != value.shape:
             raise ValueError(
                 f"{name} has shape {list(value.shape)} where the config says {list(shapes[name])}"

@@ -9,6 +9,7 @@ import lightning as L
 import numpy as np
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from canvas.choices import meant
@@ -22,6 +23,7 @@ from trm.training.module import FIGURES, CanvasModule
 
 _POOL = 1024  # problems that samples are chosen among, at most
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
+_TOLD = ("train/loss", "train/row_accuracy", "validation/solved", "training_problems/solved")
 _LONGEST_NAME = 48  # characters of a title's problem
 
 
@@ -49,6 +51,25 @@ class BestCheckpoint(ModelCheckpoint):
         worst = self.best_k_models.get(self.kth_best_model_path)
         equal = current is not None and worst is not None and bool(torch.eq(current, worst))
         return equal or super().check_monitor_top_k(trainer, current)
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Say where it is."""
+        super().on_fit_end(trainer, pl_module)
+        if self.best_model_path:
+            rank_zero_info(f"The best checkpoint is {self.best_model_path}")
+
+
+class Milestones(L.Callback):
+    """Says in a line what each validation came to, where no terminal shows a progress bar."""
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Say it."""
+        if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
+            return
+        held = trainer.callback_metrics
+        figures = [f"{name} {held[name]:.3f}" for name in _TOLD if name in held]
+        step = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
+        rank_zero_info(f"{step}: {', '.join(figures)}")
 
 
 class SamplePanels(L.Callback):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
@@ -43,4 +44,5 @@ class CheckpointFiles(TorchCheckpointIO):
         """
         if "://" in str(path):
             return super().load_checkpoint(path, weights_only=True)
-        return load_checkpoint(path)
+        # Lightning asks every file for the version that wrote it; exported weights do not say.
+        return {"pytorch-lightning_version": L.__version__, **load_checkpoint(path)}

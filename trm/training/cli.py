@@ -16,15 +16,16 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from canvas.choices import meant
 from trm.commands.arguments import QUIET, VERBOSE
 from trm.solving.checkpoint import load_checkpoint
 from trm.training.boards import RunPage, ValidationFigures
-from trm.training.callbacks import BestCheckpoint, Gradients, SamplePanels, Throughput
+from trm.training.callbacks import BestCheckpoint, Gradients, Milestones, SamplePanels, Throughput
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.predictions import PredictionWriter
-from trm.training.slips import explained
+from trm.training.slips import check_configs, explained
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -35,6 +36,7 @@ _NOT_OURS = (
     r".*The dirpath has changed.*",  # as it always does when a checkpoint is scored
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
+_NEWEST = ("best", "last")  # of the newest run
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
@@ -65,12 +67,21 @@ class TrainingCLI(LightningCLI):
         """Also look into the checkpoint, which Lightning itself would read with a traceback.
 
         Raises:
-            ValueError: the checkpoint is not one of this package.
+            ValueError: there is none, it is not one of this package, or training cannot go on
+                from it.
         """
         super().parse_arguments(parser, args)
-        path = self.config.get(f"{self.config.get('subcommand')}.ckpt_path")
-        if path and Path(path).is_file():
-            load_checkpoint(path)
+        subcommand = self.config.get("subcommand")
+        path = self.config.get(f"{subcommand}.ckpt_path")
+        if not path or path in _NEWEST or "://" in path:
+            return
+        if not Path(path).is_file():
+            raise ValueError(f"there is no checkpoint {path}.{meant(path, _NEWEST, 0.6)}")
+        if "optimizer_states" not in load_checkpoint(path) and subcommand == "fit":
+            raise ValueError(
+                f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
+                "of the run"
+            )
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on the machine and on earlier runs."""
@@ -112,7 +123,7 @@ class TrainingCLI(LightningCLI):
         """
         logger = config.trainer.logger
         named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
-        if config.ckpt_path not in ("last", "best") or not named or config.checkpoint.dirpath:
+        if config.ckpt_path not in _NEWEST or not named or config.checkpoint.dirpath:
             return
         runs = Path(logger.init_args.save_dir, logger.init_args.name or "")
         if self.subcommand == "fit" and config.ckpt_path == "last":
@@ -171,6 +182,7 @@ def run(arguments: list[str]) -> None:
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
+    check_configs(words)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
@@ -187,7 +199,8 @@ def run(arguments: list[str]) -> None:
 
 def train(arguments: list[str]) -> TrainingCLI:
     """Do what these words of a command line say."""
-    quiet = {"exit_on_error": False}  # what is wrong is told in a sentence of ours
+    # What is wrong is told in a sentence of ours; half a name is wrong.
+    quiet = {"exit_on_error": False, "allow_abbrev": False}
     return TrainingCLI(
         L.LightningModule,
         CanvasDataModule,
@@ -201,6 +214,7 @@ def train(arguments: list[str]) -> TrainingCLI:
                 LearningRateMonitor(logging_interval="step"),
                 Throughput(),
                 Gradients(),
+                Milestones(),
                 _last(),
                 PredictionWriter(),
             ],

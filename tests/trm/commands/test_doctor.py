@@ -43,5 +43,6 @@ def test_bash_completes_commands_and_their_options(command, tmp_path):
 
     assert completed("insp") == {"inspect"}
     assert {*COMMANDS, *TRAINING} <= completed("")
+    assert {"--config", "--quiet", "--verbose"} <= completed("fit", "--")
     assert {"--views", "--vote", "--input"} <= completed("solve", "--")
     assert {"--config", "--ckpt_path"} <= completed("fit", "--")

@@ -90,7 +90,8 @@ def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_pat
     monkeypatch.setattr("trm.evaluation.cells.measure_cell", interrupted)
     ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
     assert ran.code == 130
-    assert ran.err == "trm evaluate: stopped; the same command goes on where it was\n"
+    goes_on = "the same command goes on with the cells that are not measured yet"
+    assert ran.err == f"trm evaluate: stopped; {goes_on}\n"
 
 
 def test_nothing_is_said_but_the_result(command, checkpoint, tmp_path):

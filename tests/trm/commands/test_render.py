@@ -99,7 +99,7 @@ def test_pictures_and_animations_open(command, tmp_path):
         ("321", "write it like 123x456"),
         ("1x2x3", "write it like 123x456"),
         ("0x5", "'0' is not a positive whole number"),
-        ("x5", "'' is not a positive whole number"),
+        ("x5", "'x5' is not a multiplication"),
         ("1.5x5", "'1.5' is not a positive whole number"),
         ("12x34 --png nowhere/a.png", "nowhere/a.png"),
         ("12x34 --png .", "argument --png: '.' does not end in .png"),

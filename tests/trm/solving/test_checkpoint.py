@@ -137,6 +137,14 @@ def test_weights_of_another_shape_are_refused_in_one_sentence(checkpoint, tmp_pa
     assert "\n" not in str(error.value)
 
 
+def test_weights_that_are_not_finite_are_refused(checkpoint, tmp_path):
+    def lost(content):
+        next(iter(content["state_dict"].values())).flatten()[0] = float("nan")
+
+    with pytest.raises(ValueError, match="not finite"):
+        load_solver(changed(checkpoint, tmp_path, lost))
+
+
 def test_a_setting_that_this_version_does_not_know_is_named(checkpoint, tmp_path):
     def later(content):
         content[CHECKPOINT_KEY]["model"]["experts"] = 4

@@ -307,7 +307,7 @@ def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_p
         ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
         ("trainer: {logger: TensorBordLogger}", "Did you mean TensorBoardLogger?"),
         ("checkpoint: {monitor: validation/solvd}", "Did you mean validation/solved?"),
-        ("data: [1", "Problems parsing config"),
+        ("data: [1", "slip.yaml, line 1: this is no YAML"),
     ],
 )
 def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, yaml, named):
@@ -336,11 +336,49 @@ def test_a_slip_on_the_command_line_is_named_too(command, debug, tmp_path, word,
     assert "usage" not in ran.err
 
 
-def test_a_config_or_checkpoint_that_is_not_there_is_named(command, debug, tmp_path):
-    ran = command("fit", "--config", "nowhere.yaml", folder=tmp_path)
-    assert (ran.code, "nowhere.yaml" in ran.err) == (2, True)
-    ran = command("test", *debug, "--ckpt_path", "nowhere.ckpt", folder=tmp_path)
-    assert (ran.code, "nowhere.ckpt" in ran.err) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "give a config, as in `trm fit --config"),
+        (["--config", "nowhere.yaml"], "there is no config nowhere.yaml."),
+        (["--config=debg.yaml"], "there is no config debg.yaml. Did you mean debug.yaml?"),
+        (["--config", "picture.png"], "picture.png: this is no YAML"),
+        (["--config", "text.yaml"], "text.yaml, line 2: this is no YAML"),
+        (["--config", "list.yaml"], "list.yaml: a config has keys"),
+        (["--config", "debug.yaml", "--ckpt_path", "lst"], "no checkpoint lst. Did you mean last?"),
+        (["--config", "debug.yaml", "--ckpt_path", "gone.ckpt"], "no checkpoint gone.ckpt"),
+        (["--config", "debug.yaml", "--trainer.max_epoch=3"], "Did you mean trainer.max_epochs?"),
+    ],
+)
+def test_a_call_that_names_the_wrong_file_is_told_which(command, debug, tmp_path, words, told):
+    (tmp_path / "debug.yaml").write_bytes(debug[1].read_bytes())
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
+    (tmp_path / "text.yaml").write_text("a: b\nc: d: e\n")
+    (tmp_path / "list.yaml").write_text("[1, 2]")
+    ran = command("fit", *words, folder=tmp_path)
+    assert ran.code == 2
+    assert told in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, trained_copy):
+    words = ("--checkpoint", "runs/debug", "--output", "weights.safetensors")
+    assert command("export", *words, folder=trained_copy).code == 0
+    for stage in ("validate", "test", "predict"):
+        given = (stage, *debug, "--ckpt_path", "weights.safetensors")
+        ran = command(*given, folder=trained_copy)
+        assert ran.code == 0, ran.err
+    ran = command("fit", *debug, "--ckpt_path", "weights.safetensors", folder=trained_copy)
+    assert ran.code == 2
+    assert "holds weights alone" in ran.err
+
+
+def test_without_a_terminal_each_validation_is_a_line(process, debug, tmp_path):
+    ran = process("fit", *debug, folder=tmp_path)
+    lines = [line for line in ran.err.splitlines() if line.startswith("epoch ")]
+    assert [line.split(":")[0] for line in lines] == ["epoch 1, step 5", "epoch 2, step 10"]
+    assert all("validation/solved 0." in line for line in lines)
+    assert "The best checkpoint is runs/debug/version_0/checkpoints/best.ckpt" in ran.err
 
 
 def test_killed_at_any_moment_the_same_command_goes_on_and_ends_with_the_same_weights(
