@@ -173,7 +173,14 @@ def _legend(figure: Figure, right: float, top: float, halts: bool) -> None:
     ]
     if halts:
         handles += [
-            Line2D([], [], label="halting threshold", color=_GREY, linestyle="--", linewidth=1),
+            Line2D(
+                [],
+                [],
+                label="above it, and unchanged, a row halts",
+                color=_GREY,
+                linestyle="--",
+                linewidth=1,
+            ),
             Line2D([], [], label="halts", **_HALT),
         ]
     figure.legend(
