@@ -1,4 +1,7 @@
-"""Names that users choose from, and what they may have meant by others."""
+"""Names that users choose from, and what they may have meant by others.
+
+Knows nothing of canvases: it stands in the lowest package so that all of them can use it.
+"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -87,8 +87,8 @@ def explained(told: str) -> str:
         return f"{key[1] if key else 'a setting'}: there is no class {name}.{near}"
     told_already = "Expected" not in sentence or "Got value" in sentence
     sentence = _GIVEN.sub("" if told_already else r" Got value: \g<value>", sentence)
-    if "required: fit.model" in sentence:
-        return "give a config, as in `trm fit --config configs/quickstart.yaml`"
+    if missing := re.search(r"required: (\w+)\.model", sentence):
+        return f"give a config, as in `trm {missing[1]} --config configs/quickstart.yaml`"
     sentence = re.sub(r"Expected a <class 'tuple'>\.?", "expected two values, as [1, 3].", sentence)
     sentence = re.sub(r"Expected a <class '([\w.]+)'>\.?", r"expected \1.", sentence)
     sentence = re.sub(r"Expected a typing\.Literal\[(.*?)\]\.?", r"expected one of \1.", sentence)
