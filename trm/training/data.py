@@ -255,10 +255,7 @@ class CanvasDataModule(L.LightningDataModule):
         return self._loader(kind, "train", size, transform=self.transform)
 
     def val_dataloader(self) -> list[DataLoader]:
-        """Whole problems of the validation split, and while a model is trained of that, too.
-
-        They are in the order of `VALIDATED`.
-        """
+        """Whole problems, in the order of `VALIDATED`: those of training only in a run."""
         loaders = [self._loader(SolvedProblems, "validation", self.validation_problems)]
         if self.training_problems and self.stage == "fit":
             loaders.append(self._loader(SolvedProblems, "train", self.training_problems))
