@@ -50,36 +50,59 @@ def close(ours, expected, tolerance):
     assert np.abs(ours - expected).max() <= tolerance * max(1.0, np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_four_supervision_steps_and_the_first_gradient_match_the_reference(kind):
-    numbers = read(kind)
-    model = load(numbers)
+def four_steps(numbers, dtype):
+    """What each of four supervision steps says, by the reference's names."""
+    model = load(numbers).to(dtype)
     inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
     labels = torch.tensor(numbers["batch/labels"]).long()
     context = model.encode(inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
     state = model.initial_state(context)
-    for step in range(4):
+    for _ in range(4):
         state = model.iterate(context, state.detach())
         logits, halt_logits = model.read(state, context)
         lm, halt = losses(logits.flatten(1, 2), halt_logits, labels)
-        close(logits.flatten(1, 2), numbers[f"step{step}/logits"], 1e-5)
-        close(halt_logits, numbers[f"step{step}/q_halt_logits"], 1e-5)
-        close(lm, numbers[f"step{step}/lm_loss"], 1e-5)
-        close(halt, numbers[f"step{step}/q_halt_loss"], 1e-5)
-        if step == 0:
-            total = lm + 0.5 * halt
-            close(total, numbers["grad_step0/total_loss"], 1e-5)
-            total.backward(retain_graph=True)
-            for parameter in model.parameters():
-                parameter.data = parameter.grad  # so that the gradients, too, can be renamed
-            gradients = to_reference_state_dict(model)
-            for key, expected in numbers.items():
-                if key.startswith("grad_step0/") and "total" not in key:
-                    ours = gradients[key.removeprefix("grad_step0/")].numpy()
-                    error = np.abs(ours - expected).max() / np.abs(expected).max()
-                    assert error <= 1e-4, (key, error)
-            model = load(numbers)
-            context = model.encode(inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
+        yield {
+            "logits": logits.flatten(1, 2),
+            "q_halt_logits": halt_logits,
+            "lm_loss": lm,
+            "q_halt_loss": halt,
+        }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_four_supervision_steps_match_the_reference(kind):
+    numbers = read(kind)
+    walks = four_steps(numbers, torch.float32), four_steps(numbers, torch.float64)
+    for step, (said, exact) in enumerate(zip(*walks, strict=True)):
+        # Rounding grows from step to step, in the reference's numbers as in these: as much as
+        # float32 and float64 differ here, by which processors differ, too.
+        rounding = (said["logits"] - exact["logits"]).abs().max() / exact["logits"].abs().max()
+        tolerance = 1e-5 + 3 * rounding.item() * (step > 0)
+        assert tolerance < 5e-3
+        for name, value in said.items():
+            close(value, numbers[f"step{step}/{name}"], tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_gradient_matches_the_reference(kind):
+    numbers = read(kind)
+    model = load(numbers)
+    inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
+    context = model.encode(inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
+    logits, halt_logits = model.read(model.iterate(context, model.initial_state(context)), context)
+    labels = torch.tensor(numbers["batch/labels"]).long()
+    lm, halt = losses(logits.flatten(1, 2), halt_logits, labels)
+    total = lm + 0.5 * halt
+    close(total, numbers["grad_step0/total_loss"], 1e-5)
+    total.backward()
+    for parameter in model.parameters():
+        parameter.data = parameter.grad  # so that the gradients, too, can be renamed
+    gradients = to_reference_state_dict(model)
+    for key, expected in numbers.items():
+        if key.startswith("grad_step0/") and "total" not in key:
+            ours = gradients[key.removeprefix("grad_step0/")].numpy()
+            error = np.abs(ours - expected).max() / np.abs(expected).max()
+            assert error <= 1e-4, (key, error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
