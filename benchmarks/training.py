@@ -54,9 +54,7 @@ class Trainer:
         batch = self.samples.__getitems__(range(self.steps * size, (self.steps + 1) * size))
         precision = torch.autocast("cpu", torch.bfloat16) if self.bf16 else nullcontext()
         with precision:
-            result, self.carry = carried_step(
-                self.model, batch, self.carry, self.depth, self.loss, seed=self.steps
-            )
+            result, self.carry = carried_step(self.model, batch, self.carry, self.depth, self.loss)
         result.loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trm.models.draws import uniform
 from trm.models.recursive import State, TinyRecursiveModel
 
 Batch = dict[str, Tensor]
@@ -37,12 +38,22 @@ class Carry:
         return {name: part.cpu() for name, part in parts.items()}
 
     @staticmethod
-    def from_plain(parts: dict[str, Tensor], device: torch.device) -> "Carry":
-        """What `plain` gave, on a device."""
-        moved = {name: part.to(device) for name, part in parts.items()}
-        batch = {k.removeprefix("batch."): v for k, v in moved.items() if k.startswith("batch.")}
-        state = State(moved["z_H"], moved["z_L"])
-        return Carry(state, moved["steps"], moved["halted"], batch)
+    def from_plain(parts: dict[str, Tensor]) -> "Carry":
+        """What `plain` gave."""
+        batch = {k.removeprefix("batch."): v for k, v in parts.items() if k.startswith("batch.")}
+        state = State(parts["z_H"], parts["z_L"])
+        return Carry(state, parts["steps"], parts["halted"], batch)
+
+    def to(self, device: torch.device) -> "Carry":
+        """The carry on a device; itself if it is there."""
+        if self.steps.device == device:
+            return self
+        return Carry(
+            State(self.state.z_H.to(device), self.state.z_L.to(device)),
+            self.steps.to(device),
+            self.halted.to(device),
+            {name: part.to(device) for name, part in self.batch.items()},
+        )
 
 
 def initial_carry(model: TinyRecursiveModel, batch: Batch) -> Carry:
@@ -65,7 +76,6 @@ def carry_step(
     batch: Batch,
     halt_max_steps: int,
     exploration: float,
-    generator: torch.Generator | None = None,
 ) -> tuple[Carry, Tensor, Tensor]:
     """One supervision step, in which halted samples are first replaced from ``batch``.
 
@@ -76,11 +86,10 @@ def carry_step(
     Args:
         model: in training or evaluation mode.
         carry: of the step before.
-        batch: "inputs" [B, H, W], "prefix_ids" [B] if the model has prefixes, and whatever else
-            belongs to a sample, [B, ...] each.
+        batch: "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], "prefix_ids" [B]
+            if the model has prefixes, and whatever else belongs to a sample, [B, ...] each.
         halt_max_steps: most supervision steps of a sample.
         exploration: probability in 0..1.
-        generator: for the exploration, on the batch's device.
 
     Returns:
         The new carry (the labels that belong to the logits are in its batch), logits
@@ -115,11 +124,9 @@ def carry_step(
     halts = steps >= halt_max_steps
     if model.training and halt_max_steps > 1:
         halts |= halt_logits.detach() > 0
-        draw = torch.rand(steps.shape, generator=generator, device=steps.device)
-        least = torch.randint(
-            2, halt_max_steps + 1, steps.shape, generator=generator, device=steps.device
-        )
-        halts &= (steps >= least) | (draw >= exploration)
+        draw = uniform(current["seeds"], 2 * steps)
+        least = 2 + uniform(current["seeds"], 2 * steps + 1) * (halt_max_steps - 1)
+        halts &= (steps >= least.floor()) | (draw >= exploration)
     return Carry(state.detach(), steps, halts, current), logits, halt_logits
 
 

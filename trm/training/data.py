@@ -31,7 +31,8 @@ from canvas.render import Drawing, draw, row_step, sequences
 
 Batch = dict[str, Any]
 
-_STEP, _PLACE, _TRANSFORM, _MARGIN = range(1, 5)  # purposes of random keys; 0 draws the problem
+# Purposes of random keys; 0 draws the problem.
+_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL = range(1, 6)
 
 
 class _Samples(Dataset):
@@ -89,7 +90,10 @@ class _TrainingSamples(_Samples):
 
 
 class RowStepSamples(_TrainingSamples):
-    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each."""
+    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
+
+    And ``seeds`` int64 [B], of what the model draws for each sample.
+    """
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         _, drawing, epoch, index = self._drawing(indices)
@@ -108,7 +112,8 @@ class RowStepSamples(_TrainingSamples):
                     "and width, or square: true"
                 )
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
-        names = ("inputs", "labels", "answer")
+        arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
+        names = ("inputs", "labels", "answer", "seeds")
         return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from canvas.choices import check_choice
+from trm.models.draws import normal_pair, uniform
 from trm.models.halting import Batch, Carry, carry_step, initial_carry
 from trm.models.recursive import State, TinyRecursiveModel
 from trm.training.losses import StepLoss
@@ -82,17 +83,17 @@ def fresh_step(
 
     Args:
         model: in training mode.
-        batch: ``inputs``, ``labels`` [B, H, W] integers and ``answer`` [B, H, W] bool.
+        batch: ``inputs``, ``labels`` [B, H, W] integers, ``answer`` [B, H, W] bool and ``seeds``
+            int64 [B], from which follows which samples start from random states, and from which.
         depth: how many steps.
         loss: of (logits, halt_logits, labels, answer).
-        seed: the number of free steps follows from it, the same on every device, and which samples
-            start from random states.
+        seed: the number of free steps follows from it; of the batch, on every device the same.
     """
     free = random.Random(seed).randint(*depth.free_steps)
     context = model.encode(batch["inputs"])
     state = model.initial_state(context)
     if depth.random_start:
-        state = _partly_random(state, depth.random_start, seed)
+        state = _partly_random(state, depth.random_start, batch["seeds"])
     with torch.no_grad():
         for _ in range(free):
             state = model.iterate(context, state)
@@ -105,14 +106,15 @@ def fresh_step(
     return StepResult(total, losses[-1], float(free + depth.supervised_steps))
 
 
-def _partly_random(state: State, share: float, seed: int) -> State:
+def _partly_random(state: State, share: float, seeds: Tensor) -> State:
     """Some samples' states replaced by normal noise of the states' own scale, 1."""
-    device = state.z_H.device
-    generator = torch.Generator(device).manual_seed(seed)
-    chosen = torch.rand(len(state.z_H), 1, 1, generator=generator, device=device) < share
+    _, length, channels = state.z_H.shape
+    places = torch.arange(length * channels, device=seeds.device).view(length, channels)
+    own = seeds.view(-1, 1, 1)
+    chosen = uniform(own) < share
     z_H, z_L = (
-        torch.where(chosen, torch.randn(z.shape, generator=generator, device=device).to(z.dtype), z)
-        for z in (state.z_H, state.z_L)
+        torch.where(chosen, noise.to(z.dtype), z)
+        for noise, z in zip(normal_pair(own, places + 1), (state.z_H, state.z_L), strict=True)
     )
     return State(z_H, z_L)
 
@@ -123,27 +125,20 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     loss: LossFunction,
-    seed: int,
 ) -> tuple[StepResult, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
     Args:
         model: in training mode.
-        batch: as for `fresh_step`.
-        carry: of the step before; None at the start.
+        batch: as for `fresh_step`; a sample's exploration follows from its seed.
+        carry: of the step before, on any device; None at the start.
         depth: when samples halt.
         loss: of (logits, halt_logits, labels, answer).
-        seed: of the exploration; each device should have its own.
     """
-    device = batch["inputs"].device
-    generator = torch.Generator(device).manual_seed(seed)
+    # One from a checkpoint comes before the model is where it trains.
+    carry = initial_carry(model, batch) if carry is None else carry.to(batch["inputs"].device)
     carry, logits, halt_logits = carry_step(
-        model,
-        carry or initial_carry(model, batch),
-        batch,
-        depth.halt_max_steps,
-        depth.exploration,
-        generator,
+        model, carry, batch, depth.halt_max_steps, depth.exploration
     )
     step = loss(logits, halt_logits, carry.batch["labels"], carry.batch["answer"])
     # A number would wait for the device at every step; the log asks for it now and then.

@@ -45,8 +45,8 @@ class GPTModule(CanvasModule):
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(GPT(model), optimizer, schedule, compile)
-        self.calibration, self.seed = Calibration(), seed
+        super().__init__(GPT(model), optimizer, schedule, compile, seed)
+        self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -68,7 +68,7 @@ class GPTModule(CanvasModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.global_step)
+        generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
         logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
         result = sequence_loss(logits, batch["labels"])
         if self.logs_this_step:

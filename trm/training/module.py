@@ -10,7 +10,7 @@ import lightning as L
 import numpy as np
 import torch
 
-from canvas.problems import Problems
+from canvas.problems import Problems, keys
 from canvas.render import Drawing
 from trm.solving.keys import CHECKPOINT_KEY, FORMAT
 from trm.solving.rollout import Filler, TeacherForced, teacher_forced
@@ -55,11 +55,16 @@ class CanvasModule(L.LightningModule):
     compiled_method: str  # of the model, the part that is worth compiling
 
     def __init__(
-        self, model: Any, optimizer: OptimizerConfig, schedule: ScheduleConfig, compile: bool
+        self,
+        model: Any,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        compile: bool,
+        seed: int,
     ) -> None:
         super().__init__()
         self.model: Any = model
-        self.optimizer, self.schedule = optimizer, schedule
+        self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
 
@@ -88,6 +93,14 @@ class CanvasModule(L.LightningModule):
     @abstractmethod
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to say beside the model's config: its family, how it solves."""
+
+    def batch_seed(self, batch_idx: int) -> int:
+        """Of what is drawn for a training batch as a whole: its own, and on every device the same.
+
+        A function of (seed, epoch, batch), so that batches whose gradients are added up differ.
+        """
+        own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
+        return int(own[0] >> np.uint64(1))
 
     @property
     def logs_this_step(self) -> bool:

@@ -8,6 +8,7 @@ import torch
 import torch.distributed
 
 from canvas.choices import check_choice
+from trm.models.draws import words
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
@@ -72,8 +73,8 @@ class RecursiveModule(CanvasModule):
     ) -> None:
         if solve_steps < 1:
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
-        super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile)
-        self.depth, self.loss, self.solve_steps, self.seed = depth, loss, solve_steps, seed
+        super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile, seed)
+        self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
         self.deepest = depth.most_steps
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
@@ -99,7 +100,7 @@ class RecursiveModule(CanvasModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
-        result = self._step(batch)
+        result = self._step(batch, batch_idx)
         if self.logs_this_step:
             self._log_step(result)
         return result.loss
@@ -117,18 +118,17 @@ class RecursiveModule(CanvasModule):
         }
         self.log_training(figures)
 
-    def _step(self, batch: Batch) -> StepResult:
+    def _step(self, batch: Batch, batch_idx: int) -> StepResult:
         charge = partial(
             step_loss,
             loss=self.loss.name,
             givens_weight=self.loss.givens_weight,
             halt_weight=self.loss.halt_weight,
         )
-        model, seed = self.trained(), self.seed * 1_000_003 + self.global_step
+        model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            return fresh_step(model, batch, self.depth, charge, seed)
-        seed = seed * 1_009 + self.global_rank
-        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge, seed)
+            return fresh_step(model, batch, self.depth, charge, self.batch_seed(batch_idx))
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge)
         return result
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class RecursiveModule(CanvasModule):
         super().on_load_checkpoint(checkpoint)
         carries = checkpoint.get(_CARRY)
         if carries and len(carries) == self.trainer.world_size:
-            self.carry = Carry.from_plain(carries[self.global_rank], self.device)
+            self.carry = Carry.from_plain(carries[self.global_rank])
 
     def filler(self) -> RecursiveFiller:
         """See `CanvasModule`."""

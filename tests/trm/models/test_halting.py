@@ -18,7 +18,8 @@ def make(halt_bias=-5.0):
 def batch(seed, size=4):
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randint(1, 14, (size, 3, 4), generator=generator, dtype=torch.uint8)
-    return {"inputs": inputs, "labels": inputs.long(), "answer_row": torch.full((size,), seed)}
+    answer_row, seeds = torch.full((size,), seed), torch.arange(size)
+    return {"inputs": inputs, "labels": inputs.long(), "answer_row": answer_row, "seeds": seeds}
 
 
 def test_halted_samples_are_replaced_and_the_others_kept():
@@ -48,13 +49,12 @@ def test_the_new_carry_has_no_history():
 
 
 def steps_until_halt(model, maximum, exploration, size=512):
-    generator = torch.Generator().manual_seed(0)
     model.config.H_cycles = model.config.L_cycles = 1
     carry = initial_carry(model, batch(0, size))
     taken = torch.zeros(size, dtype=torch.long)
     with torch.no_grad():
         for _ in range(maximum):
-            carry, _, _ = carry_step(model, carry, batch(0, size), maximum, exploration, generator)
+            carry, _, _ = carry_step(model, carry, batch(0, size), maximum, exploration)
             taken = torch.where((taken == 0) & carry.halted, carry.steps, taken)
     return taken
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from canvas.problems import Task
+from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.data import Canvas, RowStepSamples
 from trm.training.depth import DepthConfig, carried_step, fresh_step
@@ -78,7 +79,8 @@ def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
     started = []
     iterate = model.iterate
     monkeypatch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
-    losses = [fresh_step(model, samples, depth, LOSS, seed).loss.item() for seed in (4, 4, 5)]
+    others = {**samples, "seeds": samples["seeds"] + 1}
+    losses = [fresh_step(model, b, depth, LOSS, 4).loss.item() for b in (samples, samples, others)]
     fixed = model.initial_state(model.encode(samples["inputs"]))
     for name in ("z_H", "z_L"):
         state = getattr(started[0], name)
@@ -93,14 +95,14 @@ def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
 def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3, exploration=0.0)
     first, second, third, fourth = (batch(6 * k) for k in range(4))  # the head starts at "no"
-    result, carry = carried_step(model, first, None, depth, LOSS, 0)
+    result, carry = carried_step(model, first, None, depth, LOSS)
     assert result.steps == 1
     for new in (second, third):
         assert not carry.halted.any()
-        _, carry = carried_step(model, new, carry, depth, LOSS, 0)
+        _, carry = carried_step(model, new, carry, depth, LOSS)
         assert torch.equal(carry.batch["inputs"], first["inputs"])
     assert carry.halted.all()
-    result, carry = carried_step(model, fourth, carry, depth, LOSS, 0)
+    result, carry = carried_step(model, fourth, carry, depth, LOSS)
     assert torch.equal(carry.batch["inputs"], fourth["inputs"])
     assert result.steps == 1
 
@@ -108,12 +110,55 @@ def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
 def test_only_the_samples_that_halted_give_their_place_away():
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=9, exploration=0.0)
     first, second = batch(), batch(6)
-    _, carry = carried_step(model, first, None, depth, LOSS, 0)
+    _, carry = carried_step(model, first, None, depth, LOSS)
     carry.halted = torch.tensor([True, False] * 3)
-    _, after = carried_step(model, second, carry, depth, LOSS, 0)
+    _, after = carried_step(model, second, carry, depth, LOSS)
     expected = torch.where(carry.halted.view(-1, 1, 1), second["inputs"], first["inputs"])
     assert torch.equal(after.batch["inputs"], expected)
     assert after.steps.tolist() == [1, 2] * 3
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
+    model, samples = tiny_model(), batch(size=60)
+    torch.nn.init.constant_(model.halt_head.bias, 5.0)  # it would halt at once, if it may
+    depth = DepthConfig(
+        schedule, halt_max_steps=5, exploration=0.7, free_steps=(0, 0), random_start=0.5
+    )
+
+    def outcome(chosen: slice) -> torch.Tensor:
+        some = {name: part[chosen] for name, part in samples.items()}
+        if schedule == "carry":
+            carry, halted = None, []
+            for _ in range(4):
+                _, carry = carried_step(model, some, carry, depth, LOSS)
+                halted.append(carry.halted)
+            return torch.stack(halted, dim=1)
+        started = []
+        with pytest.MonkeyPatch.context() as patch:
+            iterate = model.iterate
+            patch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
+            fresh_step(model, some, depth, LOSS, 0)
+        return started[0].z_L
+
+    whole = outcome(slice(None))
+    assert len(whole.unique(dim=0)) > 2
+    for half in (slice(0, None, 2), slice(1, None, 2)):  # the shares of two devices
+        assert torch.equal(outcome(half), whole[half])
+
+
+def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # of meta it cannot tell
+    model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3)
+    _, carry = carried_step(model, batch(), None, depth, LOSS)
+    held = Carry.from_plain(carry.plain())
+    elsewhere = {name: part.to("meta") for name, part in batch(6).items()}
+    # The meta device computes nothing, and refuses to mix with the CPU as a GPU does.
+    with pytest.raises(RuntimeError, match="meta"):
+        torch.where(held.halted, elsewhere["seeds"], held.batch["seeds"].to("meta"))
+    _, after = carried_step(model.to("meta"), elsewhere, held, depth, LOSS)
+    parts = (after.state.z_H, after.state.z_L, after.steps, after.halted, *after.batch.values())
+    assert {part.device.type for part in parts} == {"meta"}
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
@@ -127,7 +172,7 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
         if schedule == "fresh":
             result = fresh_step(model, samples, depth, LOSS, step)
         else:
-            result, carry = carried_step(model, samples, carry, depth, LOSS, step)
+            result, carry = carried_step(model, samples, carry, depth, LOSS)
         optimizer.zero_grad()
         result.loss.backward()
         optimizer.step()
@@ -166,4 +211,4 @@ def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, mo
         if schedule == "fresh":
             fresh_step(model, samples, depth, LOSS, seed)
         else:
-            _, carry = carried_step(model, samples, carry, depth, LOSS, seed)
+            _, carry = carried_step(model, samples, carry, depth, LOSS)
