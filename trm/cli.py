@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from canvas.choices import meant
 from trm.commands.arguments import VERBOSE, add_verbosity
+from trm.processes import INTERRUPTED, TERMINATED, Terminated
 
 # name: (module, one line for the help). Modules are imported only when their command runs, so
 # that drawing a canvas does not wait for a training framework.
@@ -59,10 +60,11 @@ EPILOG = """\
 `trm COMMAND --help` tells more. Every command takes -q, --quiet: results
 and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
-Exit codes: 0 done, 1 a file had lines with errors, training met numbers that are not finite, or
-`trm doctor` misses something, 2 the call was wrong, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 a file had lines with errors, training met numbers that are not finite or lost
+one of its processes, or `trm doctor` misses something, 2 the call was wrong, 130 stopped by Ctrl-C,
+143 by a SIGTERM.
 """
-_GOES_ON = {  # after a Ctrl-C
+_GOES_ON = {  # after a Ctrl-C or a SIGTERM
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
     "fit": "; with --ckpt_path last it goes on from the end of its last epoch",
@@ -138,18 +140,21 @@ def run(arguments: list[str]) -> int:
         told: object = error
         if isinstance(error, OSError) and error.filename and error.strerror:
             told = f"{error.filename}: {error.strerror}"
-        print(f"trm {name}: {told}", file=sys.stderr)
-        return 1 if isinstance(error, FloatingPointError) else 2  # 1: training lost its numbers
+        lost = isinstance(error, FloatingPointError | ChildProcessError)  # numbers, or a process
+        goes_on = _GOES_ON.get(name, "") if isinstance(error, ChildProcessError) else ""
+        print(f"trm {name}: {told}{goes_on}", file=sys.stderr)
+        return 1 if lost else 2
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.
-        if not any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__)):
+        interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
+        if not interrupted and not isinstance(stop, Terminated):
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
             goes_on = _GOES_ON.get(name, "")
             if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
                 goes_on = ""  # of a pipe, nothing is kept
             print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
-        return 130
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     command_parser().parse_args(arguments)  # prints the help, the version or what was wrong
     return 2
 

@@ -1,6 +1,7 @@
 """What TensorBoard shows of a run beside its panels: its configuration, and validation figures."""
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -9,6 +10,7 @@ import yaml
 from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
 from matplotlib.figure import Figure
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
@@ -19,6 +21,7 @@ from trm.evaluation.trust import reliability, reliability_figure
 from trm.evaluation.validation import kind_figure, length_figure, steps_figure
 from trm.solving.trace import Trace
 from trm.training.module import CanvasModule, Validated
+from trm.training.runs import keep_config
 
 _TRACED = 64  # rows that are followed over supervision steps
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
@@ -62,13 +65,33 @@ class RunPage(SaveConfigCallback):
     """Keeps a run's config as a file, and on TensorBoard as text and as hyperparameters.
 
     The hyperparameters stand beside the last validation figures, so that the HParams tab compares
-    runs; the page of custom scalars puts the curves that people need side by side.
+    runs; the page of custom scalars puts the curves that people need side by side. A run that goes
+    on with another config keeps that one, too, as `config-2.yaml` and so on; its curves go on
+    where its checkpoint was written, without what was logged after that.
     """
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Write the config, whole or not at all, where a run begins or goes on."""
+        if stage != "fit":
+            return
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
+        if trainer.is_global_zero:
+            config = self.parser.dump(self.config, skip_none=False)
+            if keep_config(config, folder):
+                self.save_config(trainer, pl_module, stage)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Let the curves go on from the checkpoint."""
+        if trainer.global_step and trainer.is_global_zero:
+            started = SessionLog(
+                status=SessionLog.START
+            )  # hides what an earlier file has from here
+            for board in writers(trainer):
+                event = Event(step=trainer.global_step + 1, session_log=started)
+                board._get_file_writer().add_event(event)
 
     def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Write the pages, in the first of several processes."""
-        if stage != "fit":
-            return
         config = self.parser.dump(self.config, skip_none=False)
         for board in writers(trainer):
             board.add_text("config", f"```yaml\n{config}```")

@@ -1,15 +1,17 @@
 """What goes along with training: the best weights, TensorBoard panels, gradients and speed."""
 
+import shutil
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 from torch import Tensor
 
 from canvas.choices import meant
@@ -17,6 +19,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
 from canvas.render import Drawing, RowSteps, row_step
 from trm.evaluation.figures import pixels, sample_panels
+from trm.files import replacing
 from trm.training.boards import writers
 from trm.training.data import VALIDATED, Canvas, CanvasDataModule, SolvedProblems
 from trm.training.module import FIGURES, CanvasModule
@@ -34,6 +37,8 @@ class BestCheckpoint(ModelCheckpoint):
     falls to zero still gains a great deal where validation does not look: on longer numbers.
     """
 
+    _from: Path | None = None  # the checkpoint that a run goes on from
+
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Refuse a figure that there will be none of, before anything is trained.
 
@@ -46,6 +51,43 @@ class BestCheckpoint(ModelCheckpoint):
             raise ValueError(f"checkpoint.monitor: there is no figure {self.monitor}.{near}")
         super().setup(trainer, pl_module, stage)
 
+    def on_load_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Remember where it is, if it is to be gone on from."""
+        self._from = Path(trainer.ckpt_path) if trainer.state.fn == "fit" else None  # type: ignore[arg-type]
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the best of before: its score, and its file, wherever the run goes on.
+
+        It is looked for in the run's own folder, where it was, and beside the checkpoint that the
+        run goes on from. Without a file there is no best one yet.
+        """
+        super().load_state_dict(state_dict)
+        if self._from is None:
+            return
+        self.best_k_models = {}
+        for path, score in state_dict["best_k_models"].items():
+            place = Path(str(self.dirpath), Path(path).name)
+            beside = self._from.with_name(place.name)
+            found = next((file for file in (place, Path(path), beside) if file.is_file()), None)
+            if found is not None:
+                self._bring(found, place)
+                self.best_k_models[str(place)] = score
+        best_first = sorted(self.best_k_models.items(), key=lambda held: float(held[1]))
+        if self.mode == "max":
+            best_first.reverse()
+        self.best_model_path, self.best_model_score = best_first[0] if best_first else ("", None)
+        if len(best_first) == self.save_top_k:
+            self.kth_best_model_path, self.kth_value = best_first[-1]
+
+    @rank_zero_only
+    def _bring(self, file: Path, place: Path) -> None:
+        if file.resolve() != place.resolve():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(place) as part:
+                shutil.copyfile(file, part)
+
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         """Whether the checkpoint is to be kept, given the figure that is monitored."""
         worst = self.best_k_models.get(self.kth_best_model_path)
@@ -57,6 +99,36 @@ class BestCheckpoint(ModelCheckpoint):
         super().on_fit_end(trainer, pl_module)
         if self.best_model_path:
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
+
+
+class LastCheckpoint(ModelCheckpoint):
+    """Keeps the end of every epoch, beside the best one.
+
+    With `save_last` of the best one it would be kept only where it is the best.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            filename="last", save_on_train_epoch_end=True, enable_version_counter=False
+        )
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Go where the best one goes."""
+        best = next((c for c in trainer.callbacks if isinstance(c, BestCheckpoint)), None)  # type: ignore[attr-defined]
+        self.dirpath = best.dirpath if best is not None else self.dirpath
+        super().setup(trainer, pl_module, stage)
+
+
+class LearningRates(LearningRateMonitor):
+    """Logs the learning rates of every step, where anything is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging_interval="step")
+
+    def on_train_start(self, trainer: L.Trainer, *args: Any, **more: Any) -> None:
+        """See `LearningRateMonitor`, which insists on a logger."""
+        if trainer.loggers:
+            super().on_train_start(trainer, *args, **more)
 
 
 class Milestones(L.Callback):

@@ -8,23 +8,32 @@ from typing import Any
 
 import lightning as L
 import torch
-import yaml
 from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import meant
 from trm.commands.arguments import QUIET, VERBOSE
+from trm.launcher import end_together
+from trm.processes import Processes, ending_together
 from trm.solving.checkpoint import load_checkpoint
 from trm.training.boards import RunPage, ValidationFigures
-from trm.training.callbacks import BestCheckpoint, Gradients, Milestones, SamplePanels, Throughput
+from trm.training.callbacks import (
+    BestCheckpoint,
+    Gradients,
+    LastCheckpoint,
+    LearningRates,
+    Milestones,
+    SamplePanels,
+    Throughput,
+)
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.predictions import PredictionWriter
+from trm.training.runs import NEWEST, Runs
 from trm.training.slips import check_configs, explained
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -33,15 +42,19 @@ _NOT_OURS = (
     r".*is not supported by the model summary.*",
     r".*does not have many workers.*",
     r".*overridden `transfer_batch_to_device` in `LightningModule`.*",
-    r".*The dirpath has changed.*",  # as it always does when a checkpoint is scored
+    r".*The dirpath has changed.*",  # as it does when a checkpoint is scored, or begins a new run
+    r".*exists and is not empty.*",  # as it is where a run goes on
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
-_NEWEST = ("best", "last")  # of the newest run
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
+
+    def __init__(self, *settings: Any, processes: Processes | None = None, **more: Any) -> None:
+        self.processes = processes or Processes()
+        super().__init__(*settings, **more)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """What every run has, under a key of its own, and what follows from another key."""
@@ -73,10 +86,10 @@ class TrainingCLI(LightningCLI):
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
         path = self.config.get(f"{subcommand}.ckpt_path")
-        if not path or path in _NEWEST or "://" in path:
+        if not path or path in NEWEST or "://" in path:
             return
         if not Path(path).is_file():
-            raise ValueError(f"there is no checkpoint {path}.{meant(path, _NEWEST, 0.6)}")
+            raise ValueError(f"there is no checkpoint {path}.{meant(path, NEWEST, 0.6)}")
         if "optimizer_states" not in load_checkpoint(path) and subcommand == "fit":
             raise ValueError(
                 f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
@@ -113,34 +126,32 @@ class TrainingCLI(LightningCLI):
             config.trainer.precision = "32-true"
 
     def _find_earlier_run(self, config: Namespace) -> None:
-        """`--ckpt_path last` and `best` mean the newest run of that name, not the one that begins.
+        """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.
 
-        Lightning looks in the folder of the new run, where there is nothing yet. A run that was
-        killed before it wrote anything goes on with what it went on with itself, or begins anew.
+        Lightning looks for them in the folder of the new run, where there is nothing yet.
 
         Raises:
-            ValueError: there is no such checkpoint.
+            ValueError: there is no such checkpoint, or the run would write over another one.
         """
-        logger = config.trainer.logger
-        named = isinstance(logger, Namespace) and "save_dir" in logger.get("init_args", {})
-        if config.ckpt_path not in _NEWEST or not named or config.checkpoint.dirpath:
-            return
-        runs = Path(logger.init_args.save_dir, logger.init_args.name or "")
-        if self.subcommand == "fit" and config.ckpt_path == "last":
-            config.ckpt_path = _left_by(_newest(runs, "*/config.yaml"))
-            if config.ckpt_path is None:
-                rank_zero_info(f"Below {runs} no run has left a last.ckpt: training begins anew.")
-            return
-        newest = _newest(runs, f"*/checkpoints/{config.ckpt_path}.ckpt")
-        if newest is None:
-            raise ValueError(f"there is no {config.ckpt_path}.ckpt of an earlier run below {runs}")
-        config.ckpt_path = str(newest)
+        runs = Runs(config)
+        if config.ckpt_path == "last" and self.subcommand == "fit":
+            found = runs.to_go_on_from()
+            config.ckpt_path = str(found) if found else None
+        elif config.ckpt_path in NEWEST:
+            config.ckpt_path = str(runs.newest_checkpoint(config.ckpt_path))
+        if self.subcommand != "fit":
+            config.trainer.logger = False  # nothing is trained, and there is no curve to draw
+        elif config.ckpt_path:
+            runs.go_on_in_place(Path(config.ckpt_path))
+        else:
+            runs.refuse_to_overwrite()
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
         """The trainer, with checkpoints that are safe."""
         trainer = super().instantiate_trainer(**settings)
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
+        end_together(trainer, self.processes)
         return trainer
 
     def before_fit(self) -> None:
@@ -149,30 +160,11 @@ class TrainingCLI(LightningCLI):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
-def _newest(folder: Path, pattern: str) -> Path | None:
-    return max(folder.glob(pattern), key=lambda file: file.stat().st_mtime, default=None)
-
-
-def _left_by(config: Path | None) -> str | None:
-    """The checkpoint that the run of a config goes on from, if it has left or had one."""
-    if config is None:
-        return None
-    last = config.parent / "checkpoints/last.ckpt"
-    return str(last) if last.is_file() else yaml.safe_load(config.read_text()).get("ckpt_path")
-
-
 def cpu_multiplies_bfloat16() -> bool:
     """Whether this CPU has instructions for products of bfloat16 matrices."""
     # Older releases of torch do not tell.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
-
-
-def _last() -> ModelCheckpoint:
-    """Keeps the end of every epoch. With `save_last` it would be kept only where it is the best."""
-    return ModelCheckpoint(
-        filename="last", save_on_train_epoch_end=True, enable_version_counter=False
-    )
 
 
 def run(arguments: list[str]) -> None:
@@ -186,19 +178,19 @@ def run(arguments: list[str]) -> None:
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
-    with warnings.catch_warnings():
+    with ending_together() as processes, warnings.catch_warnings():
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            train(words)
+            train(words, processes)
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
         except (ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
 
 
-def train(arguments: list[str]) -> TrainingCLI:
-    """Do what these words of a command line say."""
+def train(arguments: list[str], processes: Processes) -> TrainingCLI:
+    """Do what these words of a command line say, in processes that end together."""
     # What is wrong is told in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     return TrainingCLI(
@@ -209,13 +201,14 @@ def train(arguments: list[str]) -> TrainingCLI:
         parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands(), quiet)},
         seed_everything_default=0,
         save_config_callback=RunPage,
+        processes=processes,
         trainer_defaults={
             "callbacks": [
-                LearningRateMonitor(logging_interval="step"),
+                LearningRates(),
                 Throughput(),
                 Gradients(),
                 Milestones(),
-                _last(),
+                LastCheckpoint(),
                 PredictionWriter(),
             ],
             "num_sanity_val_steps": 0,

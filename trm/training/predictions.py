@@ -9,16 +9,22 @@ import lightning as L
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.utilities import rank_zero_info
 
+from trm.training.runs import CHECKPOINTS
+
 
 class PredictionWriter(BasePredictionWriter):
-    """Writes each solved problem as a line of JSON, into one file a device in the run's folder."""
+    """Writes each solved problem as a line of JSON, one file a device, beside the checkpoint's run.
+
+    That is the run's folder, or the checkpoint's own where it lies in no run.
+    """
 
     def __init__(self) -> None:
         super().__init__(write_interval="batch")
 
     @staticmethod
     def _file(trainer: L.Trainer) -> Path:
-        folder = Path(trainer.log_dir or trainer.default_root_dir)
+        folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
+        folder = folder.parent if folder.name == CHECKPOINTS else folder
         return folder / f"predictions-{trainer.global_rank}.jsonl"
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -1,5 +1,3 @@
-import json
-import math
 import os
 import signal
 import subprocess
@@ -9,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from canvas.problems import SPLITS, Problems, split_of
+from canvas.problems import Problems
 from trm.solving.checkpoint import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.data import SolvedProblems
@@ -85,76 +82,12 @@ def test_random_weights_are_not_scored(command, debug, tmp_path, stage):
     assert "give --ckpt_path best" in ran.err
 
 
-@pytest.mark.parametrize(("stage", "name"), [("fit", "best"), ("test", "last")])
-def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, stage, name):
-    ran = command(stage, *debug, "--ckpt_path", name, folder=tmp_path)
-    assert ran.code == 2
-    assert f"there is no {name}.ckpt of an earlier run" in ran.err
-
-
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(command, debug, tmp_path, trained):
-    resume = ("fit", *debug, "--ckpt_path", "last")
-    assert command(*resume, folder=tmp_path).code == 0  # the same command from the first time on
-    whole, first = (load(folder)["state_dict"] for folder in (trained, tmp_path))
-    assert whole.keys() == first.keys()
-    assert all((whole[name] == first[name]).all() for name in whole)
-    other = tmp_path / "runs/debug/version_1"  # of another seed, killed in its first epoch
-    other.mkdir()
-    (other / "config.yaml").write_text("seed_everything: 1\nckpt_path: null\n")
-    assert command(*resume, "--seed_everything", 1, folder=tmp_path).code == 0
-    second = load(tmp_path, version=2)
-    assert second["global_step"] == 10  # not those of the run before, gone on with
-    assert any((second["state_dict"][name] != first[name]).any() for name in first)
-
-
-def test_a_resumed_run_killed_early_goes_on_with_what_it_went_on_with(command, debug, trained_copy):
-    last = trained_copy / "runs/debug/version_0/checkpoints/last.ckpt"
-    killed = trained_copy / "runs/debug/version_1"
-    killed.mkdir()
-    (killed / "config.yaml").write_text(f"ckpt_path: {last}\n")
-    words = ("fit", *debug, "--trainer.max_epochs", 3, "--ckpt_path", "last")
-    assert command(*words, folder=trained_copy).code == 0
-    config = yaml.safe_load((trained_copy / "runs/debug/version_2/config.yaml").read_text())
-    assert config["ckpt_path"] == str(last)
-
-
 def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command, debug, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is one")
     ran = command("fit", *debug, "--trainer.accelerator", "gpu", folder=tmp_path)
     assert ran.code == 2
     assert "Traceback" not in ran.err
-
-
-def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, command, debug):
-    path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
-    assert command("predict", *debug, "--ckpt_path", path, folder=trained_copy).code == 0
-    (file,) = trained_copy.glob("runs/debug/*/predictions-0.jsonl")
-    records = [json.loads(line) for line in file.read_text().splitlines()]
-    assert len(records) == 16
-    for record in records:
-        assert record["correct"] == (record["product"] == record["a"] * record["b"])
-        assert record["confidence"] == pytest.approx(math.prod(record["row_confidence"]))
-        assert len(set(map(len, record["canvas"]))) == 1
-    pairs = Problems.from_ints([(record["a"], record["b"]) for record in records])
-    assert {SPLITS[split] for split in split_of(pairs.a, pairs.b)} == {"test"}
-
-
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, debug, tmp_path):
-    for folder, epochs in (("whole", 2), ("halves", 1)):
-        (tmp_path / folder).mkdir()
-        ran = command(
-            *("fit", *debug, *CONSTANT, "--trainer.max_epochs", epochs), folder=tmp_path / folder
-        )
-        assert ran.code == 0, ran.err
-    halves = tmp_path / "halves"
-    assert load(halves)["global_step"] == 5
-    ran = command("fit", *debug, *CONSTANT, "--ckpt_path", "last", folder=halves)
-    assert ran.code == 0
-    assert load(halves, version=1)["global_step"] == 10
-    whole, resumed = load(tmp_path / "whole"), load(halves, version=1)
-    for name, weights in whole["state_dict"].items():
-        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
 
 
 def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
@@ -188,7 +121,7 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
         more = ("--trainer.max_epochs", epochs, "--ckpt_path", "last")
         assert command(*config, *more, folder=tmp_path / "parts").code == 0
     whole = load(tmp_path / "whole", run="trm-note")
-    parts = load(tmp_path / "parts", run="trm-note", version=2)
+    parts = load(tmp_path / "parts", run="trm-note")
     assert (whole["carry"][0]["steps"] > 1).any()  # there was something to take over
     for key in ("state_dict", "current_model_state"):
         for name, weights in whole[key].items():
@@ -231,9 +164,14 @@ def test_two_processes_train_one_model(process, debug, tmp_path):
     load_solver(tmp_path, device="cpu")
 
 
-def test_two_processes_follow_one_on_the_same_global_batch(process, command, debug, tmp_path):
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_two_processes_follow_one_on_the_same_global_batch(
+    process, command, debug, tmp_path, schedule
+):
     canvas = ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each
     words = ("fit", *debug, *canvas, "--trainer.enable_progress_bar", "false")
+    words += ("--model.depth.schedule", schedule, "--model.depth.random_start", 0.5)
+    words += ("--model.depth.halt_max_steps", 3, "--model.depth.exploration", 0.5)
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     assert command(*words, folder=tmp_path / "one").code == 0
@@ -260,7 +198,7 @@ def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_p
         ran = process(*words, folder=tmp_path / folder)
         assert ran.code == 0, ran.err
     whole = load(tmp_path / "whole", run="trm-note")
-    halves = load(tmp_path / "halves", run="trm-note", version=1)
+    halves = load(tmp_path / "halves", run="trm-note")
     first, second = whole["carry"]
     assert not torch.equal(first["batch.inputs"], second["batch.inputs"])
     for name, weights in whole["state_dict"].items():
@@ -310,7 +248,7 @@ def test_killed_at_any_moment_the_same_command_goes_on_and_ends_with_the_same_we
     running.wait()
     ran = command(*words, "--ckpt_path", "last", folder=tmp_path / "cut")
     assert ran.code == 0, ran.err
-    whole, resumed = load(tmp_path / "whole"), load(tmp_path / "cut", version=1)
+    whole, resumed = load(tmp_path / "whole"), load(tmp_path / "cut")
     assert resumed["global_step"] == 30
     for name, weights in whole["state_dict"].items():
         torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)

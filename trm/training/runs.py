@@ -1,0 +1,231 @@
+"""Folders of runs: which checkpoint a run goes on from, and in whose folder.
+
+A run's folder holds its `config.yaml`, its figures and `checkpoints/last.ckpt`. A run that goes on
+from a `last.ckpt` below its logger's folder goes on in that run's own folder; any other checkpoint
+begins a run of its own. What only evaluates leaves no folder.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import Namespace
+from lightning.pytorch.utilities import rank_zero_only
+
+from trm.files import replacing
+
+NEWEST = ("best", "last")  # of the newest run
+CHECKPOINTS = "checkpoints"
+CONFIG = "config.yaml"
+_LAST = "last.ckpt"
+_TRACES = (CONFIG, f"{CHECKPOINTS}/{_LAST}", "events.out.tfevents.*")  # of a run that trained
+_EVALUATED = ("verbose", "return_predictions")  # keys of the configs of commands that only evaluate
+
+
+class Runs:
+    """The runs of one name, as the settings of a trainer say where they are.
+
+    Attributes:
+        folder: what holds a folder for each run; the one run's own where nothing is logged.
+        logger: the settings of the logger whose folder it is; None: nothing is logged.
+        dirpath: where checkpoints go instead of the run's folder.
+    """
+
+    def __init__(self, config: Namespace) -> None:
+        trainer = config.trainer
+        root = trainer.default_root_dir or "."
+        if trainer.logger in (None, True):
+            place = Namespace(save_dir=str(root), name="lightning_logs", version=None)
+            kind = "lightning.pytorch.loggers.TensorBoardLogger"
+            trainer.logger = Namespace(class_path=kind, init_args=place)
+        loggers = trainer.logger if isinstance(trainer.logger, list) else [trainer.logger]
+        self.logger = loggers[0] if loggers and loggers[0] else None
+        settings = self.logger.init_args if self.logger else {}
+        parts = [settings.get("save_dir") or root, settings.get("name") or ""]
+        self.folder = Path(*map(str, parts))
+        self.dirpath = Path(config.checkpoint.dirpath) if config.checkpoint.dirpath else None
+
+    def newest_checkpoint(self, name: str) -> Path:
+        """The newest run's `best` or `last`.
+
+        Raises:
+            ValueError: there is none.
+        """
+        found = [folder / f"{name}.ckpt" for folder in self._checkpoint_folders()]
+        found = [file for file in found if file.is_file()]
+        if not found:
+            where = self.dirpath or self.folder
+            raise ValueError(f"there is no {name}.ckpt of an earlier run below {where}")
+        return max(found, key=_written)
+
+    def to_go_on_from(self) -> Path | None:
+        """The newest run's `last`; of one that was killed before it, what that went on from.
+
+        Returns:
+            None, and says so, where there is nothing to go on from.
+
+        Raises:
+            ValueError: what the newest run went on from is gone, or cannot be told.
+        """
+        if self.dirpath is not None or self.logger is None:
+            (folder,) = self._checkpoint_folders()
+            last = folder / _LAST
+            if not last.is_file():
+                _say(f"There is no {last}: training begins anew.")
+            return last if last.is_file() else None
+        run = max((f for f in self._folders() if _trained(f)), key=_latest, default=None)
+        if run is None:
+            _say(f"Below {self.folder} there is no run: training begins anew.")
+            return None
+        last = run / CHECKPOINTS / _LAST
+        if last.is_file():
+            return last
+        choices = f"name a checkpoint after --ckpt_path, or remove the folder {run}"
+        try:
+            earlier = (_read(run / CONFIG) or {}).get("ckpt_path")
+        except ValueError as error:
+            raise ValueError(
+                f"the newest run has left no checkpoint, and {error}: {choices}"
+            ) from None
+        if not earlier:
+            _say(f"The newest run, {run}, has left no checkpoint: training begins anew.")
+            return None
+        if not Path(earlier).is_file():
+            raise ValueError(
+                f"the newest run, {run}, began from {earlier}, which is gone: {choices}"
+            )
+        return Path(earlier)
+
+    def go_on_in_place(self, checkpoint: Path) -> None:
+        """Settle that a run goes on in its own folder, if the checkpoint is its `last`."""
+        run = self._run_of(checkpoint)
+        if self.logger is None or run is None or "version" not in self.logger.init_args:
+            return
+        if self.logger.init_args.version is None:
+            number = run.name.removeprefix("version_")
+            self.logger.init_args.version = int(number) if number.isdecimal() else run.name
+
+    def refuse_to_overwrite(self) -> None:
+        """A run that begins does not write over another one.
+
+        Raises:
+            ValueError: it would.
+        """
+        version = self.logger.init_args.get("version") if self.logger else None
+        if self.logger is not None and version is None:
+            return  # a new folder
+        name = f"version_{version}" if isinstance(version, int) else str(version or "")
+        run = self.folder / name
+        last = (self.dirpath or run / CHECKPOINTS) / _LAST
+        if last.is_file():
+            other = "version" if self.logger else "--trainer.default_root_dir"
+            raise ValueError(
+                f"{run} holds a run already: go on with it by --ckpt_path {last}, or choose "
+                f"another {other}"
+            )
+
+    def _run_of(self, checkpoint: Path) -> Path | None:
+        """The folder below this one whose run a checkpoint is the last of."""
+        if checkpoint.name != _LAST:
+            return None
+        if self.dirpath is not None:
+            same = self.dirpath.resolve() == checkpoint.resolve().parent
+            mine = [f for f in self._folders() if same and self._keeps_elsewhere(f)]
+            return max(mine, key=_latest, default=None)
+        run = checkpoint.resolve().parent.parent
+        inside = checkpoint.parent.name == CHECKPOINTS and run.parent == self.folder.resolve()
+        return run if inside else None
+
+    def _keeps_elsewhere(self, run: Path) -> bool:
+        """Whether a run's checkpoints are in this one's `dirpath`."""
+        try:
+            dirpath = ((_read(run / CONFIG) or {}).get("checkpoint") or {}).get("dirpath")
+        except ValueError:
+            return False
+        return dirpath is not None and Path(dirpath).resolve() == self.dirpath.resolve()  # type: ignore[union-attr]
+
+    def _folders(self) -> list[Path]:
+        return [path for path in self.folder.glob("*") if path.is_dir()]
+
+    def _checkpoint_folders(self) -> list[Path]:
+        if self.dirpath is not None:
+            return [self.dirpath]
+        runs = [self.folder] if self.logger is None else self._folders()
+        return [run / CHECKPOINTS for run in runs]
+
+
+def keep_config(config: str, run: Path) -> bool:
+    """Write a run's config into its folder, whole; returns whether it was written.
+
+    It is not if the latest config there says the same, and never in another's place: the second
+    one of a run is `config-2.yaml`.
+
+    Args:
+        config: as YAML.
+        run: the folder, which is made if need be.
+    """
+    kept = sorted(run.glob("config*.yaml"), key=_written)
+    try:
+        if kept and _settled(_read(kept[-1])) == _settled(yaml.safe_load(config)):
+            return False
+    except ValueError:
+        pass  # damaged: another one stands beside it
+    file = run / (f"config-{len(kept) + 1}.yaml" if kept else CONFIG)
+    run.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as part:
+        part.write_text(config, encoding="utf-8")
+    return True
+
+
+def _settled(config: dict[str, Any] | None) -> dict[str, Any]:
+    """A config without what says no more than where a run goes on."""
+    held = dict(config or {})
+    held.pop("ckpt_path", None)
+    logger = (held.get("trainer") or {}).get("logger")
+    for one in logger if isinstance(logger, list) else [logger]:
+        if isinstance(one, dict):
+            (one.get("init_args") or {}).pop("version", None)
+    return held
+
+
+def _trained(run: Path) -> bool:
+    """Whether a folder is of a run that trained, or began to."""
+    if not any(any(run.glob(trace)) for trace in _TRACES):
+        return False
+    try:
+        return not any(key in (_read(run / CONFIG) or {}) for key in _EVALUATED)
+    except ValueError:
+        return True
+
+
+def _latest(run: Path) -> tuple[int, str]:
+    """When a run last wrote what it is known by."""
+    files = [run / CONFIG, run / CHECKPOINTS / _LAST]
+    return max(map(_written, [file for file in files if file.is_file()] or [run])), run.name
+
+
+def _written(file: Path) -> int:
+    return file.stat().st_mtime_ns
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """A run's config; None where there is none.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if not file.is_file():
+        return None
+    try:
+        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        held = None
+    if not isinstance(held, dict):
+        raise ValueError(f"{file} is damaged")
+    return held
+
+
+@rank_zero_only
+def _say(sentence: str) -> None:
+    logging.getLogger("trm").warning(sentence)
