@@ -105,11 +105,11 @@ class Layout(ABC):
         """
 
     @abstractmethod
-    def read_answer(self, content: np.ndarray) -> list[int]:
-        """The product's ids, least significant first, from one working ``uint8 [R, C]``.
+    def answer_places(self, content: np.ndarray) -> list[tuple[int, int]]:
+        """Row and column of the product's digits, least significant first, in one working.
 
-        The content is a finished working cut to its bounding box. What it returns need not be
-        digits where the working is flawed; the reader says so.
+        The content ``uint8 [R, C]`` is a finished working cut to its bounding box. What stands
+        there need not be digits where the working is flawed; the reader says so.
         """
 
     def _check_sign(self, sign: tuple[int, int], expected: tuple[int, int]) -> None:
@@ -251,10 +251,10 @@ class RowLayout(Layout):
         self._check_sign(sign, (1, sign[1]))
         return content[0, ::-1], content[1, : sign[1] : -1]
 
-    def read_answer(self, content: np.ndarray) -> list[int]:
-        """See `Layout.read_answer`."""
+    def answer_places(self, content: np.ndarray) -> list[tuple[int, int]]:
+        """See `Layout.answer_places`."""
         filled = np.flatnonzero(content[-1] != symbols.BLANK)
-        return [int(s) for s in content[-1, filled[0] : filled[-1] + 1][::-1]]
+        return [(len(content) - 1, column) for column in range(filled[-1], filled[0] - 1, -1)]
 
 
 class Standard(RowLayout):
@@ -383,13 +383,13 @@ class Lattice(Layout):
         self._check_sign(sign, (0, content.shape[1] - 1))
         return content[0, : -self.margin][::-1], content[1:, -1]
 
-    def read_answer(self, content: np.ndarray) -> list[int]:
-        """See `Layout.read_answer`."""
-        column = content.shape[1] - 1 - self.margin
-        last = content[-1, : column + 1]
-        filled = np.flatnonzero(last != symbols.BLANK)
+    def answer_places(self, content: np.ndarray) -> list[tuple[int, int]]:
+        """See `Layout.answer_places`."""
+        last, column = len(content) - 1, content.shape[1] - 1 - self.margin
+        filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK)
         start = filled[0] if filled.size else column
-        return [int(s) for s in [*content[1:-1, column], *last[start:][::-1]]]
+        down = [(row, column) for row in range(1, last)]
+        return [*down, *((last, place) for place in range(column, start - 1, -1))]
 
     def _write_givens(self, content: np.ndarray, a: Numbers, b: Numbers) -> None:
         _write(content, 0, self.margin, a)

@@ -1,28 +1,32 @@
-"""Canvases for people: as text, in a terminal, as PNG and as animated GIF.
+"""Canvases for people: as text, in a terminal, and as shapes for PNG, SVG and GIF.
 
 Right, wrong, given and masked cells are told apart by colour (Okabe & Ito's palette, readable by
 colour-blind people) and again without it: a wrong cell is framed, with the right symbol on a dark
-tag in its corner, and a masked cell holds a dot. Drawn with Pillow and its built-in font.
+tag in its corner, a masked cell holds a small square, and a cell that is read off is dark.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from rich.text import Text
 
+from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
 from canvas.symbols import BLANK, CHARACTERS, MASK, TIMES, decode
 
-PAPER = "#FFFFFF"
-INK = "#1A1A1A"
 GRID = "#D4D4D4"
 GIVEN = "#F0F0F0"
-MASKED, MASK_DOT = "#BDBDBD", "#6B6B6B"
+MASKED, MASK_INK = "#D9D9D9", "#6B6B6B"
 FILLED, FILLED_INK = "#C6E2F4", "#00507E"
 WRONG, WRONG_INK = "#FBE3CF", "#C04F00"
-HIGHLIGHT = "#0072B2"
+HIGHLIGHT = READ = "#0072B2"
+POINTER = "►"
+CELL = 24  # pixels of a cell, unless told
+
+Place = tuple[int, int]  # row and column of a cell
+
+_SIGNS = {TIMES: "×", MASK: "■", BLANK: ""}
 
 
 def to_text(canvas: np.ndarray, *, blank: str = "_", frame: bool = False) -> str:
@@ -51,10 +55,12 @@ def to_terminal(
     given: np.ndarray | None = None,
     highlight_row: int | None = None,
     confidence: Sequence[float] | None = None,
+    read: Sequence[Place] = (),
 ) -> Text:
     """The canvas for a terminal, as rich text; `.plain` is the same without colour.
 
-    Wrong cells stand in brackets and reverse video, and their row ends with what it should be.
+    Wrong cells stand in brackets and reverse video; below their row is what it should be, without
+    the cells that were given.
 
     Args:
         canvas: `uint8 [H, W]`.
@@ -62,6 +68,7 @@ def to_terminal(
         given: `bool [H, W]`, the cells that were given and not filled in.
         highlight_row: the row being filled, marked with an arrow.
         confidence: one probability per row, written beside it; NaN for none.
+        read: cells that are read off, underlined.
 
     Raises:
         ValueError: shapes that differ, ids outside the vocabulary, a row off the canvas.
@@ -74,31 +81,39 @@ def to_terminal(
         given = np.full(canvas.shape, truth is None)
     text = Text()
     for i, row in enumerate(canvas):
-        text.append("▶ " if i == highlight_row else "  ", style="bold blue")
+        text.append(f"{POINTER} " if i == highlight_row else "  ", style="bold blue")
         for j, symbol in enumerate(row):
+            style = "" if given[i, j] else "bold blue"
             if wrong[i, j]:
-                text.append(f"[{_for_people(symbol)}]", style="bold reverse yellow")
+                text.append(f"[{for_people(symbol) or '·'}]", style="bold reverse yellow")
             elif symbol in (BLANK, MASK):
-                text.append(" · " if symbol == BLANK else " ░ ", style="dim")
+                text.append(f" {for_people(symbol) or '·'} ", style="dim")
+            elif (i, j) in read:
+                text.append(" ").append(for_people(symbol), f"{style} underline").append(" ")
             else:
-                text.append(f" {_for_people(symbol)} ", style="" if given[i, j] else "bold blue")
+                text.append(f" {for_people(symbol)} ", style=style)
         if confidence is not None and np.isfinite(confidence[i]):
             text.append(f"  {confidence[i]:4.0%}")
         if truth is not None and wrong[i].any():
-            text.append(f"  should be {decode(truth[i])}", style="yellow")
+            text.append("\n  ")
+            for symbol, shown in zip(truth[i], given[i], strict=True):
+                sign = " " if shown else for_people(symbol) or "·"
+                text.append(f" {sign} ", style="yellow")
+            text.append("  ↑ should be", style="yellow")
         text.append("\n" if i + 1 < len(canvas) else "")
     return text
 
 
-def to_image(
+def to_sketch(
     canvas: np.ndarray,
     *,
     truth: np.ndarray | None = None,
     given: np.ndarray | None = None,
     highlight_row: int | None = None,
-    cell: int = 24,
-) -> Image.Image:
-    """Draw the canvas on a grid, RGB.
+    read: Sequence[Place] = (),
+    cell: int = CELL,
+) -> Sketch:
+    """The canvas on a grid, as shapes.
 
     Given cells are grey, cells filled in rightly blue, wrong ones orange and framed, with the
     right symbol on a tag in the corner (empty where blank is right, or below 20 pixels).
@@ -109,6 +124,7 @@ def to_image(
         truth: `uint8 [H, W]`, the right canvas.
         given: `bool [H, W]`, the cells that were given and not filled in; these are not judged.
         highlight_row: the row being filled, framed and pointed at.
+        read: cells that are read off, dark.
         cell: the side of a cell in pixels.
 
     Raises:
@@ -124,162 +140,77 @@ def to_image(
     if given is None:
         given = np.full(canvas.shape, plain)
     margin = cell // 2
-    image = Image.new("RGB", (width * cell + 2 * margin + 1, height * cell + 2 * margin + 1), PAPER)
-    draw = ImageDraw.Draw(image)
+    shapes: list[Shape] = []
     for (i, j), symbol in np.ndenumerate(canvas):
-        left, top = margin + j * cell, margin + i * cell
-        box = (left, top, left + cell, top + cell)
-        if symbol == MASK:
-            draw.rectangle(box, fill=MASKED, outline=GRID)
-            _draw_dot(draw, box)
-        elif symbol == BLANK:
-            draw.rectangle(box, outline=GRID)
-        else:
-            fill = FILLED if not given[i, j] else PAPER if plain else GIVEN
-            draw.rectangle(box, fill=fill, outline=GRID)
-            _draw_symbol(draw, box, int(symbol), INK if given[i, j] else FILLED_INK)
+        box = _cell_box(i, j, cell)
+        fill, ink = (PAPER if plain else GIVEN, INK) if given[i, j] else (FILLED, FILLED_INK)
+        if (i, j) in read:
+            fill, ink = READ, PAPER
+        elif symbol in (BLANK, MASK):
+            fill = MASKED if symbol == MASK else PAPER
+        shapes.append(replace(box, fill=fill, border=GRID))
+        if not wrong[i, j]:
+            shapes += _symbol(box, int(symbol), MASK_INK if symbol == MASK else ink)
     if truth is not None:  # after the others, whose fill would cover the frames
         for i, j in np.argwhere(wrong).tolist():
-            left, top = margin + j * cell, margin + i * cell
-            box = (left, top, left + cell, top + cell)
-            _draw_wrong(draw, box, int(canvas[i, j]), int(truth[i, j]))
+            box = _cell_box(i, j, cell)
+            shapes += _wrong_cell(box, int(canvas[i, j]), int(truth[i, j]), (i, j) in read)
     if highlight_row is not None:
-        _draw_highlight(draw, margin, margin + highlight_row * cell, width * cell, cell)
-    return image
+        stroke = max(2, round(cell / 12))
+        half, top = stroke // 2, margin + highlight_row * cell
+        right, bottom = margin + width * cell + half, top + cell + half
+        frame = Box(margin - half, top - half, right, bottom, None, HIGHLIGHT, stroke)
+        point = Label(margin - stroke, top + cell / 2, POINTER, 0.4 * cell, HIGHLIGHT, "end")
+        shapes += [frame, point]
+    edges = 2 * margin + 1
+    return Sketch(width * cell + edges, height * cell + edges, tuple(shapes))
 
 
-def save_png(
-    path: str | Path,
+def to_image(
     canvas: np.ndarray,
     *,
     truth: np.ndarray | None = None,
     given: np.ndarray | None = None,
     highlight_row: int | None = None,
-    cell: int = 24,
-) -> None:
-    """Write `to_image` of the same arguments as a PNG file."""
-    image = to_image(canvas, truth=truth, given=given, highlight_row=highlight_row, cell=cell)
-    image.save(path, format="PNG", optimize=True)
+    cell: int = CELL,
+) -> Image.Image:
+    """`to_sketch` of the same arguments, drawn, RGB."""
+    sketch = to_sketch(canvas, truth=truth, given=given, highlight_row=highlight_row, cell=cell)
+    return sketch.image()
 
 
-def save_gif(
-    path: str | Path,
-    frames: Sequence[np.ndarray],
-    *,
-    truths: Sequence[np.ndarray] | None = None,
-    given: np.ndarray | None = None,
-    highlight_rows: Sequence[int | None] | None = None,
-    seconds_per_frame: float = 0.6,
-    hold_last: float = 2.0,
-    cell: int = 24,
-) -> None:
-    """Write canvases as an animation that loops for ever.
-
-    Args:
-        path: the GIF file.
-        frames: canvases `uint8 [H, W]` of one shape.
-        truths: the right canvas for each frame. What is below a highlighted row is yet to come,
-            and not compared.
-        given: `bool [H, W]`, for all frames.
-        highlight_rows: the row to point at in each frame.
-        seconds_per_frame: how long each frame stays.
-        hold_last: how long the last one stays, in seconds.
-        cell: the side of a cell in pixels.
-
-    Raises:
-        ValueError: no frames, not one truth or row per frame, or as in `to_image`.
-    """
-    if not len(frames):
-        raise ValueError("an animation needs at least one frame")
-    for name, values in (("truths", truths), ("highlight_rows", highlight_rows)):
-        if values is not None and len(values) != len(frames):
-            raise ValueError(f"{len(values)} {name} for {len(frames)} frames; give one per frame")
-    if len({np.shape(frame) for frame in frames}) > 1:
-        raise ValueError("all frames of an animation must have the same height and width")
-    images = []
-    for i, frame in enumerate(frames):
-        row = None if highlight_rows is None else highlight_rows[i]
-        truth = None if truths is None else truths[i]
-        if truth is not None and row is not None:
-            to_come = np.arange(len(frame))[:, None] > row
-            truth = np.where(to_come, frame, truth)
-        image = to_image(frame, truth=truth, given=given, highlight_row=row, cell=cell)
-        images.append(image.quantize(64, dither=Image.Dither.NONE))
-    milliseconds = [round(1000 * seconds_per_frame)] * (len(images) - 1) + [round(1000 * hold_last)]
-    images[0].save(
-        path,
-        format="GIF",
-        save_all=True,
-        append_images=images[1:],
-        duration=milliseconds,
-        loop=0,
-        optimize=False,
-    )
+def for_people(symbol: int) -> str:
+    """The sign that stands for a symbol in pictures and in the terminal; a blank has none."""
+    return _SIGNS.get(symbol, CHARACTERS[symbol])
 
 
-Box = tuple[int, int, int, int]
+def _cell_box(row: int, column: int, cell: int) -> Box:
+    left, top = cell // 2 + column * cell, cell // 2 + row * cell
+    return Box(left, top, left + cell, top + cell)
 
 
-@lru_cache(maxsize=16)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size=size)
+def _symbol(box: Box, symbol: int, ink: str, size: float = 0.66) -> list[Label]:
+    """A symbol in the middle of a box, its font ``size`` boxes high."""
+    if symbol == BLANK:
+        return []
+    x, y, side = (box.left + box.right) / 2, (box.top + box.bottom) / 2, box.bottom - box.top
+    size *= 0.6 if symbol == MASK else 1
+    return [Label(x, y, for_people(symbol), max(8, round(size * side)), ink)]
 
 
-def _for_people(symbol: int) -> str:
-    return "×" if symbol == TIMES else CHARACTERS[symbol]
-
-
-def _draw_symbol(
-    draw: ImageDraw.ImageDraw, box: Box, symbol: int, ink: str, size: float = 0.66
-) -> None:
-    """A symbol in the middle of a box, `size` cells high."""
-    left, top, right, bottom = box
-    x, y, cell = (left + right) / 2, (top + bottom) / 2, bottom - top
-    if symbol == TIMES:  # the built-in font has no multiplication sign
-        arm = 0.25 * size * cell
-        for slope in (-1, 1):
-            ends = (x - arm, y - slope * arm, x + arm, y + slope * arm)
-            draw.line(ends, fill=ink, width=max(1, round(cell / 18)))
-        return
-    # Centred on the height of a digit, or digits and other symbols would sit on different lines.
-    font = _font(max(8, round(size * cell)))
-    digit = font.getbbox("0", anchor="ls")
-    baseline = y - (digit[1] + digit[3]) / 2
-    draw.text((x, baseline), CHARACTERS[symbol], font=font, fill=ink, anchor="ms")
-
-
-def _draw_dot(draw: ImageDraw.ImageDraw, box: Box) -> None:
-    x, y, radius = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, (box[2] - box[0]) / 12
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=MASK_DOT)
-
-
-def _draw_wrong(draw: ImageDraw.ImageDraw, box: Box, symbol: int, right_symbol: int) -> None:
+def _wrong_cell(box: Box, symbol: int, right_symbol: int, read: bool) -> list[Shape]:
     """A framed cell: what stands there, and what should stand there on a tag in the corner."""
-    left, top, right, bottom = box
-    cell = bottom - top
-    draw.rectangle(box, fill=WRONG, outline=WRONG_INK, width=max(2, round(cell / 14)))
-    if symbol != BLANK:
-        aside, down = cell // 7, cell // 10
-        beside = (left - aside, top + down, right - aside, bottom + down)
-        _draw_symbol(draw, beside, symbol, INK, size=0.6)
-    tag = (right - round(0.48 * cell), top, right, top + round(0.48 * cell))
-    draw.rectangle(tag, fill=WRONG_INK)
-    if right_symbol != BLANK and cell >= 20:
-        _draw_symbol(draw, tag, right_symbol, PAPER, size=0.92)
-
-
-def _draw_highlight(draw: ImageDraw.ImageDraw, left: int, top: int, width: int, cell: int) -> None:
-    """A frame around a row and an arrow head in the left margin."""
-    stroke = max(2, round(cell / 12))
-    half = stroke // 2
-    box = (left - half, top - half, left + width + half, top + cell + half)
-    draw.rectangle(box, outline=HIGHLIGHT, width=stroke)
-    middle, reach = top + cell / 2, cell / 5
-    tip = left - stroke
-    draw.polygon(
-        [(tip - reach, middle - reach), (tip, middle), (tip - reach, middle + reach)],
-        fill=HIGHLIGHT,
-    )
+    side = box.bottom - box.top
+    frame = max(2, round(side / 14))
+    fill, ink = (READ, PAPER) if read else (WRONG, INK)
+    reach = round(0.48 * side)
+    tag = Box(box.right - reach, box.top, box.right, box.top + reach, WRONG_INK)
+    shapes: list[Shape] = [replace(box, fill=fill, border=WRONG_INK, stroke=frame)]
+    shapes += _symbol(box.moved(-(side // 7), side // 10), symbol, ink, size=0.58)
+    shapes.append(tag)
+    if side >= 20:
+        shapes += _symbol(tag, right_symbol, PAPER, size=0.85)
+    return shapes
 
 
 def _wrong(canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None) -> np.ndarray:

@@ -1,6 +1,6 @@
 """A canvas back to the numbers on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,11 +11,17 @@ from canvas.layouts import Layout
 
 @dataclass(frozen=True)
 class Multiplication:
-    """What a canvas says: a times b makes product, whether or not that is true."""
+    """What a canvas says: a times b makes product, whether or not that is true.
+
+    Attributes:
+        a, b, product: the numbers.
+        places: row and column on the canvas of each of the product's digits, the lowest first.
+    """
 
     a: int
     b: int
     product: int
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
     def correct(self) -> bool:
@@ -50,8 +56,14 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Multiplication:
             f"a multiplier of {len(b)} digits takes {expected_height} rows in the {layout.name} "
             f"layout, this canvas has {height}: it is not worked out"
         )
-    product = np.array(layout.read_answer(content), dtype=np.uint8)
-    return Multiplication(**operands, product=_number(product, "product", base))
+    places = layout.answer_places(content)
+    product = np.array([content[place] for place in places], dtype=np.uint8)
+    top, left = int(rows.min()), int(columns.min())
+    return Multiplication(
+        **operands,
+        product=_number(product, "product", base),
+        places=tuple((top + row, left + column) for row, column in places),
+    )
 
 
 def _filled(ids: np.ndarray) -> np.ndarray:

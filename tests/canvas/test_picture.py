@@ -3,6 +3,7 @@ import pytest
 from PIL import Image
 
 from canvas import picture
+from canvas.shapes import Label
 from canvas.symbols import BLANK, MASK, encode
 
 RIGHT = np.stack([encode(line) for line in ("_321__", "_6_*__", "_837__")])  # 123 x 6 = 738
@@ -40,15 +41,47 @@ def test_frame_encloses_the_text():
 
 def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
     lines = picture.to_terminal(WRONG, truth=RIGHT, given=GIVEN).plain.splitlines()
-    assert "[9]" in lines[2]
-    assert lines[2].endswith("should be _837__")
+    assert lines[2:] == [
+        "   ·  8 [9] 7  ·  · ",
+        "   ·  8  3  7  ·  ·   ↑ should be",
+    ]
     assert not any("[" in line or "should" in line for line in lines[:2])
+
+
+def test_what_a_row_should_be_leaves_out_what_was_given():
+    given = GIVEN.copy()
+    given[2, 1] = True  # a lattice's margin digit, say
+    told = picture.to_terminal(WRONG, truth=RIGHT, given=given).plain.splitlines()[3]
+    assert told == "   ·     3  7  ·  ·   ↑ should be"
+
+
+def test_sign_and_mask_are_the_same_in_the_terminal_and_in_pictures():
+    terminal = picture.to_terminal(MASKED).plain
+    drawn = [shape.text for shape in picture.to_sketch(MASKED).shapes if isinstance(shape, Label)]
+    for sign, number in (("×", 1), ("■", RIGHT.shape[1])):
+        assert terminal.count(sign) == drawn.count(sign) == number
+
+
+def test_cells_that_are_read_off_are_dark_and_underlined():
+    place = (2, 2)
+    image = picture.to_sketch(RIGHT, truth=RIGHT, given=GIVEN, read=[place]).image()
+    assert background(inside(image, *place)) == picture.READ
+    assert background(inside(image, 2, 1)) == picture.FILLED
+    text = picture.to_terminal(RIGHT, given=GIVEN, read=[place])
+    assert [text.plain[s.start : s.end] for s in text.spans if "underline" in str(s.style)] == ["3"]
+
+
+def test_a_wrong_cell_that_is_read_off_stays_framed():
+    image = picture.to_sketch(WRONG, truth=RIGHT, given=GIVEN, read=[(2, 2)]).image()
+    cell = inside(image, 2, 2)
+    assert background(cell) == picture.READ
+    assert background(cell[:1]) == picture.WRONG_INK
 
 
 def test_terminal_points_at_the_row_and_writes_its_confidence():
     text = picture.to_terminal(MASKED, highlight_row=2, confidence=[np.nan, np.nan, 0.875])
     lines = text.plain.splitlines()
-    assert lines[2].startswith("▶ ")
+    assert lines[2].startswith("► ")
     assert lines[2].endswith("88%")
     assert "%" not in lines[0]
 
@@ -93,49 +126,7 @@ def test_highlighted_row_is_framed_from_edge_to_edge():
     assert changed[rows.min()].sum() >= RIGHT.shape[1] * CELL
 
 
-def test_png_holds_the_drawing(tmp_path):
-    picture.save_png(tmp_path / "canvas.png", WRONG, truth=RIGHT, given=GIVEN)
-    with Image.open(tmp_path / "canvas.png") as stored:
-        drawn = picture.to_image(WRONG, truth=RIGHT, given=GIVEN)
-        np.testing.assert_array_equal(np.asarray(stored), np.asarray(drawn))
-
-
-def test_gif_loops_for_ever_and_holds_its_last_frame(tmp_path):
-    path = tmp_path / "rollout.gif"
-    picture.save_gif(
-        path,
-        [MASKED, WRONG, RIGHT],
-        truths=[RIGHT] * 3,
-        given=GIVEN,
-        highlight_rows=[2, 2, None],
-        seconds_per_frame=0.5,
-        hold_last=1.5,
-    )
-    with Image.open(path) as animation:
-        assert animation.n_frames == 3
-        assert animation.info["loop"] == 0
-        durations = []
-        for frame in range(3):
-            animation.seek(frame)
-            durations.append(animation.info["duration"])
-    assert durations == [500, 500, 1500]
-
-
-def test_gif_does_not_judge_rows_that_are_yet_to_come(tmp_path):
-    begun = RIGHT.copy()
-    begun[2] = BLANK
-    frames = {"judged": None, "to come": 1}
-    for name, row in frames.items():
-        picture.save_gif(
-            tmp_path / f"{name}.gif", [begun], truths=[RIGHT], given=GIVEN, highlight_rows=[row]
-        )
-    plain = background(inside(picture.to_image(begun, given=GIVEN), 2, 2))
-    for name, same in (("judged", False), ("to come", True)):
-        with Image.open(tmp_path / f"{name}.gif") as animation:
-            assert (background(inside(animation.convert("RGB"), 2, 2)) == plain) is same
-
-
-def test_misuse_is_refused_with_what_was_expected(tmp_path):
+def test_misuse_is_refused_with_what_was_expected():
     with pytest.raises(ValueError, match=r"is uint8 \[H, W\], got uint8 \[6\]"):
         picture.to_text(RIGHT[0])
     with pytest.raises(ValueError, match=r"truth must have the canvas's shape \[3, 6\]"):
@@ -150,9 +141,3 @@ def test_misuse_is_refused_with_what_was_expected(tmp_path):
         picture.to_image(RIGHT + 100)
     with pytest.raises(ValueError, match="2 confidences for 3 rows"):
         picture.to_terminal(RIGHT, confidence=[1.0, 1.0])
-    with pytest.raises(ValueError, match="at least one frame"):
-        picture.save_gif(tmp_path / "a.gif", [])
-    with pytest.raises(ValueError, match="1 truths for 2 frames"):
-        picture.save_gif(tmp_path / "a.gif", [RIGHT, RIGHT], truths=[RIGHT])
-    with pytest.raises(ValueError, match="same height and width"):
-        picture.save_gif(tmp_path / "a.gif", [RIGHT, RIGHT[:2]])

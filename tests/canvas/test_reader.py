@@ -39,6 +39,8 @@ def test_a_drawn_problem_is_read_back(layout, base):
         said = read(canvas, get_layout(layout), base)
         assert said == Multiplication(a, b, a * b)
         assert said.correct
+        digits = [int(canvas[place]) - symbols.DIGIT_ZERO for place in said.places]
+        assert sum(digit * base**i for i, digit in enumerate(digits)) == a * b
 
 
 @every_layout

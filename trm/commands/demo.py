@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from canvas.picture import save_gif, save_png
 from canvas.problems import Problems, Task, sample
 from trm.commands.arguments import add_solver, aside, whole
 from trm.commands.solve import solve_and_show
 from trm.evaluation.accuracy import by_length, held_out, products, workings
+from trm.evaluation.film import Film
 from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.solver import Solver
+from trm.solving.watching import Moment, solve_watched
 
 SHOWN = 3  # problems worked out before the reader's eyes
 
@@ -99,16 +100,9 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
-    frames: list[np.ndarray] = []
-    (solution,) = solver.solve(problem, lambda _, canvases: frames.append(canvases[0].copy()))
+    moments: list[Moment] = []
+    film = Film(solver, solve_watched(solver, problem, moments.append), moments)
     picture, animation = output / "solved.png", output / "solving.gif"
-    save_png(picture, solution.canvas, truth=solution.truth, given=solution.given, cell=40)
-    save_gif(
-        animation,
-        frames,
-        truths=[solution.truth] * len(frames),
-        given=solution.given,
-        highlight_rows=[row for row in solution.rows for _ in range(2)],
-        cell=40,
-    )
+    film.frames[-1].save(picture)
+    film.save(animation)
     return picture, animation

@@ -7,24 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageSequence
 from rich.console import Console
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from canvas import symbols
-from canvas.picture import save_gif
-from canvas.problems import Problems
 from canvas.render import Drawing, RowSteps
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.evaluation.figures import pixels, sample_panels
+from trm.evaluation.film import Film
 from trm.evaluation.inside import attention_figure, changes_figure
 from trm.files import make_folder, replacing
 from trm.models.probe import Probe, probe
 from trm.solving.checkpoint import SHIPPED, load_solver
 from trm.solving.recursive import RecursiveFiller
-from trm.solving.rollout import Look
-from trm.solving.solver import Solver
-from trm.solving.trace import Trace
+from trm.solving.watching import Moment, solve_watched
 
 EXAMPLES = """\
 examples:
@@ -32,7 +28,8 @@ examples:
   trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output glass
   tensorboard --logdir glass
 
-Into the folder go solving.gif, the canvas over rows and supervision steps; rows.png, each row with
+Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
+off; rows.png, each row with
 the model's confidence along the way; and of a recursive model attention.png, what one cell looks at
 with each head, and states.png, how far both states still move. TensorBoard shows the same.
 """
@@ -76,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output)
     make_folder(output)
 
-    steps, used = _work(solver, problems, drawing)
+    moments: list[Moment] = []
+    solution = solve_watched(solver, problems, moments.append)
+    steps, used = _row_steps(drawing, moments), np.array(solution.row_steps)
     filler = solver.filler
     recursive = isinstance(filler, RecursiveFiller)
     seen = filler.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
@@ -93,12 +92,10 @@ def run(args: argparse.Namespace) -> int:
             cell,
             name,
         )
-    frames, rows = _frames(seen, steps, drawing, used)
-    truths = [drawing.canvases[0]] * len(frames)
-    written = []
+    film = Film(solver, solution, moments)
     with replacing(output / "solving.gif") as part:
-        save_gif(part, frames, truths=truths, given=drawing.given[0], highlight_rows=rows)
-    written.append("solving.gif")
+        film.save(part)
+    written = ["solving.gif"]
     for file in output.glob(f"events.out.tfevents.*{_BOARD}"):
         file.unlink()
     with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
@@ -107,10 +104,8 @@ def run(args: argparse.Namespace) -> int:
                 figure.savefig(part, format="png")
             written.append(f"{title}.png")
             board.add_image(f"inspect/{title}", pixels(figure), dataformats="HWC")
-        with Image.open(output / "solving.gif") as film:
-            moving = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
-        for step, picture in enumerate(moving):
-            board.add_image("inspect/solving", picture, step, dataformats="HWC")
+        for step, frame in enumerate(film.frames):
+            board.add_image("inspect/solving", np.asarray(frame.image()), step, dataformats="HWC")
     _tell(args, output, written, used, recursive)
     return 0
 
@@ -128,36 +123,13 @@ def _tell(
     aside(args).print(f"browse  tensorboard --logdir {output}")
 
 
-def _work(solver: Solver, problems: Problems, drawing: Drawing) -> tuple[RowSteps, np.ndarray]:
-    """Every row as the model met it, built on its own rows, and the steps ``int64 [S]`` it took."""
-    shown: list[np.ndarray] = []
-    (solution,) = solver.solve_drawing(
-        problems, drawing, lambda _, canvases: shown.append(canvases[0].copy())
-    )
-    inputs = np.stack(shown[::2])  # every second one has its row filled in
+def _row_steps(drawing: Drawing, moments: list[Moment]) -> RowSteps:
+    """Every row as the model met it, built on its own rows."""
+    inputs = np.stack([moment.canvas for moment in moments if moment.masked])
     number = len(inputs)
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     labels = np.where(answer, drawing.canvases, inputs)
-    steps = RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
-    return steps, np.array(solution.row_steps)
-
-
-def _frames(
-    seen: Look, steps: RowSteps, drawing: Drawing, used: np.ndarray
-) -> tuple[list[np.ndarray], list[int | None]]:
-    """The canvas before each row and after each of its supervision steps; rows."""
-    frames, rows = [], []
-    for k in range(len(steps.inputs)):
-        row = int(drawing.row_of_step(k)[0])
-        states = [steps.inputs[k]]
-        after = seen.answers[k][None]
-        if isinstance(seen, Trace):
-            after = seen.canvases[: used[k], k]
-        states += [np.where(steps.answer[k], canvas, steps.inputs[k]) for canvas in after]
-        for canvas in states:
-            frames.append(canvas)
-            rows.append(row)
-    return [*frames, frames[-1]], [*rows, None]
+    return RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
 
 
 def _inside(

@@ -9,12 +9,15 @@ import numpy as np
 from rich.console import Console
 
 from canvas.layouts import LAYOUTS, get_layout
-from canvas.picture import save_gif, save_png, to_terminal
+from canvas.picture import CELL, to_sketch, to_terminal
 from canvas.render import Drawing, draw, row_steps
-from trm.commands.arguments import add_canvas_size, aside, read_problems, whole
+from canvas.shapes import save_gif
+from trm.commands.arguments import add_canvas_size, aside, number, read_problems, whole
 
 if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
     from augment.views import View
+
+_FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--png", type=_name(".png"), metavar="FILE", help="write a picture instead")
     parser.add_argument(
+        "--svg",
+        type=_name(".svg"),
+        metavar="FILE",
+        help="write the same picture as SVG: sharp at any size, text as text",
+    )
+    parser.add_argument(
         "--gif", type=_name(".gif"), metavar="FILE", help="write an animation of all steps instead"
+    )
+    parser.add_argument(
+        "--scale",
+        type=number(0.5),
+        help=f"of pictures, from 0.5; 1, the default, is {CELL} pixels a cell",
     )
 
 
@@ -72,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     """Draw."""
     if args.gif and args.step is not None:
         raise ValueError("--gif shows every step; leave out --step, or draw that step with --png")
+    to_file = args.png or args.svg or args.gif
+    if args.scale and not to_file:
+        raise ValueError("--scale is of pictures: add --png, --svg or --gif")
     drawing = _draw(args)
 
     def show(canvases: np.ndarray) -> np.ndarray:
@@ -87,14 +104,17 @@ def run(args: argparse.Namespace) -> int:
     if args.step is not None:
         this = slice(args.step - 1, args.step)
         picture, truth = show(steps.inputs[this])[0], show(steps.labels[this])[0]
+    cell = round((args.scale or 1) * CELL)
     if args.gif:
         pairs = np.stack([steps.inputs, steps.labels], axis=1)
-        save_gif(args.gif, list(show(pairs.reshape(-1, *drawing.canvases.shape[1:]))), given=given)
+        frames = show(pairs.reshape(-1, *drawing.canvases.shape[1:]))
+        sketches = [to_sketch(frame, given=given, cell=cell) for frame in frames]
+        save_gif(args.gif, sketches, [_FRAME] * (len(sketches) - 1) + [_LAST])
         aside(args).print(f"wrote {args.gif}")
-    if args.png:
-        save_png(args.png, picture, truth=truth, given=given)
-        aside(args).print(f"wrote {args.png}")
-    if not (args.gif or args.png):
+    for file in filter(None, (args.png, args.svg)):
+        to_sketch(picture, truth=truth, given=given, cell=cell).save(file)
+        aside(args).print(f"wrote {file}")
+    if not to_file:
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     return 0
 

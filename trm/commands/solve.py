@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from canvas.picture import to_terminal
+from canvas.picture import Place, to_terminal
 from canvas.problems import Problems
+from canvas.reader import read
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.commands.voting import add_voting, with_voting
 from trm.files import replacing
@@ -21,6 +23,7 @@ from trm.solving.checkpoint import SHIPPED, load_solver
 from trm.solving.jobs import Job, work_through
 from trm.solving.records import FORMATS, format_of, output_format
 from trm.solving.solver import Solution, Solver
+from trm.solving.watching import Moment, solve_watched
 
 EXAMPLES = """\
 examples:
@@ -39,6 +42,9 @@ where it was, and the output appears once it is complete.
 Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 interrupted.
 """
 
+PAUSE = 0.25  # seconds that a moment is shown to those who watch
+BAR = 24  # characters of a bar of confidence
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
@@ -46,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problems", nargs="*", help="like 123x456")
     add_solver(parser, default=SHIPPED)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
-    parser.add_argument("--watch", action="store_true", help="show the canvas as it fills")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="show the canvas as it fills, after every supervision step of a recursive model",
+    )
     add_voting(parser)
     files = parser.add_argument_group("files", "work through many problems, on many devices")
     files.add_argument("--input", metavar="FILE", help="of problems; - reads standard input")
@@ -174,21 +184,44 @@ def solve_and_show(
         (solution,) = solver.solve(problem)
         console.print(describe(solution, solver))
         return solution
-    drawing = solver.draw(problem)
-    name, given = problem.names()[0], drawing.given[0]
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
-    pause = 0.25 if console.is_terminal else 0.0
+    pause = PAUSE if console.is_terminal else 0.0
+    name, drawing = problem.names()[0].replace("x", "×"), solver.draw(problem)
+    given, told = drawing.given[0], f"{name}   row {{}} of {drawing.steps[0]}"
+    confidence = np.full(len(given), np.nan)
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
-        def on_row(step: int, canvases: np.ndarray) -> None:
-            row = int(drawing.row_of_step(step)[0])
-            picture = to_terminal(canvases[0], given=given, highlight_row=row)
-            live.update(Group(Text(f"{name}, row {step + 1}"), picture), refresh=True)
+        def show(moment: Moment) -> None:
+            if moment.confidence is not None:
+                confidence[moment.row] = moment.confidence
+            live.update(_scene(told.format(moment.number), moment, given, confidence), refresh=True)
             time.sleep(pause)
 
-        (solution,) = solver.solve(problem, on_row)
+        solution = solve_watched(solver, problem, show)
     console.print(describe(solution, solver))
     return solution
+
+
+def _scene(told: str, moment: Moment, given: np.ndarray, confidence: np.ndarray) -> Group:
+    """A moment for the terminal: where the model is, the canvas, and how sure it is of each row."""
+    canvas = to_terminal(
+        moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
+    )
+    if moment.step:
+        told += f", supervision step {moment.step}"
+    bar = Text("")
+    if moment.confidence is not None:
+        filled = round(BAR * moment.confidence)
+        bar.append("  confidence  ").append("█" * filled, "bold blue")
+        bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
+    return Group(Text(told), canvas, bar)
+
+
+def _places(solution: Solution, solver: Solver) -> Sequence[Place]:
+    """The cells that a solution's product is read from."""
+    if solution.product is None:
+        return ()
+    return read(solution.canvas, solver.task.rules, solver.task.base).places
 
 
 def describe(solution: Solution, solver: Solver) -> Group:
@@ -196,7 +229,11 @@ def describe(solution: Solution, solver: Solver) -> Group:
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
     canvas = to_terminal(
-        solution.canvas, truth=solution.truth, given=solution.given, confidence=list(confidence)
+        solution.canvas,
+        truth=solution.truth,
+        given=solution.given,
+        confidence=list(confidence),
+        read=_places(solution, solver),
     )
     a, b, right = (solver.write(n) for n in (solution.a, solution.b, solution.a * solution.b))
     said = "no number" if solution.product is None else solver.write(solution.product)

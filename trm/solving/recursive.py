@@ -8,7 +8,7 @@ import torch
 from canvas import symbols
 from trm.models.positions import ABSOLUTE
 from trm.models.recursive import Context, State, TinyRecursiveModel
-from trm.solving.rollout import Filled, Filler
+from trm.solving.rollout import Filled, Filler, OnStep
 from trm.solving.trace import PATIENCE, Trace, trace, unchanged
 
 
@@ -23,19 +23,26 @@ class RecursiveFiller(Filler):
         halt: False runs every sample to ``max_steps``.
         noise: standard deviation of normal noise on both states of samples that have a key, before
             every supervision step (PTRM, arXiv 2605.19943).
+        on_step: told of each supervision step.
 
     Raises:
         ValueError: no step, or a negative deviation.
     """
 
     def __init__(
-        self, model: TinyRecursiveModel, max_steps: int, halt: bool = True, noise: float = 0.0
+        self,
+        model: TinyRecursiveModel,
+        max_steps: int,
+        halt: bool = True,
+        noise: float = 0.0,
+        on_step: OnStep | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         if not 0 <= noise < math.inf:
             raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
         self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
+        self.on_step = on_step
         config = model.config
         # Without blank cells, and with offsets for places, a canvas has no edges.
         self.placeless = config.tokens == "written" and config.position not in ABSOLUTE
@@ -51,7 +58,11 @@ class RecursiveFiller(Filler):
                 "temperature is of a GPT, which draws its symbols; a recursive model's rollouts "
                 "differ by noise"
             )
-        return RecursiveFiller(self.model, self.max_steps, self.halt, noise)
+        return RecursiveFiller(self.model, self.max_steps, self.halt, noise, self.on_step)
+
+    def watched(self, on_step: OnStep) -> "RecursiveFiller":
+        """See `Filler`."""
+        return RecursiveFiller(self.model, self.max_steps, self.halt, self.noise, on_step)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Filler`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
@@ -80,6 +91,9 @@ class RecursiveFiller(Filler):
             state = self.model.iterate(context, state)
             logits, halt_logits = self.model.read(state, context)
             now = logits.argmax(dim=-1).to(cells.dtype)
+            if self.on_step is not None:
+                sure = halt_logits.float().sigmoid()
+                self.on_step(step, *(x.cpu().numpy() for x in (active, now, sure)))
             calm = (calm + 1) * unchanged(now, before, masked)
             done = (halt_logits > 0) & (calm >= PATIENCE) & self.halt
             if step == self.max_steps:

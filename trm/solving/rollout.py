@@ -16,6 +16,9 @@ from canvas.render import Drawing, RowSteps, row_steps
 OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases; told which samples of a drawing they are, and which step.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Filled"]
+# Told after each supervision step, from 1, of the samples that are still being worked on: which
+# they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N].
+OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 _PAIRS_AT_ONCE = {"cpu": 2**18}  # of cells that attend to each other, over all canvases
 _PAIRS_ELSEWHERE = 2**27
@@ -138,6 +141,10 @@ class Filler(ABC):
             ValueError: the model has no use for one of them.
         """
         raise ValueError("this model leaves nothing to chance: ask for one rollout of each view")
+
+    def watched(self, on_step: OnStep) -> "Filler":
+        """The same model, which tells of each supervision step; one without any tells nothing."""
+        return self
 
     @property
     def device(self) -> str:

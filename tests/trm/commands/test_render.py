@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
@@ -82,9 +83,29 @@ def test_pictures_and_animations_open(command, tmp_path):
         assert animation.n_frames > 1
 
 
+def test_pictures_can_be_drawn_larger(command, tmp_path):
+    for name, scale in (("small", 1), ("large", 2)):
+        files = [f"--{kind}={tmp_path / name}.{kind}" for kind in ("png", "svg", "gif")]
+        assert command("render", "321x654", *files, "--scale", scale).code == 0
+    for kind in ("png", "gif"):
+        sizes = []
+        for name in ("small", "large"):
+            with Image.open(tmp_path / f"{name}.{kind}") as picture:
+                sizes.append(picture.width - 1)  # the line after the last column
+        assert sizes[1] == 2 * sizes[0]
+    root = ElementTree.parse(tmp_path / "large.svg").getroot()
+    assert int(root.get("width")) == sizes[1] + 1
+    told = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert told[:7] == ["3", "2", "1", "×", "6", "5", "4"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        ("321x654 --scale 2", "--scale is of pictures: add --png, --svg or --gif"),
+        ("321x654 --png a.png --scale 0.1", "'0.1' is not a number from 0.5 up"),
+        ("321x654 --png a.png --scale 9999", "pixels is too large: draw smaller cells"),
+        ("321x654 --svg a.png", "argument --svg: 'a.png' does not end in .svg"),
         ("321x654 --height 3", "needs a canvas of at least 6 x 6 (height x width), not 3 x 8"),
         ("321x654 --top 5 --height 8", "at row 5, column 1 needs a canvas of at least 11 x 7"),
         ("321x654 --step 9", "this problem has 4 steps, there is no step 9"),

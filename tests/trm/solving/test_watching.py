@@ -1,0 +1,90 @@
+"""What those who watch a solver see; the model is the shipped one, or knows the answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from canvas.problems import Problems, Task
+from canvas.symbols import MASK
+from trm.solving.checkpoint import SHIPPED, load_solver
+from trm.solving.rollout import Filled, Filler, Look
+from trm.solving.solver import Solver
+from trm.solving.trace import trace
+from trm.solving.voting import Voting
+from trm.solving.watching import Moment, solve_watched
+
+PROBLEM = Problems.from_ints([(2539, 839)])
+
+
+@pytest.fixture(scope="module")
+def solver() -> Solver:
+    return load_solver(SHIPPED, device="cpu")
+
+
+class AtOnce(Filler):
+    """Fills in the right row of one problem without supervision steps, as a GPT does."""
+
+    def __init__(self, task: Task) -> None:
+        self.canvas = Solver(self, task).draw(PROBLEM).canvases[0]
+
+    def accepts(self, height: int, width: int) -> bool:
+        return True
+
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+        raise NotImplementedError
+
+    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+        return Filled(self.canvas[None], np.array([0.5], np.float32), np.array([0]))
+
+
+def moments_of(solver: Solver) -> tuple[list[Moment], list[tuple[int, int]]]:
+    """The moments, and the row and supervision step of each."""
+    shown: list[Moment] = []
+    solve_watched(solver, PROBLEM, shown.append)
+    return shown, [(moment.number, moment.step) for moment in shown]
+
+
+def test_each_row_is_shown_masked_and_after_each_of_its_supervision_steps(solver):
+    (solution,) = solver.solve(PROBLEM)
+    _, seen = moments_of(solver)
+    expected = [(i + 1, n) for i, last in enumerate(solution.row_steps) for n in range(last + 1)]
+    assert seen == expected
+
+
+def test_watching_changes_nothing(solver):
+    (alone,) = solver.solve(PROBLEM)
+    watched = solve_watched(solver, PROBLEM, lambda moment: None)
+    assert watched.record() == alone.record()
+
+
+def test_what_is_shown_is_what_the_model_holds_after_each_step(solver):
+    shown, _ = moments_of(solver)
+    masked = [moment for moment in shown if moment.masked]
+    assert [moment.confidence for moment in masked] == [None] * 3
+    seen = trace(solver.filler.model, np.stack([moment.canvas for moment in masked]), 3)
+    for moment in shown:
+        if 0 < moment.step <= 3:
+            row, i = moment.row, moment.number - 1
+            held = np.where(
+                masked[i].canvas == MASK, seen.canvases[moment.step - 1, i], masked[i].canvas
+            )
+            np.testing.assert_array_equal(moment.canvas, held)
+            assert not moment.masked
+            sure = seen.confidence[moment.step - 1, i]
+            assert moment.confidence == pytest.approx(sure, abs=0.02), (row, moment.step)
+
+
+def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(solver):
+    two_frames_a_row = [(row, 0) for row in (1, 2, 3) for _ in range(2)]
+    gpt = Solver(AtOnce(solver.task), solver.task)
+    for other in (gpt, solver.with_voting(Voting(views=2, symmetries=("e",)))):
+        shown, seen = moments_of(other)
+        assert seen == two_frames_a_row
+        assert [moment.masked for moment in shown] == [True, False] * 3
+
+
+def test_another_base_is_refused_as_ever(solver):
+    ternary = replace(solver, task=replace(solver.task, base=3))
+    with pytest.raises(ValueError, match="multiplies in base 3, not 10"):
+        solve_watched(ternary, PROBLEM, lambda moment: None)
