@@ -27,7 +27,7 @@ def test_risks_are_told_and_drawn(command, records, tmp_path, monkeypatch):
     assert ["100%", "25.00", "%", "25.00", "%"] in rows
     assert ["mean", "6.25", "%", "6.25", "%"] in rows
     with Image.open(tmp_path / "out/trust.png") as picture:
-        assert picture.size == (1100, 560)
+        assert picture.size == (1100, 620)
 
 
 def test_what_trm_solve_writes_is_read_in_both_formats(command, checkpoint, tmp_path):

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from trm.evaluation.trust import reliability, risk_coverage, trust_figure
+from canvas.shapes import PAPER
+from trm.evaluation.intervals import Share
+from trm.evaluation.trust import reliability, reliability_figure, risk_coverage, trust_figure
 
 
 def test_the_curve_of_a_score_by_hand():
@@ -44,12 +46,45 @@ def test_scores_that_are_none_are_refused():
             risk_coverage(np.array(score), np.array(right))
 
 
+def test_shares_have_the_intervals_of_their_problems():
+    score, right = (
+        np.array([0.95] * 30 + [0.15] * 2),
+        np.array([True] * 27 + [False] * 3 + [True] * 2),
+    )
+    bins, curve = reliability(score, right), risk_coverage(score, right)
+    expected = [Share(2, 2).interval, Share(27, 30).interval]
+    np.testing.assert_allclose(np.transpose(bins.interval), expected)
+    expected = [Share(3, 30).interval, Share(3, 32).interval]
+    np.testing.assert_allclose(np.transpose(curve.interval), expected)
+    assert curve.answered.tolist() == [30, 32]
+
+
 def test_curves_are_told_apart_without_colour():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
     figure = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2)
-    left, right = figure.axes
+    left, _, counts = figure.axes
     assert len({line.get_linestyle() for line in left.lines}) == 2
     assert len({to_hex(line.get_color()) for line in left.lines}) == 2
     assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
-    assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
+    assert "calibration error 15.0 %" in counts.get_legend().get_texts()[0].get_text()
+
+
+def test_bins_of_few_problems_are_hollow_uncertain_and_joined_to_no_other():
+    score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
+    axes, counts = reliability_figure({"rows": reliability(score, np.arange(203) < 200)}).axes
+    (hollow,) = [
+        line for line in axes.lines if len(line.get_xdata()) and line.get_markerfacecolor() == PAPER
+    ]
+    np.testing.assert_allclose(hollow.get_xdata(), [15])
+    (joined,) = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert np.isnan(joined.get_ydata()).tolist() == [True, False, False]
+    low, high = axes.collections[0].get_segments()[0][:, 1]
+    assert high - low > 40
+    assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
+
+
+def test_risks_of_few_problems_do_not_set_the_scale():
+    right = np.arange(400) > 1  # the two surest are wrong
+    (left, *_) = trust_figure({"a": risk_coverage(-np.arange(400.0), right)}, {}, 400).axes
+    assert left.get_ylim()[1] < 20
