@@ -4,83 +4,100 @@ Drawn with matplotlib's `Figure` on the Agg canvas, without pyplot and its globa
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GRID, HIGHLIGHT
-from canvas.symbols import BLANK, CHARACTERS, MASK, TIMES
+from canvas.picture import GRID, HIGHLIGHT, for_people
+from canvas.shapes import INK, PAPER
+from canvas.symbols import BLANK, MASK
 
 _DPI = 100
-_MAP = 180  # pixels that a map is wide, about
-_CELL = (9, 24)  # pixels of a cell, fewest and most
-_WRITTEN = 12  # pixels of a cell that has room for its symbol
+_WIDTH = 1000  # pixels of a figure
+_CELL = (8, 22)  # pixels of a cell, fewest and most
+_WRITTEN = 14  # pixels of a cell that has room for its symbol
+_SIGN = 0.75  # a symbol's font in its cell
+_SEEN = 0.05  # an attention weight that is worth a row at the edge of the canvas
+_ACROSS = (4, 3)  # maps in a line
+_EDGE, _GAP, _HEAD, _LAYER, _BAR = 16, 14, 50, 44, 70  # pixels, see `attention_figure`
 _COLOURS = matplotlib.colormaps["Blues"]
 _LINES = ("-", "--", ":", "-.")
-_MOST_NAMES = 12  # rows in a legend
+_MOST_NAMES = 16  # rows in a legend; of more, a scale
 
 
 def attention_figure(
     canvas: np.ndarray, cell: tuple[int, int], maps: np.ndarray, names: Sequence[str], title: str
 ) -> Figure:
-    """What a cell looks at: a map over the canvas for each head, a line of them for each layer.
+    """What a cell looks at: a map over the canvas for each head, in a block for each layer.
+
+    Symbols are written where they can be read, on canvases of up to some 20 columns. Rows at the
+    edges that are blank and not looked at are left out.
 
     Args:
         canvas: ``uint8 [H, W]``, what the model saw.
         cell: row and column of the cell, framed in every map.
         maps: ``float [L, heads, H, W]``, attention weights.
-        names: what each of the L lines is.
+        names: what each of the L blocks is.
         title: of the figure.
     """
-    lines, heads, height, width = maps.shape
-    side = min(_CELL[1], max(_CELL[0], _MAP // width))
-    wide, high, gap, head, left = side * width, side * height, 12, 58, 96
-    total = (left + heads * (wide + gap) + 70, head + lines * (high + gap) + 12)
+    used = np.flatnonzero((canvas != BLANK).any(axis=1) | (maps >= _SEEN).any(axis=(0, 1, 3)))
+    rows = slice(used[0], used[-1] + 1)
+    canvas, maps, cell = canvas[rows], maps[:, :, rows], (cell[0] - rows.start, cell[1])
+    layers, heads, height, width = maps.shape
+    room = {n: (_WIDTH - _EDGE - _BAR) // n - _GAP for n in _ACROSS}
+    legible = [n for n in _ACROSS if room[n] // width >= _WRITTEN]
+    across = legible[0] if legible else _ACROSS[0]
+    side = min(_CELL[1], max(_CELL[0], room[across] // width))
+    across = min(across, heads)
+    wide, high = side * width, side * height
+    lines = -(-heads // across)
+    block = _LAYER + lines * (high + _LAYER // 2)
+    total = (_EDGE + across * (wide + _GAP) + _BAR, _HEAD + layers * block + _EDGE)
     figure = Figure(figsize=(total[0] / _DPI, total[1] / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     scale = Normalize(0, 1)
-    for line in range(lines):
-        bottom = total[1] - head - (line + 1) * high - line * gap
-        for number in range(heads):
-            x = left + number * (wide + gap)
-            box = (x / total[0], bottom / total[1], wide / total[0], high / total[1])
-            axes = figure.add_axes(box)
-            axes.imshow(maps[line, number], cmap=_COLOURS, norm=scale, aspect="auto")
-            if side >= _WRITTEN:
-                _write(axes, canvas, maps[line, number], side)
-            frame = (cell[1] - 0.5, cell[0] - 0.5)
-            axes.add_patch(Rectangle(frame, 1, 1, fill=False, edgecolor="#D55E00", linewidth=2))
-            axes.set(xticks=[], yticks=[])
-            if not line:
-                axes.set_title(f"head {number + 1}", fontsize=9)
-        middle = (bottom + high / 2) / total[1]
-        figure.text(
-            (left - 10) / total[0], middle, names[line], ha="right", va="center", fontsize=9
-        )
-    figure.text(left / total[0], 1 - 18 / total[1], title, fontsize=11, weight="bold", va="center")
-    bar = figure.add_axes(
-        ((total[0] - 58) / total[0], 0.25, 12 / total[0], max(0.3, 0.5 - head / total[1]))
-    )
-    figure.colorbar(matplotlib.cm.ScalarMappable(scale, _COLOURS), cax=bar)
+
+    def write(x: float, y: float, text: str, **style: Any) -> None:
+        figure.text(x / total[0], 1 - y / total[1], text, va="center", **style)
+
+    write(_EDGE, 22, title, fontsize=11, weight="bold")
+    for layer, name in enumerate(names):
+        top = _HEAD + layer * block
+        write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
+        for head in range(heads):
+            line, column = divmod(head, across)
+            x, y = _EDGE + column * (wide + _GAP), top + _LAYER + line * (high + _LAYER // 2)
+            write(x, y - 11, f"head {head + 1}", fontsize=9)
+            box = (x / total[0], 1 - (y + high) / total[1], wide / total[0], high / total[1])
+            _map(figure.add_axes(box), canvas, cell, maps[layer, head], side)
+    x, y, long = total[0] - _BAR + 10, _HEAD + _LAYER, min(240, total[1] - _HEAD - _LAYER - _EDGE)
+    bar = figure.add_axes((x / total[0], 1 - (y + long) / total[1], 12 / total[0], long / total[1]))
+    figure.colorbar(ScalarMappable(scale, _COLOURS), cax=bar)
     bar.tick_params(labelsize=8)
     return figure
 
 
-def _write(axes: Axes, canvas: np.ndarray, weights: np.ndarray, side: int) -> None:
-    for (i, j), symbol in np.ndenumerate(canvas):
-        if symbol == BLANK:
-            continue
-        said = {MASK: "·", TIMES: "×"}.get(int(symbol), CHARACTERS[symbol])
-        colour = "white" if weights[i, j] > 0.6 else "#404040"
-        axes.text(
-            j, i, said, ha="center", va="center", fontsize=0.5 * side, color=colour, clip_on=True
-        )
+def _map(
+    axes: Axes, canvas: np.ndarray, cell: tuple[int, int], weights: np.ndarray, side: int
+) -> None:
+    """One head's weights, with the canvas written on them."""
+    axes.imshow(weights, cmap=_COLOURS, norm=Normalize(0, 1), aspect="auto")
+    style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "clip_on": True}
+    for (i, j), symbol in np.ndenumerate(canvas) if side >= _WRITTEN else ():
+        size = _SIGN * side * 72 / _DPI * (0.6 if symbol == MASK else 1)
+        colour = PAPER if weights[i, j] > 0.6 else INK
+        axes.text(j, i, for_people(int(symbol)), fontsize=size, color=colour, **style)
+    frame = (cell[1] - 0.5, cell[0] - 0.5)
+    axes.add_patch(Rectangle(frame, 1, 1, fill=False, edgecolor="#D55E00", linewidth=2))
+    axes.set(xticks=[], yticks=[])
 
 
 def changes_figure(changes: dict[str, np.ndarray], names: Sequence[str], title: str) -> Figure:
@@ -92,7 +109,7 @@ def changes_figure(changes: dict[str, np.ndarray], names: Sequence[str], title: 
         names: of the rows.
         title: of the figure.
     """
-    figure = Figure(figsize=(5.2 * len(changes), 3.8), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(_WIDTH / _DPI, 3.8), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(names)))
     all_axes = np.atleast_1d(figure.subplots(1, len(changes), sharey=True))
@@ -108,7 +125,11 @@ def changes_figure(changes: dict[str, np.ndarray], names: Sequence[str], title: 
         axes.grid(color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
     all_axes[0].set_ylabel("root mean square (the states have 1)")
-    if len(names) <= _MOST_NAMES:
-        all_axes[-1].legend(fontsize=8, loc="upper right")
+    if len(names) <= _MOST_NAMES:  # beside the curves, whose ends it would hide
+        handles, labels = all_axes[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper", fontsize=9, frameon=False)
+    else:
+        rows = ScalarMappable(Normalize(1, len(names)), ListedColormap(colours))
+        figure.colorbar(rows, ax=all_axes, label="row", ticks=MaxNLocator(integer=True))
     figure.suptitle(title, fontsize=11, weight="bold", color=HIGHLIGHT)
     return figure
