@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 
 from canvas.choices import check_choice
 from trm.evaluation.pages import Page, Paint, Scale, signed
+from trm.evaluation.pooled import draw_by_region
 from trm.evaluation.readings import (
     FIGURES,
+    Contrast,
     Model,
     cells_of,
     contrasts,
@@ -24,6 +26,12 @@ from trm.evaluation.readings import (
 )
 
 _SHARES = Scale("viridis", 0, 100, "%")
+_HOW_TO_READ = (
+    "Below every other model: its share minus this one's, in percentage points. Purple: it gets "
+    "more right, orange: fewer.",
+    "Small print and bars: the difference's 95\u00a0% interval (Newcombe). Bold, with a dot: the "
+    "two models' own intervals do not overlap.",
+)
 
 
 def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
@@ -54,8 +62,9 @@ def comparison_figure(
 ) -> Figure:
     """Heat maps of several models and, below each, its difference from a reference model.
 
-    Differences are in percentage points. Cells whose Wilson 95 % intervals do not overlap are
-    bold and bear a dot.
+    Differences are in percentage points, with their 95 % interval where there is room for it. Cells
+    whose Wilson 95 % intervals do not overlap are bold and bear a dot. How to read all this stands
+    below the reference, which has no difference from itself.
 
     Args:
         grid: several models, as `trm.evaluation.report.side_by_side` lays them out.
@@ -78,8 +87,14 @@ def comparison_figure(
         if model is not base:
             values = {c.key: c.points for c in seen[i]}
             words = {key: signed(round(value)) for key, value in values.items()}
+            small = {c.key: _reach(c) for c in seen[i]}
             marked = frozenset(c.key for c in seen[i] if c.told_apart)
-            page.panel(i, 1, model, Paint(points, values, words, marked=marked), base)
+            page.panel(i, 1, model, Paint(points, values, words, small, marked), base)
+        else:
+            others = {m["name"]: c for m, c in zip(page.models, seen, strict=True) if c}
+            axes = page.note(i, 1, "The reference", _HOW_TO_READ, len(others))
+            if axes and others:
+                draw_by_region(axes, others)
     for block in range(page.blocks):
         page.bar(_SHARES, 2 * block, 2 * block)
         page.bar(points, 2 * block + 1, 2 * block + 1)
@@ -89,6 +104,11 @@ def comparison_figure(
 def save_grid(path: str | Path, grid: dict[str, Any], figure_of: str = "solutions") -> None:
     """Write `grid_figure` as a PNG."""
     grid_figure(grid, figure_of).savefig(path, format="png")
+
+
+def _reach(contrast: Contrast) -> str:
+    low, high = (signed(round(end)) for end in contrast.interval)
+    return f"{low} to {high}"
 
 
 def _shares(model: Model, figure_of: str) -> Paint:

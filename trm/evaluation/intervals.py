@@ -1,7 +1,7 @@
 """Intervals for shares: a figure without one is not quoted."""
 
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,14 @@ class Share:
             f"{100 * self.value:.1f} % ({self.right} of {self.total}; "
             f"95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
         )
+
+
+def difference(one: Share, other: Share) -> tuple[float, float]:
+    """Ends of the interval of one share less another, from -1 to 1 (Newcombe 1998, method 10).
+
+    It is put together from both Wilson intervals, and takes what was asked as independent: where
+    both were asked the same, the difference is known better than it says.
+    """
+    p, q = (share.value if share.total else 0.5 for share in (one, other))
+    (low, high), (least, most) = one.interval, other.interval
+    return p - q - hypot(p - low, most - q), p - q + hypot(high - p, q - least)

@@ -3,6 +3,7 @@
 Drawn with matplotlib's `Figure` on the Agg canvas, without pyplot and its global state.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +33,11 @@ _DPI = 100
 _ACROSS = 4  # panels in a line at most
 _ROOM = (620, 520, 440, 400)  # pixels for a panel's cells where 1, 2, 3 or 4 stand in a line
 _CELL = (24, 64)  # pixels of a cell, least and most
-_INTERVALS = 42  # pixels of a cell that has room for its interval
+_PRINT = 6.3  # points of an interval in a cell, least
 _SLOT = 290  # least width of a panel, so that its title fits
 _HEAD, _TITLE = 40, 48  # above all panels, above each
 _LEFT, _BELOW = 54, 54  # tick labels and the axis label
+_LABELS = 92  # names of regions beside a chart
 _GAP, _EDGE = 24, 16  # between panels, around the figure
 _BAR, _BAR_ROOM = 14, 64  # the colour bar's width, and with its labels
 _ENTRY, _LINE = 215, 18  # an entry of the legend, a line of the footer
@@ -143,8 +145,9 @@ class Page:
         """One heat map; ``minus`` is the model whose shares were taken off."""
         x, y = self._corner(index, line)
         if minus:
-            text = f"minus {minus['name']}"
-            self._write(x, y + 34, text, self.slot - _GAP, 9.5, weight="bold")
+            room, style = self.slot - _GAP, {"weight": "bold"}
+            self._write(x, y + 16, model["name"], room, 9.5, **style)
+            self._write(x, y + 34, f"minus {minus['name']}", room, 9.5, **style)
         axes = self._axes(x + _LEFT, y + _TITLE, self.wide, self.high)
         places = {
             (a, b): (row, column)
@@ -166,6 +169,31 @@ class Page:
         label = "digits of a (multiplicand)" if self.high > 170 else "digits of a"
         axes.set_ylabel(label, fontsize=9, color=INK, labelpad=3)
         axes.tick_params(labelsize=8.5, colors=_GREY, length=0, pad=5)
+
+    def note(
+        self, index: int, line: int, heading: str, paragraphs: Sequence[str], charts: int
+    ) -> Axes | None:
+        """Words in the place of a panel, and axes in the room left below them.
+
+        Args:
+            index, line: the panel's place.
+            heading, paragraphs: the words.
+            charts: entries of the axes' legend, which stands below them. Without room, None.
+        """
+        x, y = self._corner(index, line)
+        room, needs = self.slot - _GAP, 90 + 40 * charts
+        end = y + self.line - _BELOW - max(0, _LINE * (charts - 1) - _LINE // 2)
+        self._write(x, y + 16, heading, room, 9.5, weight="bold")
+        y += 16 + _LINE
+        for paragraph in paragraphs:
+            for text in _wrapped(paragraph, room, 9):
+                self._write(x, y, text, room, 9, color=_GREY)
+                y += _LINE - 2
+            y += _LINE // 3
+        y += 2 * _LINE
+        if end - y < needs:
+            return None
+        return self._axes(x + _LABELS, y, room - _LABELS, min(end - y, 2 * needs))
 
     def bar(self, scale: Scale, first: int, last: int) -> None:
         """A colour bar beside the lines of panels from first to last."""
@@ -200,8 +228,9 @@ class Page:
         axes.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, **lines)
         for side in axes.spines.values():
             side.set_color(GIVEN)
-        small = paint.small if self.cell >= _INTERVALS else {}
-        print_size = min(0.64 * self.type, 0.15 * self.cell)
+        widest = max((_width(text, 10, "bold") / 10 for text in paint.small.values()), default=1)
+        print_size = min(0.64 * self.type, 0.15 * self.cell, 0.94 * self.cell / widest)
+        small = paint.small if print_size >= _PRINT else {}
         style: dict[str, Any] = {"ha": "center", "va": "center"}
         for key, (row, column) in places.items():
             style["color"] = ink = _ink(mappable.to_rgba(np.array(paint.values[key])))

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from canvas.choices import check_choice
-from trm.evaluation.intervals import Share
+from trm.evaluation.intervals import Share, difference
 
 GRID, FORMAT = "grid.json", 1  # its name in an evaluation's folder, and the format told above
 
@@ -171,6 +171,12 @@ class Contrast:
     def points(self) -> float:
         """The difference in percentage points."""
         return 100 * (self.mine.value - self.theirs.value)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end of the difference, 95 %, in percentage points."""
+        low, high = difference(self.mine, self.theirs)
+        return 100 * low, 100 * high
 
     @property
     def told_apart(self) -> bool:

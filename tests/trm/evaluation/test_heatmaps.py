@@ -200,19 +200,45 @@ def test_figure_is_an_image_for_tensorboard_and_pyplot_stays_out(make_grid):
 def test_differences_stand_below_their_model_and_are_signed(make_grid):
     figure = comparison_figure(make_grid({"strong": right, "weak": half}))
     _, weak, difference = panels(figure)
-    assert texts(difference, 0, 1) == ["−50"]
+    assert texts(difference, 0, 1) == ["−50", "−59 to −41"]
     assert image(difference)[1, 0] == pytest.approx(-50)
     assert difference.get_position().x0 == pytest.approx(weak.get_position().x0)
     assert difference.get_position().y1 < weak.get_position().y0
     low, high = difference.images[0].get_clim()
     assert low == -high
     assert high >= 50
-    assert "minus strong" in words(figure)
+    assert "weak\nminus strong" in words(figure)
+
+
+def test_the_place_below_the_reference_tells_how_to_read_differences_and_sums_them_up(make_grid):
+    figure = comparison_figure(make_grid({"strong": right, "weak": half}))
+    assert "The reference" in words(figure)
+    (chart,) = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    regions = [label.get_text() for label in chart.get_yticklabels()]
+    assert regions == ["inside range", "first longer", "second longer", "both longer"]
+    (points,) = [line for line in chart.lines if line.get_marker() == "o"]
+    assert points.get_xdata()[0] == pytest.approx(-50, abs=1)
+    (bars,) = chart.collections
+    for (start, end), value in zip(bars.get_segments(), points.get_xdata(), strict=True):
+        assert start[0] < value < end[0]
+
+
+@pytest.mark.parametrize(("models", "size"), [(2, 1), (2, 6), (4, 6), (9, 6), (3, 12)])
+def test_what_stands_below_the_reference_is_cut_nowhere(make_grid, models, size):
+    figure = comparison_figure(make_grid({f"m{i}": right for i in range(models)}, size, size))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    charts = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    boxes = [axes.get_tightbbox(renderer) for axes in charts]
+    others = [axes.get_tightbbox(renderer) for axes in panels(figure)]
+    others += [text.get_window_extent(renderer) for text in figure.texts]
+    others += [legend.get_window_extent(renderer) for legend in figure.legends]
+    assert not any(box.overlaps(other) for box in boxes for other in others)
+    assert len(boxes) == (size > 1 and models < 9)  # where there is room
 
 
 def test_any_model_can_be_the_reference(make_grid):
     figure = comparison_figure(make_grid({"strong": right, "weak": half}), "weak")
-    assert texts(panels(figure)[1], 0, 1) == ["+50"]
+    assert texts(panels(figure)[1], 0, 1)[0] == "+50"
     assert "minus weak" in words(figure)
 
 
@@ -220,7 +246,7 @@ def test_cells_whose_intervals_do_not_overlap_are_bold_and_bear_a_dot(make_grid)
     close = make_grid({"one": lambda a, b: 0.5, "two": lambda a, b: 0.9 if a == 3 else 0.55})
     *_, difference = panels(comparison_figure(close))
     assert dots(difference) == {(column, 2) for column in range(4)}
-    bold = {t.get_position()[1] for t in difference.texts if t.get_weight() == "bold"}
+    bold = {round(t.get_position()[1]) for t in difference.texts if t.get_weight() == "bold"}
     assert bold == {2}
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.intervals import Share, difference
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,18 @@ def test_a_share_is_written_with_its_numbers_and_interval():
 def test_more_right_than_there_are_is_no_share(right, total):
     with pytest.raises(ValueError, match="is not a share"):
         Share(right, total)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "low", "high"),
+    [  # Newcombe 1998, table II, method 10
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((6, 7), (2, 7), 0.0582, 0.8062),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 10), 0.6075, 1.0),
+    ],
+)
+def test_the_interval_of_a_difference_is_newcombes(one, other, low, high):
+    assert difference(Share(*one), Share(*other)) == pytest.approx((low, high), abs=1e-4)
+    assert difference(Share(*other), Share(*one)) == pytest.approx((-high, -low), abs=1e-4)
