@@ -5,20 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from torch.utils.tensorboard import SummaryWriter
 
 from trm.commands.arguments import aside, whole
 from trm.commands.voting import add_voting, voting_of, with_voting
+from trm.evaluation.board import BOARD, write_board
 from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
-from trm.evaluation.figures import pixels
-from trm.evaluation.heatmaps import grid_figure, save_grid
+from trm.evaluation.heatmaps import save_grid
 from trm.evaluation.readings import GRID
 from trm.evaluation.report import markdown, print_summary
 from trm.files import replacing, sweep
 from trm.solving.checkpoint import load_solver
 
 _MOST = 1000  # lengths in a range
-_BOARD = ".trm-evaluate"  # what the names of TensorBoard's files of ours end in
 
 
 def lengths(text: str) -> list[int]:
@@ -116,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             f"figures   {output / GRID}\n"
             f"heat map  {output / PICTURE}\n"
             f"report    {output / REPORT}\n"
-            f"browse    tensorboard --logdir {output}"
+            f"browse    tensorboard --logdir {output / BOARD}"
         )
     return 0
 
@@ -127,8 +125,5 @@ def _show(grid: dict[str, Any], output: Path) -> None:
         save_grid(part, grid)
     with replacing(output / REPORT) as part:
         part.write_text(markdown(grid, PICTURE), encoding="utf-8")
-    for file in output.glob(f"events.out.tfevents.*{_BOARD}"):
-        file.unlink()
-    with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
-        board.add_image("evaluation/grid", pixels(grid_figure(grid)), dataformats="HWC")
+    write_board(output, grid)
     print_summary(Console(highlight=False), grid)

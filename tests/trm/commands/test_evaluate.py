@@ -66,21 +66,25 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
         assert word in ran.out
     with Image.open(output / "grid.png") as picture:
         size = picture.size
-    events = EventAccumulator(str(output)).Reload()
+    events = EventAccumulator(str(output / "tensorboard")).Reload()
     (image,) = events.Images("evaluation/grid")
     assert (image.width, image.height) == size
+    models = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
+    assert set(models.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/b_of_02_digits"}
 
 
 def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
     command, checkpoint, tmp_path
 ):
-    training = tmp_path / "events.out.tfevents.1.host.2.0"
+    training = tmp_path / "tensorboard/events.out.tfevents.1.host.2.0"
+    training.parent.mkdir()
     training.touch()
     for _ in range(2):
         ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
         assert ran.code == 0, ran.err
     assert training.exists()
-    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 2
+    # Beside it the picture, and the model's shares.
+    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
 
 
 def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_path, monkeypatch):
