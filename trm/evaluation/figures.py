@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from PIL.Image import Resampling
 
 from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
 from canvas.render import RowSteps
@@ -20,26 +21,27 @@ from canvas.symbols import BLANK
 from trm.solving.rollout import Curve, Look
 
 _DPI = 100
-_PANEL = 300  # pixels that a canvas is to be wide at most; large canvases exceed it
-_CELLS = (14, 28)  # pixels of a cell, fewest and most
-_CHART = (400, 130)  # pixels of a chart's axes, width and least height
-_GAP = 28  # between panels
-_EDGE = 16  # around the figure
-_HEAD = 64  # legend and headings
-_TITLE = 30  # above each sample
-_TICKS = (34, 26)  # room for a chart's tick labels, left and below
-_RAISED = 8  # images stand this much higher, for they have a margin of their own
+_CELLS = (14, 22)  # pixels of a cell, fewest and most
+_PANEL = (150, 310)  # pixels that a canvas is wide: with larger cells than the fewest, at most
+_CHART = 84  # pixels of a chart's height
+_GAP = 10  # between canvases
+_EDGE = 14  # around a sample
+_HEAD = 66  # title, outcome and headings
+_LEGEND = 34  # above a chart
+_TICKS = (28, 26)  # room for a chart's tick labels, left and below
+_LEAST = 500  # pixels that a title and a legend need
+_MARGIN = 1  # blank rows and columns that are kept around a working
 _GREY = "#595959"
 _HALT: dict[str, Any] = {"color": INK, "linewidth": 7, "alpha": 0.18}  # the mark of halting
 _HEADINGS = ("input", "label", "prediction")
 
 
 def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequence[str]) -> Figure:
-    """What a model makes of some row steps, a line of panels each.
+    """What a model makes of some row steps, a block each, all of one size, below one another.
 
-    The panels are the input, the label, the prediction and how sure the model is along the way.
-    Rows that are blank in every
-    panel are left out where all lines can spare them.
+    A block has the input, the label and the prediction side by side, and below them how sure the
+    model is along the way. Rows and columns that are blank in every canvas are left out where all
+    samples can spare them.
 
     Args:
         steps: B row steps.
@@ -56,59 +58,58 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
             "give one given canvas, one answer and one title a row step, and one row step or "
             "more; got {1}, {2} and {3} for {0} row steps".format(*samples)
         )
-    columns = steps.inputs.shape[2]
-    cell = max(_CELLS[0], min(_CELLS[1], _PANEL // columns))
     predictions = np.where(steps.answer, seen.answers, steps.inputs)
-    rows = steps.answer.any(axis=2).argmax(axis=1).tolist()
-    curves = seen.curves(steps.labels)
+    canvases = (steps.inputs, steps.labels, predictions)
+    used = (steps.labels != BLANK) | (predictions != BLANK)  # [B, H, W]
+    rows = _in_use(used.any(axis=2) | steps.answer.any(axis=2))
+    columns = _in_use(used.any(axis=1))
+    cell = max(_CELLS[0], min(_CELLS[1], _PANEL[0] // (columns[0].stop - columns[0].start)))
+    masked = steps.answer.any(axis=2).argmax(axis=1).tolist()
     panels = [
         [
             to_image(
-                canvas[cut],
-                truth=steps.labels[i, cut],
-                given=given[i, cut],
-                highlight_row=rows[i] - cut.start,
+                canvas[i, down, across],
+                truth=steps.labels[i, down, across],
+                given=given[i, down, across],
+                highlight_row=masked[i] - down.start,
                 cell=cell,
             )
-            for canvas in (steps.inputs[i], steps.labels[i], predictions[i])
+            for canvas in canvases
         ]
-        for i, cut in enumerate(_rows_in_use(steps))
+        for i, (down, across) in enumerate(zip(rows, columns, strict=True))
     ]
+    if panels[0][0].width > _PANEL[1]:
+        size = (_PANEL[1], round(panels[0][0].height * _PANEL[1] / panels[0][0].width))
+        panels = [[image.resize(size, Resampling.LANCZOS) for image in line] for line in panels]
     wide, high = panels[0][0].size
-    line = max(high - _RAISED, _CHART[1] + _TICKS[1]) + _TITLE
-    left = [_EDGE + i * (wide + _GAP) for i in range(4)]
-    left[3] += _TICKS[0]
-    width = left[3] + _CHART[0] + _EDGE
-    height = _HEAD + line * len(titles) + _EDGE
+    width = max(_LEAST, 3 * wide + 2 * _GAP) + 2 * _EDGE
+    block = _HEAD + high + _LEGEND + _CHART + _TICKS[1] + _EDGE
+    height = block * len(titles)
+    apart = (width - 2 * _EDGE - 3 * wide) // 2 + wide  # from one canvas to the next
 
-    figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=PAPER)
+    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
+    figure = Figure(figsize=((width + 0.1) / _DPI, (height + 0.1) / _DPI), dpi=_DPI)
+    figure.set_facecolor(PAPER)
     FigureCanvasAgg(figure)
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
         figure.text(x / width, 1 - y / height, text, color=INK, va="center", **style)
 
-    for x, size, heading in zip(
-        left, (wide, wide, wide, _CHART[0]), (*_HEADINGS, seen.heading), strict=True
-    ):
-        write(x + size / 2, _HEAD - 14, heading, ha="center", fontsize=10, weight="bold")
-    halts = any(curve.halt for curve in curves)
-    _legend(figure, (left[3] + _CHART[0]) / width, 1 - 6 / height, halts)
-    for i, title in enumerate(titles):
-        top = _HEAD + i * line
-        write(_EDGE + cell // 2, top + _TITLE / 2, title, fontsize=11, weight="bold")
-        bottom = height - top - _TITLE
-        for x, image in zip(left, panels[i], strict=False):
-            figure.figimage(np.asarray(image), x, bottom - high + _RAISED, origin="upper")
-        chart = line - _TITLE - _TICKS[1]
-        box = (left[3] / width, (bottom - chart) / height, _CHART[0] / width, chart / height)
-        _confidence(figure.add_axes(box), curves[i])
-        write(
-            left[3] + _CHART[0],
-            top + _TITLE / 2,
-            curves[i].outcome,
-            ha="right",
-            fontsize=10,
-        )
+    for i, (title, curve) in enumerate(zip(titles, seen.curves(steps.labels), strict=True)):
+        top = i * block
+        write(_EDGE, top + 16, title, fontsize=11.5, weight="bold")
+        write(_EDGE, top + 36, curve.outcome, fontsize=11)
+        for place, (heading, image) in enumerate(zip(_HEADINGS, panels[i], strict=True)):
+            x = _EDGE + place * apart
+            write(x + wide / 2, top + 58, heading, ha="center", fontsize=11)
+            below = height - top - _HEAD - high
+            figure.figimage(np.asarray(image), x, below, origin="upper")
+        y = top + _HEAD + high + _LEGEND
+        room = width - _TICKS[0] - 2 * _EDGE
+        box = ((_EDGE + _TICKS[0]) / width, 1 - (y + _CHART) / height)
+        axes = figure.add_axes((*box, room / width, _CHART / height))
+        _confidence(axes, curve)
+        _legend(axes, seen.heading, bool(curve.halt))
     return figure
 
 
@@ -119,14 +120,13 @@ def pixels(figure: Figure) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def _rows_in_use(steps: RowSteps) -> list[slice]:
-    """The rows to show of each canvas, the same number of each: the working and a row around it."""
-    used = (steps.labels != BLANK).any(axis=2) | steps.answer.any(axis=2)  # [B, H]
-    height = used.shape[1]
-    first, end = used.argmax(axis=1), height - used[:, ::-1].argmax(axis=1)
-    tall = min(height, int((end - first).max()) + 2)
-    start = np.clip(first - 1, 0, height - tall).tolist()
-    return [slice(top, top + tall) for top in start]
+def _in_use(used: np.ndarray) -> list[slice]:
+    """What to show of each sample's rows, or columns, ``bool [B, N]``: the same number of each."""
+    size = used.shape[1]
+    first, end = used.argmax(axis=1), size - used[:, ::-1].argmax(axis=1)
+    kept = min(size, int((end - first).max()) + 2 * _MARGIN)
+    start = np.clip(first - _MARGIN, 0, size - kept).tolist()
+    return [slice(begin, begin + kept) for begin in start]
 
 
 def _confidence(axes: Axes, curve: Curve) -> None:
@@ -156,7 +156,7 @@ def _confidence(axes: Axes, curve: Curve) -> None:
     )
     axes.set_yticklabels(("0", "0.5", "1"))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
-    axes.tick_params(labelsize=9, colors=_GREY, length=3)
+    axes.tick_params(labelsize=10.5, colors=_GREY, length=3)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
@@ -164,34 +164,26 @@ def _confidence(axes: Axes, curve: Curve) -> None:
         spine.set_color(_GREY)
 
 
-def _legend(figure: Figure, right: float, top: float, halts: bool) -> None:
-    """What the marks of the charts mean, in the figure's upper right corner."""
-    dot: dict[str, Any] = {"color": HIGHLIGHT, "marker": "o", "markersize": 7, "linewidth": 1.2}
+def _legend(axes: Axes, heading: str, halts: bool) -> None:
+    """What a chart shows and what its marks mean, above it."""
+    dot: dict[str, Any] = {"color": HIGHLIGHT, "marker": "o", "markersize": 7, "linewidth": 0}
     handles = [
         Line2D([], [], label="right", **dot),
         Line2D([], [], label="wrong", markerfacecolor=PAPER, **dot),
     ]
     if halts:
-        handles += [
-            Line2D(
-                [],
-                [],
-                label="above it, and unchanged, a row halts",
-                color=_GREY,
-                linestyle="--",
-                linewidth=1,
-            ),
-            Line2D([], [], label="halts", **_HALT),
-        ]
-    figure.legend(
+        handles.append(Line2D([], [], label="halts", **_HALT))
+    axes.set_title(heading, loc="left", fontsize=11, color=INK)
+    axes.legend(
         handles=handles,
-        loc="upper right",
-        bbox_to_anchor=(right, top),
-        ncols=4,
-        fontsize=9,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=3,
+        fontsize=10,
         frameon=False,
         labelcolor=INK,
         borderaxespad=0,
-        columnspacing=1.2,
-        handlelength=1.6,
+        columnspacing=1,
+        handlelength=0.8,
+        handletextpad=0.5,
     )

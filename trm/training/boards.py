@@ -11,6 +11,8 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
 from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
@@ -20,45 +22,26 @@ from trm.evaluation.intervals import Share
 from trm.evaluation.trust import reliability, reliability_figure
 from trm.evaluation.validation import kind_figure, length_figure, steps_figure
 from trm.solving.trace import Trace
+from trm.training.charts import CURVES, describe_all, page
+from trm.training.data import VALIDATED
 from trm.training.module import CanvasModule, Validated
 from trm.training.runs import keep_config
 
 _TRACED = 64  # rows that are followed over supervision steps
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
 _PLUMBING = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
-_ENDS = ("validation/solved", "validation/free_running_rows", "train/loss")  # what runs came to
-_LAYOUT = {  # the page of custom scalars: title of a chart, and its curves
-    "how good": {
-        "problems and rows of validation": [
-            "Multiline",
-            ["validation/solved", "validation/free_running_rows", "validation/teacher_forced_rows"],
-        ],
-        "the same of training": [
-            "Multiline",
-            [
-                "training_problems/solved",
-                "training_problems/free_running_rows",
-                "training_problems/teacher_forced_rows",
-            ],
-        ],
-        "rows and cells of batches": ["Multiline", ["train/row_accuracy", "train/cell_accuracy"]],
-        "confidence: rows rightly held right or wrong": [
-            "Multiline",
-            ["train/halting_accuracy", "validation/confidence_accuracy"],
-        ],
-        "supervision steps": [
-            "Multiline",
-            ["train/supervision_steps", "validation/supervision_steps"],
-        ],
-    },
-    "how it trains": {
-        "loss": ["Multiline", ["train/loss", "train/loss_cells", "train/loss_halting"]],
-        "gradient norm": ["Multiline", ["train/gradient_norm"]],
-        "learning rate": ["Multiline", ["learning_rate/.*"]],
-        "samples a second": ["Multiline", ["speed/samples_per_second"]],
-        "memory, GiB": ["Multiline", ["speed/memory_gib"]],
-    },
-}
+_ENDS = ("validation/solved", "validation/free_running_rows", "validation/loss", "train/loss")
+# Five settings are columns of HParams unasked, by name, those said to differ before others. What
+# does differ between runs TensorBoard finds out only where no run says which figures to show.
+_FIRST = (
+    "data.task.layout",
+    "model.model.position",
+    "model.optimizer.lr",
+    "seed_everything",
+    "model.depth.schedule",
+    "model.model.num_layers",
+)
+_COLUMNS = 5
 
 
 class RunPage(SaveConfigCallback):
@@ -93,27 +76,29 @@ class RunPage(SaveConfigCallback):
     def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Write the pages, in the first of several processes."""
         config = self.parser.dump(self.config, skip_none=False)
+        recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
+        data = getattr(trainer, "datamodule", None)
+        groups = VALIDATED[: 1 + bool(getattr(data, "training_problems", 0))]
         for board in writers(trainer):
+            describe_all(board)
             board.add_text("config", f"```yaml\n{config}```")
-            board.add_custom_scalars(_LAYOUT)
-            chosen = hyperparameters(yaml.safe_load(config))
-            # Only the names of the figures: their values are those of the curves.
-            for summary in hparams(chosen, dict.fromkeys(_ENDS, 0)):
+            board.add_custom_scalars(page(groups, recursive))
+            for summary in hparams_page(hyperparameters(yaml.safe_load(config))):
                 board._get_file_writer().add_summary(summary)
 
 
-def hyperparameters(config: dict[str, Any]) -> dict[str, str | float | bool]:
+def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
     """What the HParams tab compares: the settings below `_COMPARED`, by their names with dots.
 
     Those of the trainer that say nothing of the model are left out.
     """
-    flat: dict[str, str | float | bool] = {}
+    flat: dict[str, str | float] = {}
 
     def walk(name: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, below in value.items():
                 walk(f"{name}.{key}" if name else key, below)
-        elif isinstance(value, str | int | float):
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
             flat[name.replace("init_args.", "")] = value
         elif value is not None:
             flat[name.replace("init_args.", "")] = str(value)
@@ -121,6 +106,20 @@ def hyperparameters(config: dict[str, Any]) -> dict[str, str | float | bool]:
     walk("", {key: config[key] for key in _COMPARED if key in config})
     plumbing = tuple(f"trainer.{name}" for name in _PLUMBING)
     return {name: value for name, value in flat.items() if not name.startswith(plumbing)}
+
+
+def hparams_page(chosen: dict[str, str | float]) -> list[Summary]:
+    """What the HParams tab needs of a run: its settings, and which figures stand beside them."""
+    # Only the names of the figures: their values are those of the curves.
+    experiment, start, _ = hparams(chosen, dict.fromkeys(_ENDS, 0))
+    content = HParamsPluginData.FromString(experiment.value[0].metadata.plugin_data.content)
+    first = [name for name in _FIRST if name in chosen][:_COLUMNS]
+    for info in content.experiment.hparam_infos:
+        info.differs = info.name in first
+    for metric in content.experiment.metric_infos:
+        metric.description = CURVES[metric.name.tag]
+    experiment.value[0].metadata.plugin_data.content = content.SerializeToString()
+    return [experiment, start]
 
 
 class ValidationFigures(L.Callback):

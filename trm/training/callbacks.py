@@ -1,33 +1,36 @@
-"""What goes along with training: the best weights, TensorBoard panels, gradients and speed."""
+"""What goes along with training: the best weights, the progress bar, gradients and speed."""
 
 import shutil
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
-from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import (
+    LearningRateMonitor,
+    ModelCheckpoint,
+    RichProgressBar,
+)
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
+from rich import get_console
+from rich.progress import TimeRemainingColumn
 from torch import Tensor
 
 from canvas.choices import meant
-from canvas.layouts import ROW_KINDS
-from canvas.problems import Problems, Task
-from canvas.render import Drawing, RowSteps, row_step
-from trm.evaluation.figures import pixels, sample_panels
 from trm.files import replacing
-from trm.training.boards import writers
-from trm.training.data import VALIDATED, Canvas, CanvasDataModule, SolvedProblems
-from trm.training.module import FIGURES, CanvasModule
+from trm.training.data import VALIDATED
+from trm.training.module import FIGURES
 
-_POOL = 1024  # problems that samples are chosen among, at most
-_GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
+_BAR = (8, 40)  # columns that the bar of a terminal takes, fewest and most
+_BESIDE = 70  # columns beside it
+_SHORT = (  # figures of the progress bar, their short names and how they are written
+    ("train/loss", "loss", "{:.3f}"),
+    ("train/row_accuracy", "rows", "{:.0%}"),
+    ("validation/solved", "solved", "{:.1%}"),
+)
 _TOLD = ("train/loss", "train/row_accuracy", "validation/solved", "training_problems/solved")
-_LONGEST_NAME = 48  # characters of a title's problem
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -131,6 +134,34 @@ class LearningRates(LearningRateMonitor):
             super().on_train_start(trainer, *args, **more)
 
 
+class TrainingBar(RichProgressBar):
+    """The progress of training in a line that fits a terminal of 80 columns."""
+
+    def configure_columns(self, trainer: L.Trainer) -> list[Any]:
+        """The epoch, a bar in the room that is left, batches, and the time to the epoch's end."""
+        epoch, bar, batches, *_ = super().configure_columns(trainer)
+        bar.bar_width = min(_BAR[1], max(_BAR[0], get_console().width - _BESIDE))
+        return [epoch, bar, batches, TimeRemainingColumn()]
+
+    def get_metrics(
+        self, trainer: L.Trainer, pl_module: L.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """A few figures under short names."""
+        held = trainer.progress_bar_metrics
+        return {short: form.format(held[name]) for name, short, form in _SHORT if name in held}
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """End the line after the last epoch: what is said next would go on in it."""
+        super().on_train_epoch_end(trainer, pl_module)
+        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
+        if last and self.progress is not None:
+            self.progress.stop()
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        # Lightning's own counts epochs from 0.
+        return f"epoch {current_epoch + 1}/{self.trainer.max_epochs}"
+
+
 class Milestones(L.Callback):
     """Says in a line what each validation came to, where no terminal shows a progress bar."""
 
@@ -142,114 +173,6 @@ class Milestones(L.Callback):
         figures = [f"{name} {held[name]:.3f}" for name in _TOLD if name in held]
         step = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
         rank_zero_info(f"{step}: {', '.join(figures)}")
-
-
-class SamplePanels(L.Callback):
-    """Draws the same validation rows at every validation, as `panels/validation`.
-
-    A line for each sample: input, label, prediction, and the confidence: the halting head's after
-    each supervision step, or a GPT's symbol by symbol. The rows are chosen to differ in their
-    problems' lengths and in their place.
-
-    Args:
-        num_samples: lines of the figure.
-        steps: supervision steps to show, of a recursive model; None: as many as it solves with.
-        every_n_validations: 1 draws at each, 2 at every other, from the first one on.
-
-    Raises:
-        ValueError: a number below 1.
-    """
-
-    def __init__(
-        self, num_samples: int = 6, steps: int | None = None, every_n_validations: int = 1
-    ) -> None:
-        for name, value in (
-            ("num_samples", num_samples),
-            ("steps", steps),
-            ("every_n_validations", every_n_validations),
-        ):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} of SamplePanels is 1 or more, not {value}")
-        self.num_samples, self.steps = num_samples, steps
-        self.every_n_validations = every_n_validations
-        self._validations = 0
-
-    # Not at the validation's end: weight averaging has its weights in place from the start of a
-    # validation epoch to its end, and whose end hook comes first is a matter of their order.
-    def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Draw, on one device only, after the first batch."""
-        if trainer.sanity_checking or batch_idx or dataloader_idx:
-            return
-        self._validations += 1
-        if (self._validations - 1) % self.every_n_validations or not trainer.is_global_zero:
-            return
-        boards = writers(trainer)
-        data = getattr(trainer, "datamodule", None)  # set only where there is one
-        if not (
-            boards and isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)
-        ):
-            return
-        problems, drawing, steps = example_steps(
-            data.task, data.canvas, data.seed, data.validation_problems, self.num_samples
-        )
-        with trainer.precision_plugin.forward_context():
-            seen = pl_module.filler().look(steps.inputs, self.steps)
-        figure = sample_panels(steps, drawing.given, seen, titles(problems, drawing, steps))
-        image = pixels(figure)
-        for board in boards:
-            board.add_image("panels/validation", image, trainer.global_step, dataformats="HWC")
-
-
-def example_steps(
-    task: Task, canvas: Canvas, seed: int, validation_problems: int, num_samples: int
-) -> tuple[Problems, Drawing, RowSteps]:
-    """Row steps of the first validation's problems, unlike in length and in row; always the same.
-
-    Args:
-        task, canvas, seed, validation_problems: as in `CanvasDataModule`.
-        num_samples: how many; fewer if there are not as many validation problems.
-
-    Returns:
-        The problems, from short to long, their drawings, and one row step of each.
-    """
-    pool = min(validation_problems, _POOL)
-    data = SolvedProblems(task, canvas, "validation", seed, validation_problems, pool)
-    problems, _ = data.__getitems__(range(pool))
-    lengths = list(zip(problems.a.lengths.tolist(), problems.b.lengths.tolist(), strict=True))
-    seen: Counter[tuple[int, int]] = Counter()
-    occurrence = []  # of the same lengths earlier in the pool
-    for pair in lengths:
-        occurrence.append(seen[pair])
-        seen[pair] += 1
-    # One problem of each pair of lengths, and more only where there are fewer pairs than samples.
-    unlike = sorted(range(pool), key=lambda i: occurrence[i])[: max(num_samples, len(seen))]
-    unlike.sort(key=lambda i: (lengths[i][0] * lengths[i][1], lengths[i], i))
-    places = np.linspace(0, len(unlike) - 1, min(num_samples, len(unlike))).round().astype(int)
-    chosen = [unlike[place] for place in places]
-    problems, drawing = data.__getitems__(chosen)
-    share = (np.arange(len(chosen)) * _GOLDEN_RATIO) % 1
-    return problems, drawing, row_step(drawing, (share * drawing.steps).astype(np.int64))
-
-
-def titles(problems: Problems, drawing: Drawing, steps: RowSteps) -> list[str]:
-    """What each row step is: its problem, which of the rows, and the row's kind."""
-    names = []
-    for name, a, b in zip(problems.names(), problems.a.lengths, problems.b.lengths, strict=True):
-        short = len(name) <= _LONGEST_NAME
-        names.append(name.replace("x", "×") if short else f"{a} × {b} digits")
-    kinds = drawing.kinds[steps.problem, drawing.first_step + steps.step]
-    return [
-        f"{names[problem]}   row {step + 1} of {drawing.steps[problem]}: {ROW_KINDS[kind]}"
-        for problem, step, kind in zip(steps.problem, steps.step, kinds, strict=True)
-    ]
 
 
 class Gradients(L.Callback):
@@ -308,7 +231,7 @@ class Gradients(L.Callback):
         data = getattr(trainer, "datamodule", None)
         raise FloatingPointError(
             f"the gradient of optimiser step {first + 1:,} is not finite (loss {loss}; epoch "
-            f"{trainer.current_epoch}, data.seed {getattr(data, 'seed', 'unknown')}: the same "
+            f"{trainer.current_epoch + 1}, data.seed {getattr(data, 'seed', 'unknown')}: the same "
             "config draws the same batches again, and --ckpt_path last goes on from the end of the "
             "last epoch). No checkpoint has been written since. Try lower learning rates "
             "(model.optimizer.lr, and matrix_lr of muon), --trainer.gradient_clip_val 1, more "

@@ -10,6 +10,7 @@ import lightning as L
 import torch
 from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
@@ -26,12 +27,13 @@ from trm.training.callbacks import (
     LastCheckpoint,
     LearningRates,
     Milestones,
-    SamplePanels,
     Throughput,
+    TrainingBar,
 )
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
+from trm.training.panels import SamplePanels
 from trm.training.predictions import PredictionWriter
 from trm.training.runs import NEWEST, Runs
 from trm.training.slips import check_configs, explained
@@ -147,8 +149,12 @@ class TrainingCLI(LightningCLI):
             runs.refuse_to_overwrite()
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
-        """The trainer, with checkpoints that are safe."""
-        trainer = super().instantiate_trainer(**settings)
+        """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""
+        trainer: Any = super().instantiate_trainer(**settings)
+        trainer.callbacks = [
+            TrainingBar() if type(callback) is RichProgressBar else callback
+            for callback in trainer.callbacks
+        ]
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         end_together(trainer, self.processes)
@@ -212,5 +218,6 @@ def train(arguments: list[str], processes: Processes) -> TrainingCLI:
                 PredictionWriter(),
             ],
             "num_sanity_val_steps": 0,
+            "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
         },
     )

@@ -8,7 +8,7 @@ import torch
 import torch.distributed
 
 from canvas.problems import Problems
-from canvas.render import IGNORE, Drawing
+from canvas.render import IGNORE, Drawing, sequences
 from trm.models.gpt import GPT, GPTConfig
 from trm.solving import keys
 from trm.solving.calibration import Calibration, fit_calibration
@@ -89,6 +89,13 @@ class GPTModule(CanvasModule):
                 "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
             }
         )
+
+    @torch.no_grad()
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """See `CanvasModule`; on whole sequences, each symbol after the true ones."""
+        ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
+        logits = self.model(ids, *drawing.canvases.shape[1:])
+        return float(sequence_loss(logits, labels).loss), int((labels != IGNORE).sum())
 
     def filler(self) -> GPTFiller:
         """See `CanvasModule`."""

@@ -19,11 +19,17 @@ from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
-# What is logged of each group of problems that is worked out.
-FIGURES = (
-    *("solved", "free_running_rows", "teacher_forced_rows", "teacher_forced_cells"),
-    *("supervision_steps", "confidence_accuracy"),
-)
+# What is logged of each group of problems that is worked out, and what it means.
+FIGURES = {
+    "solved": "share of whole solutions that are right, each row built on the model's own rows",
+    "loss": "training's loss, with nothing left to chance: of a recursive model on one row of each "
+    "problem, of a GPT on all rows",
+    "free_running_rows": "share of rows that are right, each built on the model's own rows",
+    "teacher_forced_rows": "share of rows that are right, each built on the true rows",
+    "teacher_forced_cells": "share of cells that are right in rows built on the true rows",
+    "supervision_steps": "supervision steps that a row built on the true rows takes, on average",
+    "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong",
+}
 
 
 class Validated(NamedTuple):
@@ -91,6 +97,10 @@ class CanvasModule(L.LightningModule):
         """The model as it solves."""
 
     @abstractmethod
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """Training's loss on problems, with nothing left to chance, and its weight in a mean."""
+
+    @abstractmethod
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to say beside the model's config: its family, how it solves."""
 
@@ -151,6 +161,7 @@ class CanvasModule(L.LightningModule):
         rows, asked = len(forced.rows_exact), len(drawing)
         figures = {
             "solved": (solved.mean(), asked),
+            "loss": self.loss_on(drawing),
             "free_running_rows": (free.rows_exact.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),

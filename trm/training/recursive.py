@@ -4,17 +4,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed
 
 from canvas.choices import check_choice
+from canvas.render import Drawing, row_step
 from trm.models.draws import words
 from trm.models.halting import Batch, Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving import keys
 from trm.solving.recursive import RecursiveFiller
 from trm.training.data import CanvasDataModule
-from trm.training.depth import DepthConfig, StepResult, carried_step, fresh_step
+from trm.training.depth import (
+    DepthConfig,
+    LossFunction,
+    StepResult,
+    carried_step,
+    fresh_step,
+)
 from trm.training.losses import LOSSES, step_loss
 from trm.training.module import CanvasModule
 from trm.training.optimisers import OptimizerConfig
@@ -114,22 +122,26 @@ class RecursiveModule(CanvasModule):
             "cell_accuracy": last.cell_accuracy,
             "row_accuracy": last.row_exact.float().mean(),
             "halting_accuracy": last.halt_accuracy,
-            "supervision_steps": result.steps,
         }
+        if self.depth.schedule == "carry":  # how many samples need; under `fresh` they are drawn
+            figures["supervision_steps"] = result.steps
         self.log_training(figures)
 
     def _step(self, batch: Batch, batch_idx: int) -> StepResult:
-        charge = partial(
-            step_loss,
-            loss=self.loss.name,
-            givens_weight=self.loss.givens_weight,
-            halt_weight=self.loss.halt_weight,
-        )
+        charge = self._charge()
         model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
             return fresh_step(model, batch, self.depth, charge, self.batch_seed(batch_idx))
         result, self.carry = carried_step(model, batch, self.carry, self.depth, charge)
         return result
+
+    def _charge(self) -> LossFunction:
+        return partial(
+            step_loss,
+            loss=self.loss.name,
+            givens_weight=self.loss.givens_weight,
+            halt_weight=self.loss.halt_weight,
+        )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See `CanvasModule`; and what the next step goes on with, of every device."""
@@ -147,6 +159,27 @@ class RecursiveModule(CanvasModule):
         carries = checkpoint.get(_CARRY)
         if carries and len(carries) == self.trainer.world_size:
             self.carry = Carry.from_plain(carries[self.global_rank])
+
+    @torch.no_grad()
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """See `CanvasModule`; on one row of each problem, as training has it.
+
+        All rows get the same supervision steps: under `fresh` the middle number of free ones and
+        then the supervised ones, under `carry`, which has no such number, as many as it may take.
+        """
+        # Which row follows from the canvas: neither batches nor devices change it.
+        which = drawing.canvases.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
+        steps = row_step(drawing, which)
+        batch = {
+            name: torch.from_numpy(getattr(steps, name)).to(self.device)
+            for name in ("inputs", "labels", "answer")
+        }
+        free, supervised = sum(self.depth.free_steps) // 2, self.depth.supervised_steps
+        if self.depth.schedule == "carry":
+            free, supervised = 0, self.depth.halt_max_steps
+        settled = DepthConfig("fresh", free_steps=(free, free), supervised_steps=supervised)
+        loss = fresh_step(self.model, batch, settled, self._charge(), seed=0).loss
+        return float(loss), len(drawing)
 
     def filler(self) -> RecursiveFiller:
         """See `CanvasModule`."""

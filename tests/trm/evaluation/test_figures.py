@@ -42,6 +42,13 @@ def words(figure: Figure) -> str:
     return "\n".join(text.get_text() for text in figure.texts)
 
 
+def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
+    """How much is drawn as wrong."""
+    orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
+    image = pixels(sample_panels(steps, given, seen, ["a sample"] * len(given)))
+    return int((image == orange).all(axis=2).sum())
+
+
 def test_markers_are_filled_where_the_row_was_right():
     drawing, steps = first_rows()
     seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[False, True], [True, False], [True] * 2])
@@ -65,14 +72,9 @@ def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
 
 def test_wrong_prediction_is_drawn_as_wrong():
     drawing, steps = first_rows()
-    orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
-
-    def orange_pixels(right: bool) -> int:
+    for right in (True, False):
         seen = made_up(steps, [[-1, -1]], [[right, right]])
-        image = pixels(sample_panels(steps, drawing.given, seen, ["one", "two"]))
-        return int((image == orange).all(axis=2).sum())
-
-    assert orange_pixels(right=False) > orange_pixels(right=True) + 500
+        assert (orange_pixels(steps, drawing.given, seen) > 500) != right
 
 
 def test_pixels_are_an_image_of_the_figure_and_pyplot_stays_out():
@@ -87,15 +89,38 @@ def test_pixels_are_an_image_of_the_figure_and_pyplot_stays_out():
     assert ("matplotlib.pyplot" in sys.modules) == before
 
 
-def test_panels_of_a_large_canvas_leave_out_blank_rows_but_no_columns():
+def test_panels_of_a_large_canvas_leave_out_what_is_blank_in_all_of_them():
     problems = Problems.from_ints([(1234567, 7654321), (5, 6)])
     worked = RULES.work(problems.a, problems.b)
-    drawing = draw(worked, 40, 20, top=np.array([30, 0]), left=3)
+    drawing = draw(worked, 40, 60, top=np.array([30, 0]), left=3)
     steps = row_step(drawing, np.array([3, 1]))
     seen = made_up(steps, [[-1.0, -1.0]] * 40, [[True, True]] * 40)
     image = pixels(sample_panels(steps, drawing.given, seen, ["long", "short"]))
-    assert image.shape[0] < 2 * 20 * 14
-    assert image.shape[1] > 3 * 20 * 14 + 400
+    assert image.shape[0] % 2 == 0  # a block each
+    assert image.shape[0] < 2 * 600
+    assert image.shape[1] < 900
+
+
+def test_what_a_model_writes_beside_a_working_is_shown():
+    problems = Problems.from_ints([(12, 3)])
+    drawing = draw(RULES.work(problems.a, problems.b), 6, 20, left=15)
+    steps = row_step(drawing, np.array([0]))
+    seen = made_up(steps, [[-1]], [[True]])
+    canvases = seen.canvases.copy()
+    canvases[steps.answer[None] & (np.arange(20) == 2)] = DIGIT_ZERO + 7
+    beside = Trace(canvases, seen.halt_logits, seen.masked)
+    assert orange_pixels(steps, drawing.given, seen) == 0
+    assert orange_pixels(steps, drawing.given, beside) > 50
+
+
+@pytest.mark.parametrize("digits", [3, 30])
+def test_panels_fit_a_window(digits):
+    problems = Problems.from_ints([(10**digits - 1, 10**digits - 7)])
+    worked = RULES.work(problems.a, problems.b)
+    drawing = draw(worked, *worked.symbols.shape[1:])
+    steps = row_step(drawing, np.array([0]))
+    seen = made_up(steps, [[-1.0]] * 3, [[True]] * 3)
+    assert pixels(sample_panels(steps, drawing.given, seen, ["one"])).shape[1] <= 1000
 
 
 def test_misuse_is_refused():

@@ -1,10 +1,78 @@
 """What tests of training share."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import lightning as L
 import pytest
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from canvas.problems import Task
+from trm.models.recursive import RecursiveConfig
+from trm.training.data import Canvas, CanvasDataModule
+from trm.training.depth import DepthConfig
+from trm.training.optimisers import OptimizerConfig
+from trm.training.recursive import LossConfig, RecursiveModule
+from trm.training.schedules import ScheduleConfig
 
 
 @pytest.fixture
 def debug(repository: Path) -> tuple:
     return "--config", repository / "configs/debug.yaml"
+
+
+def _tiny_module() -> RecursiveModule:
+    torch.manual_seed(0)
+    network = RecursiveConfig(
+        hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1
+    )
+    return RecursiveModule(
+        network,
+        OptimizerConfig(lr=0.01),
+        ScheduleConfig(),
+        DepthConfig(free_steps=(0, 0), supervised_steps=1),
+        LossConfig(),
+        solve_steps=3,
+    )
+
+
+def _little_data() -> CanvasDataModule:
+    return CanvasDataModule(
+        Task(), Canvas(), batch_size=8, batches_per_epoch=6, validation_problems=16
+    )
+
+
+def _fit(
+    tmp_path, *added: L.Callback, module: RecursiveModule | None = None, **settings
+) -> RecursiveModule:
+    module = module or _tiny_module()
+    trainer = L.Trainer(
+        callbacks=list(added),
+        accelerator="cpu",
+        max_steps=6,
+        val_check_interval=2,
+        log_every_n_steps=2,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        **{"logger": TensorBoardLogger(tmp_path), "precision": "bf16-mixed", **settings},
+    )
+    trainer.fit(module, _little_data())
+    return module
+
+
+@pytest.fixture(scope="session")
+def tiny_module() -> Callable[[], RecursiveModule]:
+    return _tiny_module
+
+
+@pytest.fixture(scope="session")
+def little_data() -> Callable[[], CanvasDataModule]:
+    return _little_data
+
+
+@pytest.fixture(scope="session")
+def fit() -> Callable[..., RecursiveModule]:
+    """Trains for six steps, with a validation after every second one."""
+    return _fit

@@ -9,7 +9,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from trm.training.boards import ValidationFigures, hyperparameters
+from trm.training.boards import ValidationFigures, hparams_page, hyperparameters
+from trm.training.charts import page
 
 
 def events_of(folder: Path) -> EventAccumulator:
@@ -54,14 +55,61 @@ def test_hyperparameters_stand_beside_figures_that_were_measured(run):
         assert steps == ([4, 9] if tag.startswith("validation/") else list(range(10)))
 
 
-def test_every_curve_of_the_layout_is_there(run):
+def test_the_settings_that_matter_are_the_columns_shown_unasked():
+    chosen = {
+        "data.batch_size": 16,
+        "data.task.layout": "lattice",
+        "model.model.position": "rope_2d",
+        "model.optimizer.lr": 0.1,
+        "seed_everything": 3,
+        "model.model.num_layers": 2,
+    }
+    experiment, _ = hparams_page(chosen)
+    content = experiment.value[0].metadata.plugin_data.content
+    infos = HParamsPluginData.FromString(content).experiment.hparam_infos
+    assert {info.name for info in infos} == set(chosen)
+    assert {info.name for info in infos if info.differs} == set(chosen) - {"data.batch_size"}
+
+
+def test_every_chart_of_the_page_shows_one_curve_of_a_run(run):
     _, events = run
     [config] = events.Tensors("custom_scalars__config__")
     layout = Layout.FromString(config.tensor_proto.string_val[0])
-    tags = [tag for c in layout.category for chart in c.chart for tag in chart.multiline.tag]
-    assert len(tags) > 10
-    for tag in tags:
-        assert any(re.fullmatch(tag, known) for known in events.Tags()["scalars"]), tag
+    charts = [chart for category in layout.category for chart in category.chart]
+    assert len(charts) > 10
+    for chart in charts:
+        [tag] = chart.multiline.tag
+        assert len([known for known in events.Tags()["scalars"] if re.match(tag, known)]) == 1, tag
+
+
+def test_charts_of_what_a_run_does_not_log_are_left_out():
+    tags = [
+        tag
+        for charts in page(["validation"], recursive=False).values()
+        for _, (tag,) in charts.values()
+    ]
+    assert "validation/loss$" in tags
+    assert not any("training_problems" in tag or "halting" in tag for tag in tags)
+
+
+def test_every_curve_and_picture_says_what_it_means(run):
+    _, events = run
+    tags = events.Tags()
+    for tag in (*tags["scalars"], *tags["images"]):
+        described = events.SummaryMetadata(tag).summary_description
+        assert described.endswith("."), tag
+
+
+def test_the_random_number_of_steps_is_no_curve(run):
+    _, events = run
+    assert "train/supervision_steps" not in events.Tags()["scalars"]
+    assert "validation/supervision_steps" in events.Tags()["scalars"]
+
+
+def test_validation_has_a_loss(run):
+    _, events = run
+    for group in ("validation", "training_problems"):
+        assert all(event.value > 0 for event in events.Scalars(f"{group}/loss"))
 
 
 def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
@@ -73,12 +121,14 @@ def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
 def test_settings_are_named_as_on_the_command_line_but_for_init_args():
     config = {
         "model": {"class_path": "M", "init_args": {"depth": {"free_steps": [0, 7]}, "x": None}},
+        "data": {"canvas": {"square": True}},
         "trainer": {"callbacks": [{"class_path": "C"}], "max_epochs": 3, "log_every_n_steps": 9},
         "ckpt_path": "elsewhere",
     }
     assert hyperparameters(config) == {
         "model.class_path": "M",
         "model.depth.free_steps": "[0, 7]",
+        "data.canvas.square": "True",
         "trainer.max_epochs": 3,
     }
 

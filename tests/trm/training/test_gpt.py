@@ -58,12 +58,12 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
     scalars = set(events.Tags()["scalars"])
     assert {
         *(f"train/{name}" for name in ("loss", "cell_accuracy", "row_accuracy")),
-        *(f"validation/{name}" for name in ("solved", "free_running_rows", "teacher_forced_rows")),
+        *(f"validation/{name}" for name in ("solved", "loss", "teacher_forced_rows")),
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {  # and no supervision steps
-        "panels/validation",
+        *(f"panels/{kind}_{i}" for kind in ("row", "worst") for i in range(1, 7)),
         *(f"figures/{name}" for name in ("by_length", "by_kind", "reliability")),
     }
 

@@ -59,6 +59,7 @@ def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatc
     monkeypatch.setattr(mine, "filler", lambda: Oracle(mine.model, max_steps=3))
     figures = evaluated(mine, split)
     assert figures.pop(f"{split}/supervision_steps") == 3
+    assert figures.pop(f"{split}/loss") > 0  # of the model itself
     assert len(figures) == 5
     assert set(figures.values()) == {1.0}
 
@@ -68,6 +69,29 @@ def test_a_model_without_training_solves_nothing():
     assert figures["validation/solved"] == 0
     # Its head starts at "wrong", and is right.
     assert figures["validation/confidence_accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("depth", "steps", "losses"),
+    [
+        (DepthConfig(free_steps=(1, 6), supervised_steps=2, random_start=0.9), 5, 2),
+        (DepthConfig("carry", halt_max_steps=4), 4, 4),
+    ],
+)
+def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, monkeypatch):
+    mine = module(depth=depth).eval()
+    _, drawing = some_problems()
+    calls = []
+    for name in ("iterate", "read"):
+        real = getattr(mine.model, name)
+        monkeypatch.setattr(
+            mine.model, name, lambda *args, r=real, n=name: (calls.append(n), r(*args))[1]
+        )
+    loss, weight = mine.loss_on(drawing)
+    assert (calls.count("iterate"), calls.count("read")) == (steps, losses)
+    assert weight == 3
+    parts = [mine.loss_on(drawing[np.array([i])])[0] for i in range(3)]
+    assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
 def test_a_checkpoint_says_which_model_it_holds():

@@ -1,0 +1,115 @@
+"""What a run's curves and pictures mean, and which of them TensorBoard puts on one page.
+
+A chart has one curve a run: TensorBoard gives a run one colour, whatever it shows of it.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from trm.evaluation.board import describe
+from trm.training.data import VALIDATED
+from trm.training.module import FIGURES
+
+_PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first practised"), strict=True))
+_EVERY = "mean over the steps since it was last logged"
+
+CURVES = {
+    "train/loss": "what training minimises, on the batch of a step",
+    "train/loss_cells": "the cells' part of the loss, after the last supervision step",
+    "train/loss_halting": "the halting head's part of the loss, before its weight",
+    "train/row_accuracy": "share of the batch's rows that are right",
+    "train/cell_accuracy": "share of the cells to fill in that are right",
+    "train/halting_accuracy": "share of rows that the halting head rightly holds right, or wrong",
+    "train/solved_teacher_forced": "share of problems whose rows are all right, each built on the "
+    "true rows",
+    "train/supervision_steps": "supervision steps that the batch's samples have had so far",
+    "train/gradient_norm": "norm of all gradients together, before clipping",
+    "learning_rate/matrices": "learning rate of the matrices, which Muon moves",
+    "learning_rate/decayed": "learning rate of the weights that decay",
+    "learning_rate/rest": "learning rate of biases, norms and embeddings, which do not decay",
+    "speed/samples_per_second": f"training samples a second, over all devices; {_EVERY}",
+    "speed/seconds_per_step": f"seconds from one optimiser step to the next; {_EVERY}",
+    "speed/memory_gib": "most memory that training has taken so far, in GiB",
+    "epoch": "epochs that are complete",
+    **{
+        f"{group}/{name}": f"{meaning}. Problems of {of}"
+        for group, of in _PROBLEMS.items()
+        for name, meaning in FIGURES.items()
+    },
+}
+PICTURES = {
+    "panels/row": "the same row of validation at each step, built on the true rows: input, label, "
+    "prediction, and the confidence on the way. Once it is above one half, and the row stays as it "
+    "is, a recursive model halts",
+    "panels/worst": "a row of validation that went wrong, the surest errors first, then the right "
+    "rows that were the least sure",
+    "figures/by_length": "whole solutions that are right, by the digits of both operands",
+    "figures/by_kind": "rows that are right, by what they hold, built on the true rows",
+    "figures/reliability": "whether rows held right with 90 % are right 90 times in 100",
+    "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
+    "many as in training",
+}
+_PAGE = {  # of custom scalars
+    "How good": {
+        "validation: whole solutions": "validation/solved",
+        "validation: loss": "validation/loss",
+        "validation: rows on its own rows": "validation/free_running_rows",
+        "validation: rows on true rows": "validation/teacher_forced_rows",
+        "practised problems: whole solutions": "training_problems/solved",
+        "practised problems: loss": "training_problems/loss",
+    },
+    "How it trains": {
+        "training: loss": "train/loss",
+        "training: rows of a batch": "train/row_accuracy",
+        "gradient norm": "train/gradient_norm",
+        "learning rate": "learning_rate/decayed",
+        "samples a second": "speed/samples_per_second",
+        "memory, GiB": "speed/memory_gib",
+    },
+    "Recursion": {
+        "validation: supervision steps a row": "validation/supervision_steps",
+        "validation: confidence rightly above or below 1/2": "validation/confidence_accuracy",
+        "training: loss of the cells": "train/loss_cells",
+        "training: loss of the halting head": "train/loss_halting",
+    },
+}
+
+
+def page(groups: Collection[str], recursive: bool) -> dict[str, dict[str, list[object]]]:
+    """The page of custom scalars, as `SummaryWriter.add_custom_scalars` takes it.
+
+    Args:
+        groups: of problems that validations work out, names in `trm.training.data.VALIDATED`.
+        recursive: whether the model takes supervision steps.
+    """
+    absent = tuple(f"{group}/" for group in VALIDATED if group not in groups)
+    return {
+        title: {
+            # A tag is a pattern there: without its end it would also find longer names.
+            name: ["Multiline", [f"{tag}$"]]
+            for name, tag in charts.items()
+            if not tag.startswith(absent)
+        }
+        for title, charts in _PAGE.items()
+        if recursive or title != "Recursion"
+    }
+
+
+def describe_all(board: SummaryWriter) -> None:
+    """Have every curve and picture that a board is given say what it means."""
+    file = board._get_file_writer()
+    add, told = file.add_summary, set[str]()
+
+    def add_described(summary: Summary, *when: Any) -> None:
+        for value in summary.value:
+            # The rows of panels are numbered.
+            meaning = CURVES.get(value.tag) or PICTURES.get(value.tag.rstrip("_0123456789"))
+            if meaning and value.tag not in told:
+                told.add(value.tag)
+                describe(value, meaning)
+        add(summary, *when)
+
+    file.add_summary = add_described
