@@ -28,7 +28,7 @@ def length_figure(digits_a: np.ndarray, digits_b: np.ndarray, solved: np.ndarray
         digits_a, digits_b: ``int64 [B]``, digits of the multiplicand and of the multiplier.
         solved: ``bool [B]``, free-running.
     """
-    figure = _figure(3.4)
+    figure = _figure(2.8)
     axes = figure.subplots()
     tall, wide = int(digits_a.max()), int(digits_b.max())
     asked, right = (np.zeros((tall, wide)) for _ in range(2))
@@ -53,7 +53,7 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
     Args:
         rows: right among the rows of each kind, from the true rows before them.
     """
-    figure = _figure(1.6 + 0.7 * len(rows))
+    figure = _figure(1.3 + 0.6 * len(rows))
     axes = figure.subplots()
     for place, share in enumerate(rows.values()):
         low, high = share.interval
@@ -77,7 +77,7 @@ def steps_figure(right: np.ndarray, trained: int) -> Figure:
         right: ``bool [T, N]``, whether each of N rows is right after each of T steps.
         trained: most supervision steps that training takes.
     """
-    figure = _figure(3.2)
+    figure = _figure(2.6)
     axes = figure.subplots()
     shares = [Share(int(step.sum()), right.shape[1]) for step in right]
     x = np.arange(1, len(shares) + 1)

@@ -30,7 +30,13 @@ _SHORT = (  # figures of the progress bar, their short names and how they are wr
     ("train/row_accuracy", "rows", "{:.0%}"),
     ("validation/solved", "solved", "{:.1%}"),
 )
-_TOLD = ("train/loss", "train/row_accuracy", "validation/solved", "training_problems/solved")
+_TOLD = (
+    "train/loss",
+    "validation/loss",
+    "train/row_accuracy",
+    "validation/solved",
+    "training_problems/solved",
+)
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -158,8 +164,9 @@ class TrainingBar(RichProgressBar):
             self.progress.stop()
 
     def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own counts epochs from 0.
-        return f"epoch {current_epoch + 1}/{self.trainer.max_epochs}"
+        # Lightning's own counts epochs from 0. Steps or hours may end training instead.
+        of = f"/{most}" if (most := self.trainer.max_epochs or 0) > 0 else ""
+        return f"epoch {current_epoch + 1}{of}"
 
 
 class Milestones(L.Callback):
