@@ -1,4 +1,4 @@
-"""An evaluation as a page of TensorBoard: the grid as a picture, and each model's shares as curves.
+"""An evaluation as a page of TensorBoard: each model's grid as a picture, its shares as curves.
 
 A model is a run of its own, so that TensorBoard lays models over one another.
 """
@@ -29,12 +29,13 @@ def write_board(output: Path, grid: dict[str, Any]) -> None:
     folder = output / BOARD
     for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
         file.unlink()
-    with SummaryWriter(str(folder), filename_suffix=_OURS) as board:
-        board.add_image("evaluation/grid", pixels(grid_figure(grid)), dataformats="HWC")
     for number, model in enumerate(grid["models"], start=1):
         # A name may hold what that of a folder cannot; with the number they differ all the same.
         name = re.sub(r"[^\w.-]", "_", model["name"])
         with SummaryWriter(str(folder / f"{number}_{name}"), filename_suffix=_OURS) as board:
+            # All models in one picture would be wider than the window.
+            image = pixels(grid_figure(grid | {"models": [model]}))
+            board.add_image("evaluation/grid", image, dataformats="HWC")
             _write(board, model)
 
 

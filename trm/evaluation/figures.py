@@ -27,7 +27,7 @@ _CHART = 84  # pixels of a chart's height
 _GAP = 10  # between canvases
 _EDGE = 14  # around a sample
 _HEAD = 66  # title, outcome and headings
-_LEGEND = 34  # above a chart
+_LEGEND = 36  # above a chart
 _TICKS = (28, 26)  # room for a chart's tick labels, left and below
 _LEAST = 500  # pixels that a title and a legend need
 _MARGIN = 1  # blank rows and columns that are kept around a working
@@ -173,11 +173,11 @@ def _legend(axes: Axes, heading: str, halts: bool) -> None:
     ]
     if halts:
         handles.append(Line2D([], [], label="halts", **_HALT))
-    axes.set_title(heading, loc="left", fontsize=11, color=INK)
+    axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=9)
     axes.legend(
         handles=handles,
         loc="lower right",
-        bbox_to_anchor=(1, 1),
+        bbox_to_anchor=(1, 1.05),
         ncols=3,
         fontsize=10,
         frameon=False,

@@ -3,7 +3,6 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trm.commands.evaluate import lengths
@@ -64,13 +63,11 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert "(grid.png)" in report
     for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
         assert word in ran.out
-    with Image.open(output / "grid.png") as picture:
-        size = picture.size
-    events = EventAccumulator(str(output / "tensorboard")).Reload()
+    assert (output / "grid.png").is_file()
+    events = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
     (image,) = events.Images("evaluation/grid")
-    assert (image.width, image.height) == size
-    models = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
-    assert set(models.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/b_of_02_digits"}
+    assert image.width <= 1000
+    assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/b_of_02_digits"}
 
 
 def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
@@ -83,8 +80,7 @@ def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
         ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
         assert ran.code == 0, ran.err
     assert training.exists()
-    # Beside it the picture, and the model's shares.
-    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
+    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 2
 
 
 def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_path, monkeypatch):
