@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import yaml
 
+from trm.processes import ending_together
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.cli import train
 
@@ -30,7 +31,10 @@ SMALL = """
 
 def checkpoint_of(config: Path, folder: str) -> dict[str, Any]:
     """What a run of this config writes at the end of an epoch."""
-    train(["fit", "--config", str(config), "--trainer.logger.save_dir", folder, *SMALL])
+    with ending_together() as processes:
+        train(
+            ["fit", "--config", str(config), "--trainer.logger.save_dir", folder, *SMALL], processes
+        )
     (file,) = Path(folder).rglob("last.ckpt")
     checkpoint = torch.load(file, weights_only=True)
     samples = yaml.safe_load(config.read_text())["data"]["batch_size"]

@@ -18,6 +18,7 @@ import torch
 import yaml
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from trm.processes import ending_together
 from trm.training.cli import train
 from trm.training.gpt import GPTModule
 from trm.training.recursive import RecursiveModule
@@ -71,7 +72,8 @@ def main() -> None:
         words += ["--data.batches_per_epoch", str(options.batches)]
         words += ["--trainer.enable_progress_bar", "false", "--trainer.logger.save_dir", folder]
         sys.argv = ["trm"]
-        spent = train(words).trainer.profiler.recorded_durations
+        with ending_together() as processes:
+            spent = train(words, processes).trainer.profiler.recorded_durations
 
     def seconds(hooks: tuple[str, ...]) -> float:
         return sum(

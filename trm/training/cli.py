@@ -26,15 +26,14 @@ from trm.training.callbacks import (
     Gradients,
     LastCheckpoint,
     LearningRates,
-    Milestones,
     Throughput,
-    TrainingBar,
 )
 from trm.training.checkpoints import CheckpointFiles
 from trm.training.data import CanvasDataModule
 from trm.training.module import CanvasModule
 from trm.training.panels import SamplePanels
 from trm.training.predictions import PredictionWriter
+from trm.training.progress import Milestones, TrainingBar
 from trm.training.runs import NEWEST, Runs
 from trm.training.slips import check_configs, explained
 
