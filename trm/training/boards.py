@@ -59,18 +59,17 @@ class RunPage(SaveConfigCallback):
             return
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
         if trainer.is_global_zero:
-            config = self.parser.dump(self.config, skip_none=False)
-            if keep_config(config, folder):
+            for board in writers(trainer):
+                describe_all(board)
+            if keep_config(self.parser.dump(self.config, skip_none=False), folder):
                 self.save_config(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Let the curves go on from the checkpoint."""
         if trainer.global_step and trainer.is_global_zero:
-            started = SessionLog(
-                status=SessionLog.START
-            )  # hides what an earlier file has from here
-            for board in writers(trainer):
-                event = Event(step=trainer.global_step + 1, session_log=started)
+            started = SessionLog(status=SessionLog.START)
+            for board in writers(trainer):  # which hide what an earlier file has from here on
+                event = Event(step=trainer.global_step, session_log=started)
                 board._get_file_writer().add_event(event)
 
     def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -80,7 +79,6 @@ class RunPage(SaveConfigCallback):
         data = getattr(trainer, "datamodule", None)
         groups = VALIDATED[: 1 + bool(getattr(data, "training_problems", 0))]
         for board in writers(trainer):
-            describe_all(board)
             board.add_text("config", f"```yaml\n{config}```")
             board.add_custom_scalars(page(groups, recursive))
             for summary in hparams_page(hyperparameters(yaml.safe_load(config))):
@@ -187,7 +185,7 @@ class ValidationFigures(L.Callback):
             for board in writers(trainer):
                 for name, figure in figures.items():
                     board.add_image(
-                        f"figures/{name}", pixels(figure), trainer.global_step, dataformats="HWC"
+                        f"figures/{name}", pixels(figure), last_step(trainer), dataformats="HWC"
                     )
         self._validations += 1
         self._clear()
@@ -236,3 +234,8 @@ def _by_kind(parts: list[Validated]) -> dict[str, Share]:
 def writers(trainer: L.Trainer) -> list[SummaryWriter]:
     """The TensorBoard writers of a trainer."""
     return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
+
+
+def last_step(trainer: L.Trainer) -> int:
+    """Where the curves have a validation's figures: at the last step before it."""
+    return max(0, trainer.global_step - 1)

@@ -34,11 +34,13 @@ class BestCheckpoint(ModelCheckpoint):
         """Refuse a figure that there will be none of, before anything is trained.
 
         Raises:
-            ValueError: a validation logs no such figure.
+            ValueError: no validation of this run logs such a figure, nor may a class of the user's.
         """
-        group, _, name = (self.monitor or "").partition("/")
-        if stage == "fit" and group in VALIDATED and name not in FIGURES:
-            near = meant(self.monitor, [f"{group}/{figure}" for figure in FIGURES])
+        figures = validated_figures(trainer, pl_module)
+        parts = (pl_module, *trainer.callbacks)  # type: ignore[attr-defined]
+        ours = all(type(part).__module__.startswith(("trm.", "lightning.")) for part in parts)
+        if stage == "fit" and ours and self.monitor and self.monitor not in figures:
+            near = meant(self.monitor, figures) or f" There are {', '.join(figures)}."
             raise ValueError(f"checkpoint.monitor: there is no figure {self.monitor}.{near}")
         super().setup(trainer, pl_module, stage)
 
@@ -90,6 +92,15 @@ class BestCheckpoint(ModelCheckpoint):
         super().on_fit_end(trainer, pl_module)
         if self.best_model_path:
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
+
+
+def validated_figures(trainer: L.Trainer, module: L.LightningModule) -> list[str]:
+    """The figures that each validation of a run logs, by their names."""
+    practised = getattr(getattr(trainer, "datamodule", None), "training_problems", 0)
+    groups = VALIDATED if practised else VALIDATED[:1]
+    steps = getattr(module, "deepest", 0)
+    names = [name for name in FIGURES if steps or name != "supervision_steps"]
+    return [f"{group}/{name}" for group in groups for name in names]
 
 
 class LastCheckpoint(ModelCheckpoint):

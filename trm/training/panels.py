@@ -11,7 +11,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, Task
 from canvas.render import Drawing, RowSteps, row_step
 from trm.evaluation.figures import pixels, sample_panels
-from trm.training.boards import writers
+from trm.training.boards import last_step, writers
 from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
 from trm.training.module import CanvasModule, Validated
 
@@ -116,7 +116,7 @@ class SamplePanels(L.Callback):
         tags = [f"row_{i + 1}" for i in range(rows)] + [f"worst_{i + 1}" for i in range(worst)]
         for board in writers(trainer):
             for tag, part in zip(tags, np.split(image, rows + worst), strict=True):
-                board.add_image(f"panels/{tag}", part, trainer.global_step, dataformats="HWC")
+                board.add_image(f"panels/{tag}", part, last_step(trainer), dataformats="HWC")
 
 
 def worst_rows(validated: Validated, number: int) -> list[Row]:

@@ -115,7 +115,7 @@ def test_validation_has_a_loss(run):
 def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
     _, events = run
     for name in ("by_length", "by_kind", "reliability", "supervision_steps"):
-        assert [image.step for image in events.Images(f"figures/{name}")] == [5, 10]
+        assert [image.step for image in events.Images(f"figures/{name}")] == [4, 9]
 
 
 def test_settings_are_named_as_on_the_command_line_but_for_init_args():

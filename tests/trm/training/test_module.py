@@ -170,7 +170,7 @@ def compilations(monkeypatch) -> list[dict]:
 
 def set_up(mine: RecursiveModule, *stages: str) -> RecursiveModule:
     data = CanvasDataModule(Task(), Canvas(4, 7))
-    mine._trainer = SimpleNamespace(datamodule=data, global_step=0, global_rank=0)
+    mine._trainer = SimpleNamespace(datamodule=data, current_epoch=0)
     for stage in stages:
         mine.setup(stage)
     return mine
@@ -179,7 +179,9 @@ def set_up(mine: RecursiveModule, *stages: str) -> RecursiveModule:
 def row_step_batch() -> dict[str, torch.Tensor]:
     _, drawing = some_problems()
     steps = row_steps(drawing)
-    return {name: torch.from_numpy(getattr(steps, name)) for name in ("inputs", "labels", "answer")}
+    names = ("inputs", "labels", "answer")
+    batch = {name: torch.from_numpy(getattr(steps, name)) for name in names}
+    return {**batch, "seeds": torch.arange(len(steps.inputs))}
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
@@ -191,7 +193,7 @@ def test_a_compiled_module_learns_what_a_plain_one_does(schedule, compilations):
         mine = set_up(module(depth=depth, compile=compile), "fit")
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
         for _ in range(3):
-            loss = mine._step(batch).loss
+            loss = mine._step(batch, 0).loss
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

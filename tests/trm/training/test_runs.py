@@ -82,9 +82,10 @@ def test_a_resumed_run_has_one_continuous_curve(command, debug, halves, whole):
     resumed, straight = (EventAccumulator(str(path)).Reload() for path in (run, whole))
     assert resumed.Tags()["scalars"] == straight.Tags()["scalars"]
     for tag in ("train/loss", "validation/solved"):
-        points = {event.step: event.value for event in resumed.Scalars(tag)}
-        assert points == {event.step: event.value for event in straight.Scalars(tag)}
-    assert [event.step for event in resumed.Scalars("validation/solved")] == [4, 9, 14]
+        points = [(event.step, event.value) for event in resumed.Scalars(tag)]
+        assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
+    for events in (resumed.Scalars("validation/solved"), resumed.Images("figures/by_length")):
+        assert [event.step for event in events] == [4, 9, 14]
 
 
 def test_the_config_of_a_run_that_goes_on_is_kept(command, debug, halves):

@@ -36,6 +36,12 @@ import pytest
         ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
         ("trainer: {logger: TensorBordLogger}", "Did you mean TensorBoardLogger?"),
         ("checkpoint: {monitor: validation/solvd}", "Did you mean validation/solved?"),
+        ("checkpoint: {monitor: nonsense}", "There are validation/solved, validation/loss"),
+        ("checkpoint: {monitor: train/loss}", "there is no figure train/loss"),  # of no validation
+        (
+            "{checkpoint: {monitor: training_problems/solved}, data: {training_problems: 0}}",
+            "there is no figure training_problems/solved. Did you mean",
+        ),
         ("data: [1", "slip.yaml, line 1: this is no YAML"),
     ],
 )
