@@ -258,7 +258,7 @@ class RowLayout(Layout):
 
 
 class Standard(RowLayout):
-    """a; ``*_b``; the partial products; the product. What schools teach, and the default."""
+    """a; ``*_b``; the partial products; the product. What schools teach."""
 
     name = "standard"
 

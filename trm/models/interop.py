@@ -1,5 +1,6 @@
 """Weights of the reference TRM (SamsungSAILMontreal/TinyRecursiveModels) into ours and back."""
 
+import math
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,8 +55,8 @@ def load_reference_trm(
         L_cycles: L cycles per H cycle.
         position: "rope_1d" or "none"; a file with learned positions or a mixer says so itself.
         expansion: of the mixer's token MLP.
-        prefix_length: ``puzzle_emb_len``; None: from the learned positions, else 16, the
-            reference's default.
+        prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
+            reference means it; None: from the learned positions, else 16, its default.
         rope_theta: base of the rotation.
         norm_eps: of the RMS norms.
 
@@ -80,6 +81,8 @@ def load_reference_trm(
                 f"{height} x {width} leaves none for the prefix. Check height and width."
             )
     vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
+    if prefix is not None and prefix_length == 0:
+        prefix_length = math.ceil(prefix.shape[1] / hidden_size)
     config = RecursiveConfig(
         height=height,
         width=width,

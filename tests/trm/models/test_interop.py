@@ -122,6 +122,15 @@ def test_wrapped_and_saved_weights_load(tmp_path):
     assert model.config.intermediate_size == 256
 
 
+@pytest.mark.parametrize(("numbers_learned", "tokens"), [(1, 1), (32, 1), (33, 2), (70, 3)])
+def test_a_prefix_length_of_0_is_as_many_tokens_as_the_embedding_fills(numbers_learned, tokens):
+    weights = params(read("rope1d"))
+    weights["puzzle_emb.weights"] = torch.ones(3, numbers_learned)
+    model = load_reference_trm(weights, height=4, width=9, num_heads=4, prefix_length=0)
+    assert model.config.hidden_size == 32
+    assert model.config.prefix_length == tokens
+
+
 @pytest.mark.parametrize(
     ("weights", "looks"),
     [
