@@ -5,14 +5,16 @@ are albumentations' (`albumentations.D4`), with the same meanings, so that train
 inference views speak of the same elements; `tests/augment` holds the two together.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 
 from canvas.choices import check_choice
 
-Array = TypeVar("Array", np.ndarray, torch.Tensor)
+if TYPE_CHECKING:  # names of symmetries are read from command lines, which should not wait for it
+    import torch
+
+Array = TypeVar("Array", np.ndarray, "torch.Tensor")
 
 
 class Symmetry(NamedTuple):
@@ -91,6 +93,6 @@ def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
     flipped = [axis for axis, flip in zip(axes, (flip_rows, flip_columns), strict=True) if flip]
     if not flipped:
         return array
-    if isinstance(array, torch.Tensor):
-        return array.flip(flipped)
-    return np.flip(array, tuple(flipped))
+    if isinstance(array, np.ndarray):
+        return np.flip(array, tuple(flipped))
+    return array.flip(flipped)

@@ -1,8 +1,8 @@
 """Training steps per second of the recursive model as configs/trm/note.yaml has it, fp32 and bf16.
 
 The network, the optimiser, the loss, the carried state and the problems are the config's. A step is
-samples drawn, forward, backward and optimiser: without the config's transforms and weight averaging,
-and on smaller batches.
+samples drawn, forward, backward and optimiser, without the config's transforms and weight
+averaging, on smaller batches.
 """
 
 import argparse

@@ -121,6 +121,10 @@ def run(arguments: list[str]) -> int:
     try:
         with _logged(verbose):
             if name in TRAINING:
+                from trm.configs import check_call
+
+                check_call(arguments)
+
                 from trm.training.cli import run as train
 
                 train(arguments)
@@ -134,6 +138,11 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # who reads has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except ImportError as error:
+        if verbose:
+            traceback.print_exc()
+        print(f"trm {name}: {error}. `trm doctor` tells what is missing", file=sys.stderr)
+        return 1
     except (ValueError, OSError, MemoryError, FloatingPointError) as error:
         if verbose:
             traceback.print_exc()

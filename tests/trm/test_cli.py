@@ -31,6 +31,52 @@ def test_every_command_explains_itself(command, name):
     assert f"usage: trm {name}" in ran.out
 
 
+def test_a_call_is_read_before_anything_heavy_is_imported():
+    """In a process of its own: here, everything has been imported long ago."""
+    calls = {
+        "render": ["12x3"],
+        "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
+        "demo": [],
+        "inspect": ["12x3", "--output", "glass"],
+        "evaluate": ["--output", "grid", "--digits-a", "1..3"],
+        "trust": ["answers.jsonl", "--output", "trust.png"],
+        "compare": ["grid", "other", "--output", "compared"],
+        "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
+        "doctor": [],
+        "completion": ["bash"],
+    }
+    wrong = [
+        ["solve", "12y3"],
+        ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
+        ["solve", "12x3", "--rollouts", "4"],
+        ["solve", "12x3", "--input", "problems.csv"],
+        ["inspect", "12y3", "--output", "glass"],
+        ["demo", "--checkpoint", "nowhere.ckpt"],
+        ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
+        ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
+        ["compare", "nowhere", "--output", "compared"],
+        ["fit"],
+        ["fit", "--config", "nowhere.yaml"],
+    ]
+    assert calls.keys() == cli.COMMANDS.keys()
+    lines = f"""
+import sys
+from trm import cli
+heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
+for name, words in {calls!r}.items():
+    parser = cli.Parser()
+    cli.add_arguments(cli.COMMANDS[name][0], parser)
+    parser.parse_args(words)
+    assert not heavy(), name
+cli.command_parser(whole=True)
+for words in {wrong!r}:
+    assert cli.run(words) == 2, words
+    assert not heavy(), words
+"""
+    ran = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_training_explains_its_keys(command):
     ran = command("fit", "--help")
     assert ran.code == 0

@@ -1,15 +1,23 @@
-"""Arguments that several commands share, and how they are read."""
+"""Arguments that several commands share, and how they are read.
+
+A wrong call is answered at once: modules of commands import at their top what reading arguments
+needs and nothing else, no framework above all, and the rest where it is used.
+"""
+
+from __future__ import annotations
 
 import argparse
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from trm.solving.paths import SHIPPED
 
-from canvas.arithmetic import parse
-from canvas.problems import Problems
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from canvas.problems import Problems
 
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
@@ -35,6 +43,9 @@ def read_problems(texts: list[str], base: int = 10) -> Problems:
     Raises:
         ValueError: a text is not a multiplication of two positive whole numbers.
     """
+    from canvas.arithmetic import parse
+    from canvas.problems import Problems
+
     pairs = []
     for text in texts:
         parts = re.split(r"[x*×X]", text)
@@ -54,6 +65,8 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 def aside(args: argparse.Namespace) -> Console:
     """A console for what is said beside results, such as where files are; `--quiet` silences it."""
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=True, markup=False, quiet=args.quiet)
 
 
@@ -78,21 +91,25 @@ def number(least: float) -> Callable[[str], float]:
     return read
 
 
-def add_solver(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
-    """The arguments that `trm.solving.checkpoint.load_solver` takes.
+def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
+    """``--checkpoint``, the model that comes with the package where none is named.
 
     Args:
         parser: of the command.
-        default: the checkpoint where none is named; None: one has to be.
+        more: for argparse, where a command takes several.
     """
     parser.add_argument(
         "--checkpoint",
-        required=default is None,
-        default=default,
         metavar="PATH",
-        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken"
-        + (" (default: the model that comes with the package)" if default else ""),
+        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken "
+        "(default: the model that comes with the package)",
+        **{"default": SHIPPED} | more,
     )
+
+
+def add_solver(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `trm.solving.checkpoint.load_solver` takes."""
+    add_checkpoint(parser)
     parser.add_argument(
         "--steps",
         type=whole(1),

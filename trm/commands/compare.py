@@ -5,12 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from trm.commands.arguments import aside
-from trm.evaluation.heatmaps import comparison_figure
 from trm.evaluation.readings import FORMAT, GRID, reference_of
-from trm.evaluation.report import compare_markdown, markdown, print_summary
 from trm.files import make_folder, replacing
 
 PICTURE, REPORT = "compare.png", "compare.md"
@@ -34,6 +30,11 @@ def run(args: argparse.Namespace) -> int:
     reference = reference_of(grid, args.reference)["name"]
     output = Path(args.output)
     make_folder(output)
+    from rich.console import Console
+
+    from trm.evaluation.heatmaps import comparison_figure
+    from trm.evaluation.report import compare_markdown, print_summary
+
     picture, report = output / PICTURE, output / REPORT
     with replacing(picture) as part:
         comparison_figure(grid, reference).savefig(part, format="png")
@@ -75,6 +76,8 @@ def read_grid(path: str | Path) -> dict[str, Any]:
         )
     if grid.get("models") == []:
         raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
+    from trm.evaluation.report import markdown
+
     try:
         markdown(grid)  # looks at everything that a comparison does
     except KeyError as error:

@@ -2,8 +2,6 @@
 
 import argparse
 
-import shtab
-
 from trm.commands.arguments import add_verbosity
 
 EXAMPLES = """\
@@ -21,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
+    import shtab
+
     from trm.cli import TRAINING, command_parser  # which imports this module
 
     parser = command_parser(whole=True)

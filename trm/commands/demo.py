@@ -1,25 +1,29 @@
 """`trm demo`: watch a trained model work, and learn how often it is right."""
 
+from __future__ import annotations
+
 import argparse
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from canvas.problems import Problems, Task, sample
 from trm.commands.arguments import add_solver, aside, whole
 from trm.commands.solve import solve_and_show
-from trm.evaluation.accuracy import by_length, held_out, products, workings
-from trm.evaluation.film import Film
-from trm.solving.checkpoint import find_checkpoint, load_solver
-from trm.solving.solver import Solver
-from trm.solving.watching import Moment, solve_watched
+from trm.files import make_folder
+from trm.solving.paths import SHIPPED, find_checkpoint
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trm.solving.solver import Solver
+    from trm.solving.watching import Moment
+
+FOLDER = "demo"  # for the pictures of the shipped model: nothing is written beside that
 SHOWN = 3  # problems worked out before the reader's eyes
 
 
@@ -29,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problems", type=whole(1), default=1000, help="held out (default: 1000)")
     parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     parser.add_argument(
-        "--output", metavar="DIR", help="for the pictures (default: beside the checkpoint)"
+        "--output",
+        metavar="DIR",
+        help="for the pictures (default: beside the checkpoint; of the model that comes with the "
+        f"package, {FOLDER})",
     )
 
 
@@ -39,8 +46,13 @@ def run(args: argparse.Namespace) -> int:
     # A run keeps its checkpoints in a folder of that name; any other checkpoint stands alone.
     folder = checkpoint.parent
     run_folder = folder.parent if folder.name == "checkpoints" else folder
-    output = Path(args.output or run_folder)
-    output.mkdir(parents=True, exist_ok=True)
+    output = Path(args.output or (FOLDER if checkpoint == SHIPPED else run_folder))
+    make_folder(output)
+
+    from rich.console import Console
+
+    from trm.solving.checkpoint import load_solver
+
     solver = load_solver(checkpoint, args.steps, device=args.device)
     task = solver.task
     console = Console(highlight=False)
@@ -67,17 +79,24 @@ def run(args: argparse.Namespace) -> int:
     told.rule("What to try next")
     if shutil.which("trm") is None:
         told.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
+    which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
     told.print(
         f"look at       {picture}\n"
         f"watch         {animation}\n"
-        f"your problem  trm solve --checkpoint {checkpoint} --watch {a}x{b}\n"
-        f"see inside    tensorboard --logdir {run_folder}\n"
-        "train more    trm fit --config configs/trm/small.yaml"
+        f"your problem  trm solve {which}--watch {a}x{b}"
     )
+    if folder != run_folder:
+        told.print(f"see inside    tensorboard --logdir {run_folder}")
+    told.print("train more    trm fit --config configs/trm/small.yaml")
     return 0
 
 
 def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: bool) -> None:
+    from rich.progress import track
+    from rich.table import Table
+
+    from trm.evaluation.accuracy import by_length, held_out, products, workings
+
     batch = 100
     solutions = []
     starts = range(0, problems, batch)
@@ -100,6 +119,9 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
+    from trm.evaluation.film import Film
+    from trm.solving.watching import solve_watched
+
     moments: list[Moment] = []
     film = Film(solver, solve_watched(solver, problem, moments.append), moments)
     picture, animation = output / "solved.png", output / "solving.gif"

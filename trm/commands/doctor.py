@@ -1,23 +1,19 @@
-"""`trm doctor`: what is installed, what computes, and what is missing."""
+"""`trm doctor`: what is installed, what computes, and what is missing.
+
+It works where next to nothing is installed: nothing outside the standard library is imported but
+to see whether it can be.
+"""
 
 import argparse
+import importlib
 import os
 import platform
+import re
 import shutil
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 
-import torch
-from rich.console import Console
-from rich.table import Table
-
-from trm.commands.arguments import aside
-from trm.solving.checkpoint import SHIPPED, load_solver
-from trm.training.cli import cpu_multiplies_bfloat16
-
-_PACKAGES = (
-    *("canvas-trm", "torch", "lightning", "numpy", "albumentations", "tensorboard"),
-    *("matplotlib", "safetensors", "jsonargparse"),
-)
+_OURS = "canvas-trm"
+_IMPORTED = ("torch", "lightning")  # can be installed and yet not work
 _NO_COMPILER = "no C++ compiler: leave model.init_args.compile off on a CPU"
 
 
@@ -27,36 +23,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look and tell; 1 if something is missing that a command needs."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
+    told = {"python": f"{platform.python_version()} on {platform.platform()}"}
     missing = []
-    for package in _PACKAGES:
+    for package in (_OURS, *needed()):
         try:
-            table.add_row(package, version(package))
+            told[package] = version(package)
         except PackageNotFoundError:
-            table.add_row(package, "missing")
+            told[package] = "missing"
             missing.append(f"{package} is not installed: pip install {package}")
-    for name, told in devices().items():
-        table.add_row(name, told)
+    for module in _IMPORTED:
+        try:
+            importlib.import_module(module)
+        except (ImportError, OSError) as error:  # OSError: of a library that it loads
+            if told.get(module) != "missing":
+                missing.append(f"{module} is installed and cannot be imported: {error}")
     candidates = (os.environ.get("CXX", ""), "g++", "clang++")
     compiler = next(filter(None, map(shutil.which, candidates)), None)
-    table.add_row("compile", f"yes, with {compiler}" if compiler else _NO_COMPILER)
+    told["compile"] = f"yes, with {compiler}" if compiler else _NO_COMPILER
+    if missing:
+        told["devices"] = told["shipped model"] = "not looked at: first install what is missing"
+    else:
+        told |= devices()
+        told["shipped model"], wrong = shipped()
+        missing += wrong
+    if not args.quiet:
+        for name, sentence in told.items():
+            print(f"{name:<{max(map(len, told))}}  {sentence}")
+    for sentence in missing:
+        print(sentence)
+    if not missing and not args.quiet:
+        print("Nothing is missing.")
+    return 1 if missing else 0
+
+
+def needed() -> list[str]:
+    """The packages that this one needs, as its own metadata has them."""
+    try:
+        wanted = requires(_OURS) or []
+    except PackageNotFoundError:
+        return []
+    names = [re.match(r"[\w.-]+", line) for line in wanted if "extra ==" not in line]
+    return [name[0] for name in names if name]
+
+
+def shipped() -> tuple[str, list[str]]:
+    """Whether the model that comes with the package can be used, and what is wrong with it."""
+    from trm.solving.checkpoint import load_solver
+    from trm.solving.paths import SHIPPED
+
     try:
         load_solver(SHIPPED, device="cpu")
-        table.add_row("shipped model", "there, and loads")
     except (OSError, ValueError) as error:
-        table.add_row("shipped model", "missing")
-        missing.append(str(error))
-    aside(args).print(table)
-    for sentence in missing:
-        Console(highlight=False).print(sentence, soft_wrap=True, markup=False)
-    if not missing:
-        aside(args).print("Nothing is missing.")
-    return 1 if missing else 0
+        return "missing", [str(error)]
+    return "there, and loads", []
 
 
 def devices() -> dict[str, str]:
     """What can compute here, and in which precisions, in words."""
+    import torch
+
     told = {"cpu": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads; {cpu_precision()}"}
     for i in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(i)
@@ -71,6 +96,8 @@ def devices() -> dict[str, str]:
 
 def cpu_precision() -> str:
     """In which precision a CPU should train, and why."""
+    from trm.training.cli import cpu_multiplies_bfloat16
+
     if cpu_multiplies_bfloat16():
         return "it has bfloat16 units, bf16-mixed is used as configured"
     return "it has no bfloat16 units, bf16-mixed becomes float32"

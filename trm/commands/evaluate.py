@@ -1,30 +1,27 @@
 """`trm evaluate`: how far models get, digits × digits, beyond what they practised on."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from trm.commands.arguments import aside, whole
+from trm.commands.arguments import add_checkpoint, aside, whole
 from trm.commands.voting import add_voting, voting_of, with_voting
-from trm.evaluation.board import BOARD, write_board
-from trm.evaluation.cells import PICTURE, REPORT, Settings, measure
-from trm.evaluation.heatmaps import save_grid
-from trm.evaluation.readings import GRID
-from trm.evaluation.report import markdown, print_summary
+from trm.evaluation.readings import BOARD, GRID, PICTURE, REPORT
 from trm.files import replacing, sweep
-from trm.solving.checkpoint import load_solver
+from trm.solving.paths import SHIPPED, find_checkpoint
 
+_RANGE = re.compile(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?")
 _MOST = 1000  # lengths in a range
 
 
 def lengths(text: str) -> list[int]:
-    """The whole numbers that ``3``, ``1..10`` or ``1..4,8`` stand for, in order, for argparse."""
+    """The whole numbers that ``3``, ``1..10``, ``1-10`` or ``1..4,8`` stand for, in order."""
     numbers: set[int] = set()
     for part in text.split(","):
-        ends = [whole(1)(end) for end in part.split("..")]
-        if len(ends) > 2 or ends[0] > ends[-1]:
+        found = _RANGE.fullmatch(part)
+        ends = [int(end) for end in found.groups() if end] if found else [1, 0]
+        if ends[0] > ends[-1]:
             raise argparse.ArgumentTypeError(
                 f"{part!r} is no range of lengths; write it like 1..10, or 1..4,8"
             )
@@ -36,14 +33,8 @@ def lengths(text: str) -> list[int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument(
-        "--checkpoint",
-        required=True,
-        nargs="+",
-        action="extend",
-        metavar="PATH",
-        help="checkpoints, or folders of runs, of which the best checkpoint is taken",
-    )
+    # Without a default of argparse's own, which would be extended, too.
+    add_checkpoint(parser, nargs="+", action="extend", default=None)
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results")
     for side, operand in (("a", "multiplicand"), ("b", "multiplier")):
         parser.add_argument(
@@ -85,8 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
     voting = voting_of(args)
+    checkpoints = args.checkpoint or [SHIPPED]
+    for checkpoint in checkpoints:
+        find_checkpoint(checkpoint)
+
+    from trm.evaluation.cells import Settings, measure
+    from trm.solving.checkpoint import load_solver
+
     if voting is not None:
-        for checkpoint in args.checkpoint:  # says what is wrong before anything is measured
+        for checkpoint in checkpoints:  # says what is wrong before anything is measured
             with_voting(load_solver(checkpoint, device="cpu"), args)
     settings = Settings(
         digits_a=tuple(args.digits_a),
@@ -99,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     )
     output = Path(args.output)
     grid = measure(
-        args.checkpoint,
+        checkpoints,
         settings,
         output,
         args.name,
@@ -120,6 +118,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(grid: dict[str, Any], output: Path) -> None:
+    from rich.console import Console
+
+    from trm.evaluation.board import write_board
+    from trm.evaluation.heatmaps import save_grid
+    from trm.evaluation.report import markdown, print_summary
+
     sweep(output, "grid.*")
     with replacing(output / PICTURE) as part:
         save_grid(part, grid)

@@ -7,8 +7,7 @@ from typing import Any
 from trm.commands.arguments import aside
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
-from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
-from trm.solving.weights import SUFFIX, pack
+from trm.solving.paths import SUFFIX, find_checkpoint
 
 # Of each cell's figures, those that a card repeats.
 _CARD_FIGURES = ("digits_a", "digits_b", "inside", "solutions", "products", "rows_teacher_forced")
@@ -34,6 +33,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} has to end in {SUFFIX}")
     if not output.parent.is_dir():
         raise ValueError(f"--output {output}: there is no folder {output.parent}")
+    from trm.solving.checkpoint import load_checkpoint, load_solver
+    from trm.solving.weights import pack
+
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)
     packed = pack(load_checkpoint(checkpoint), card)

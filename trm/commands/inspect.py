@@ -1,26 +1,24 @@
 """`trm inspect`: one problem under the glass, step by step."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from rich.console import Console
-from torch.utils.tensorboard.writer import SummaryWriter
 
 from canvas import symbols
 from canvas.render import Drawing, RowSteps
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
-from trm.evaluation.figures import pixels, sample_panels
-from trm.evaluation.film import Film
-from trm.evaluation.inside import attention_figure, changes_figure
 from trm.files import make_folder, replacing
-from trm.models.probe import Probe, probe
-from trm.solving.checkpoint import SHIPPED, load_solver
-from trm.solving.recursive import RecursiveFiller
-from trm.solving.watching import Moment, solve_watched
+from trm.solving.paths import find_checkpoint
+
+if TYPE_CHECKING:
+    from trm.models.probe import Probe
+    from trm.solving.watching import Moment
 
 EXAMPLES = """\
 examples:
@@ -42,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument("problem", help="like 123x456")
-    add_solver(parser, default=SHIPPED)
+    add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the pictures")
     parser.add_argument(
@@ -62,6 +60,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve, watch, draw."""
+    read_problems([args.problem])  # in any base, its digits are decimal ones
+    find_checkpoint(args.checkpoint)
+
+    import torch
+    from torch.utils.tensorboard.writer import SummaryWriter
+
+    from trm.evaluation.figures import pixels, sample_panels
+    from trm.evaluation.film import Film
+    from trm.models.probe import probe
+    from trm.solving.checkpoint import load_solver
+    from trm.solving.recursive import RecursiveFiller
+    from trm.solving.watching import solve_watched
+
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
     problems = read_problems([args.problem], solver.task.base)
     drawing = solver.draw(problems)
@@ -136,6 +147,10 @@ def _inside(
     all_rows: Probe, one: Probe, canvas: np.ndarray, cell: tuple[int, int], name: str
 ) -> dict[str, Any]:
     """The figures of a recursive model's states and attention."""
+    import torch
+
+    from trm.evaluation.inside import attention_figure, changes_figure
+
     changes = {"z_L": all_rows.changes_L.numpy(), "z_H": all_rows.changes_H.numpy()}
     rows = [f"row {k + 1}" for k in range(changes["z_H"].shape[-1])]
     figures = {"states": changes_figure(changes, rows, f"{name}: do the states settle?")}

@@ -1,11 +1,14 @@
 """`trm solve`: work problems out with a trained model."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console, Group
@@ -16,14 +19,15 @@ from canvas.picture import Place, to_terminal
 from canvas.problems import Problems
 from canvas.reader import read
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
-from trm.commands.voting import add_voting, with_voting
+from trm.commands.voting import add_voting, voting_of, with_voting
 from trm.files import replacing
-from trm.solving.batch import Summary, stream
-from trm.solving.checkpoint import SHIPPED, load_solver
-from trm.solving.jobs import Job, work_through
+from trm.solving.paths import SHIPPED, find_checkpoint
 from trm.solving.records import FORMATS, format_of, output_format
-from trm.solving.solver import Solution, Solver
-from trm.solving.watching import Moment, solve_watched
+
+if TYPE_CHECKING:
+    from trm.solving.batch import Summary
+    from trm.solving.solver import Solution, Solver
+    from trm.solving.watching import Moment
 
 EXAMPLES = """\
 examples:
@@ -50,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument("problems", nargs="*", help="like 123x456")
-    add_solver(parser, default=SHIPPED)
+    add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument(
         "--watch",
@@ -90,7 +94,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--input and --output go together: where problems come from, and go to")
     if bool(args.problems) == (args.input is not None):
         raise ValueError("name problems, like 123x456, or a file of them, --input: one of the two")
+    find_checkpoint(args.checkpoint)
+    voting_of(args)
     if args.input is None:
+        read_problems(args.problems)  # in any base, its digits are decimal ones
         return _show(args)
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
@@ -102,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solver(args: argparse.Namespace, device: str) -> Solver:
+    from trm.solving.checkpoint import load_solver
+
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
     return with_voting(solver, args)
 
@@ -124,6 +133,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
+    from trm.solving.batch import stream
+
     solver = _solver(args, args.device)
     with ExitStack() as stack:
         source, sink, name = sys.stdin.buffer, sys.stdout, "standard input"
@@ -149,6 +160,8 @@ def _stream(args: argparse.Namespace) -> int:
 
 
 def _work_through(args: argparse.Namespace) -> int:
+    from trm.solving.jobs import Job, work_through
+
     solver = _solver(args, "cpu")
     job = Job(
         checkpoint=Path(args.checkpoint),
@@ -184,6 +197,8 @@ def solve_and_show(
         (solution,) = solver.solve(problem)
         console.print(describe(solution, solver))
         return solution
+    from trm.solving.watching import solve_watched
+
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
     pause = PAUSE if console.is_terminal else 0.0
     name, drawing = problem.names()[0].replace("x", "×"), solver.draw(problem)

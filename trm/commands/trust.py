@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from trm.commands.arguments import aside
 from trm.evaluation.intervals import Share
-from trm.evaluation.trust import COVERAGES, reliability, risk_coverage, trust_figure
 from trm.files import make_folder, replacing
 from trm.solving.records import format_of
 
@@ -51,9 +48,15 @@ def run(args: argparse.Namespace) -> int:
     names = [file.stem for file in files]
     if len(set(names)) < len(names):
         names = [str(file) for file in files]
+    read = {name: read_judged(file) for name, file in zip(names, files, strict=True)}
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from trm.evaluation.trust import COVERAGES, reliability, risk_coverage, trust_figure
+
     curves, bins, rights, problems = {}, {}, {}, 0
-    for name, file in zip(names, files, strict=True):
-        judged = read_judged(file)
+    for name, judged in read.items():
         problems = max(problems, len(judged.right))
         scores = {"confidence": judged.confidence}
         if (judged.agreement < 1).any():

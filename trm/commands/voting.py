@@ -1,14 +1,19 @@
 """Arguments of the commands that can ask many views, and how they are read."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from augment.symmetry import SYMMETRIES
 from canvas.choices import check_choice
 from trm.commands.arguments import number, whole
-from trm.solving.solver import Solver
-from trm.solving.voting import PER, VOTES, Voting
+from trm.solving.votes import PER, VOTES, Voting
+
+if TYPE_CHECKING:
+    from trm.solving.solver import Solver
 
 
 def add_voting(parser: argparse.ArgumentParser) -> None:

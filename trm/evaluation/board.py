@@ -13,9 +13,8 @@ from torch.utils.tensorboard import SummaryWriter
 
 from trm.evaluation.figures import pixels
 from trm.evaluation.heatmaps import grid_figure
-from trm.evaluation.readings import FIGURES, REGIONS, Model, pooled, region, share
+from trm.evaluation.readings import BOARD, FIGURES, REGIONS, Model, pooled, region, share
 
-BOARD = "tensorboard"  # its folder in that of an evaluation
 _OURS = ".trm-evaluate"  # what the names of our files end in
 
 

@@ -28,14 +28,13 @@ from canvas.problems import Task
 from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.models import describe_all, versions
 from trm.evaluation.problems import SPLIT
-from trm.evaluation.readings import FORMAT, GRID
+from trm.evaluation.readings import FORMAT, GRID, PICTURE, REPORT
 from trm.files import make_folder, read_object, sweep, write_object
 from trm.solving.checkpoint import find_checkpoint, load_solver
 from trm.solving.devices import Work, make_trainer, run
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
-PICTURE, REPORT = "grid.png", "grid.md"  # of an evaluation's folder
 _log = logging.getLogger(__name__)
 
 _HASH = "[0-9a-f]" * 12  # as a pattern

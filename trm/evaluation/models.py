@@ -8,8 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from trm.configs import read_config
 from trm.files import fingerprint
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
@@ -61,8 +60,8 @@ def _config(file: Path) -> Any:
     if not written.is_file():
         return None
     try:
-        config = yaml.safe_load(written.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
+        config = read_config(written)
+    except ValueError:
         raise ValueError(f"{written} is damaged: mend it, or move it away") from None
     return json.loads(json.dumps(config, default=str))  # YAML knows dates
 

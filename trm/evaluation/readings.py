@@ -49,6 +49,8 @@ from canvas.choices import check_choice
 from trm.evaluation.intervals import Share, difference
 
 GRID, FORMAT = "grid.json", 1  # its name in an evaluation's folder, and the format told above
+PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
+BOARD = "tensorboard"  # the folder of its curves and pictures
 
 Model = dict[str, Any]
 Cell = dict[str, Any]

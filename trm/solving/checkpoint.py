@@ -18,37 +18,14 @@ from trm.solving import keys
 from trm.solving.calibration import Calibration
 from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
+from trm.solving.paths import SUFFIX, find_checkpoint
 from trm.solving.recursive import RecursiveFiller
 from trm.solving.restored import fits, network, restored
 from trm.solving.rollout import Filler
 from trm.solving.solver import Solver
-from trm.solving.weights import SUFFIX, network_weights, unpack
+from trm.solving.weights import network_weights, unpack
 
 _log = logging.getLogger(__name__)
-
-# The model that comes with the package; docs/generalisation.md tells how it was trained.
-SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
-
-
-def find_checkpoint(path: str | Path) -> Path:
-    """A checkpoint file: the path itself, or the best one of the newest run below a folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    path = Path(path)
-    if path.is_file():
-        return path
-    if path.is_dir():
-        for name in ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}"):
-            found = sorted(path.rglob(name), key=lambda file: file.stat().st_mtime)
-            if found:
-                return found[-1]
-        raise FileNotFoundError(f"there is no checkpoint below {path}")
-    raise FileNotFoundError(
-        f"there is no checkpoint {path}; train one, for example with "
-        "`trm fit --config configs/quickstart.yaml`, and name its file or its run's folder"
-    )
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from safetensors.torch import save
 from canvas.symbols import CHARACTERS
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
 
-SUFFIX = ".safetensors"
 HEADER = "canvas_trm"
 _PREFIX = "model."  # of the network's weights in a checkpoint
 

@@ -198,8 +198,8 @@ class Gradients(L.Callback):
 
 
 def _every(trainer: L.Trainer) -> int:
-    """Optimiser steps from one logged figure to the next."""
-    return int(trainer.log_every_n_steps)  # type: ignore[attr-defined]
+    """Optimiser steps from one logged figure to the next; Lightning's 0 logs none of them."""
+    return int(trainer.log_every_n_steps) or sys.maxsize  # type: ignore[attr-defined]
 
 
 def memory_gib(device: torch.device) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 
 import lightning as L
 import torch
-from jsonargparse import Namespace
+import yaml
+from jsonargparse import Namespace, get_loader, set_loader
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -17,6 +18,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import meant
 from trm.commands.arguments import QUIET, VERBOSE
+from trm.configs import check_size, foreign_names
 from trm.launcher import end_together
 from trm.processes import Processes, ending_together
 from trm.solving.checkpoint import load_checkpoint
@@ -35,7 +37,7 @@ from trm.training.panels import SamplePanels
 from trm.training.predictions import PredictionWriter
 from trm.training.progress import Milestones, TrainingBar
 from trm.training.runs import NEWEST, Runs
-from trm.training.slips import check_configs, explained
+from trm.training.slips import explained
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -48,6 +50,21 @@ _NOT_OURS = (
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
+
+
+_load_yaml = get_loader("yaml")
+
+
+def _load_checked(text: str) -> Any:
+    """jsonargparse's reading of YAML, with sizes checked and foreign code named before it runs."""
+    check_size(text)
+    value = _load_yaml(text)
+    if foreign := sorted(set(foreign_names(value))):
+        rank_zero_info(
+            "Note: the configuration names code that is not this project's, which is now imported "
+            f"and run: {', '.join(foreign)}"
+        )
+    return value
 
 
 class TrainingCLI(LightningCLI):
@@ -149,7 +166,10 @@ class TrainingCLI(LightningCLI):
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
         """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""
-        trainer: Any = super().instantiate_trainer(**settings)
+        try:
+            trainer: Any = super().instantiate_trainer(**settings)
+        except TypeError as error:  # Lightning's, for example of devices that are no number
+            raise ValueError(f"trainer: {error}") from error
         trainer.callbacks = [
             TrainingBar() if type(callback) is RichProgressBar else callback
             for callback in trainer.callbacks
@@ -179,10 +199,10 @@ def run(arguments: list[str]) -> None:
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
-    check_configs(words)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
+    set_loader("yaml", _load_checked, exceptions=(yaml.YAMLError,))
     with ending_together() as processes, warnings.catch_warnings():
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)

@@ -119,7 +119,7 @@ class CanvasModule(L.LightningModule):
         What is logged between its logging steps is dropped, at a cost that small models feel.
         """
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        return (self.global_step + 1) % every == 0
+        return every > 0 and (self.global_step + 1) % every == 0
 
     def log_training(self, figures: dict[str, Any]) -> None:
         """Log a training step's figures."""

@@ -3,11 +3,8 @@
 import importlib
 import inspect
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import lightning as L
-import yaml
 from jsonargparse import ArgumentParser
 
 from canvas.choices import meant
@@ -43,28 +40,6 @@ _NO_CLASS = re.compile(
 _GIVEN = re.compile(r"\s*Given value: (?:NestedArg\(key='[\w.]*', val=)?(?P<value>.*?)\)?$")
 
 
-def check_configs(words: list[str]) -> None:
-    """Look at the files that ``--config`` names.
-
-    Raises:
-        ValueError: there is no such file, or it is no YAML; the message names it.
-    """
-    joined = [word.removeprefix("--config=") for word in words if word.startswith("--config=")]
-    named = [file for word, file in pairwise(words) if word in ("--config", "-c")]
-    for file in map(Path, [*named, *joined]):
-        if not file.is_file():
-            others = [str(other) for other in file.parent.glob("*.yaml")]
-            raise ValueError(f"there is no config {file}.{meant(file, others, _ALIKE)}")
-        try:
-            held = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            place = getattr(error, "problem_mark", None)
-            where = f", line {place.line + 1}" if place is not None else ""
-            raise ValueError(f"{file}{where}: this is no YAML") from None
-        if not isinstance(held, dict):
-            raise ValueError(f"{file}: a config has keys like model, data and trainer")
-
-
 def explained(told: str) -> str:
     """jsonargparse's report of an error as a sentence.
 
@@ -87,8 +62,8 @@ def explained(told: str) -> str:
         return f"{key[1] if key else 'a setting'}: there is no class {name}.{near}"
     told_already = "Expected" not in sentence or "Got value" in sentence
     sentence = _GIVEN.sub("" if told_already else r" Got value: \g<value>", sentence)
-    if missing := re.search(r"required: (\w+)\.model", sentence):
-        return f"give a config, as in `trm {missing[1]} --config configs/quickstart.yaml`"
+    if re.search(r"required: \w+\.model", sentence):
+        return "the configs name no model: give one more, as in configs/quickstart.yaml"
     sentence = re.sub(r"Expected a <class 'tuple'>\.?", "expected two values, as [1, 3].", sentence)
     sentence = re.sub(r"Expected a <class '([\w.]+)'>\.?", r"expected \1.", sentence)
     sentence = re.sub(r"Expected a typing\.Literal\[(.*?)\]\.?", r"expected one of \1.", sentence)

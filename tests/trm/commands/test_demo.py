@@ -38,6 +38,14 @@ def test_pictures_are_put_beside_the_checkpoint_unless_told(command, trained_cop
     assert {"solved.png", "solving.gif"} <= {path.name for path in run.iterdir()}
 
 
+def test_the_model_that_comes_with_the_package_is_the_default(command, tmp_path):
+    ran = command("demo", "--problems", 1, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"solved.png", "solving.gif"}
+    assert "trm solve --watch" in ran.out
+    assert "--logdir" not in ran.out  # it has no run to look at
+
+
 def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path):
     (tmp_path / "file").touch()
     for words in (
@@ -45,7 +53,6 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
         ("--checkpoint", checkpoint, "--seed", -1),
         ("--checkpoint", checkpoint, "--output", tmp_path / "file"),
         ("--checkpoint", tmp_path),
-        (),
     ):
         ran = command("demo", *words)
         assert ran.code == 2

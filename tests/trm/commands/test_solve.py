@@ -2,7 +2,8 @@ import pytest
 
 from canvas.problems import Task
 from trm.evaluation.problems import cell_problems
-from trm.solving.checkpoint import SHIPPED, load_checkpoint, load_solver
+from trm.solving.checkpoint import load_checkpoint, load_solver
+from trm.solving.paths import SHIPPED
 
 
 def test_each_product_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):

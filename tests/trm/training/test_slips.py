@@ -43,6 +43,9 @@ import pytest
             "there is no figure training_problems/solved. Did you mean",
         ),
         ("data: [1", "slip.yaml, line 1: this is no YAML"),
+        ("data: " + "[" * 999 + "]" * 999, "slip.yaml: a configuration is at most 50 levels deep"),
+        ("trainer: {devices: abc}", "trainer: `devices` selected with"),
+        ("trainer: {devices: -5}", "trainer: `devices` selected with"),
     ],
 )
 def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, yaml, named):
@@ -74,6 +77,7 @@ def test_a_slip_on_the_command_line_is_named_too(command, debug, tmp_path, word,
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["--config", "debug.yaml", "--data", "deep.yaml"], "at most 50 levels deep"),
         ([], "give a config, as in `trm fit --config"),
         (["--config", "nowhere.yaml"], "there is no config nowhere.yaml."),
         (["--config=debg.yaml"], "there is no config debg.yaml. Did you mean debug.yaml?"),
@@ -90,6 +94,7 @@ def test_a_call_that_names_the_wrong_file_is_told_which(command, debug, tmp_path
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
     (tmp_path / "text.yaml").write_text("a: b\nc: d: e\n")
     (tmp_path / "list.yaml").write_text("[1, 2]")
+    (tmp_path / "deep.yaml").write_text("task: " + "[" * 999 + "]" * 999)
     ran = command("fit", *words, folder=tmp_path)
     assert ran.code == 2
     assert told in ran.err

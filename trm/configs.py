@@ -1,0 +1,117 @@
+"""Configurations: YAML files, looked at before anything that they name is imported or built.
+
+A configuration is code: it imports and calls the classes that it names. What it names beside this
+project's own and its libraries' is told before it runs. And a small file can stand for a large
+one, as aliases repeat what an anchor holds: sizes are counted before values are made.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from canvas.choices import meant
+
+_LARGEST = 2**18  # characters of a file
+_VALUES = 20_000  # values in it, those of aliases counted as often as they are repeated
+_DEEPEST = 50  # levels of lists and mappings
+_ALIKE = 0.6  # of a file's name and what may have been meant by it
+_KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+class TooLargeError(ValueError):
+    """YAML that stands for more than any configuration holds."""
+
+
+def check_size(text: str) -> None:
+    """Raise `TooLargeError` where YAML is too long, too deep, or grows too large by its aliases.
+
+    Raises:
+        yaml.YAMLError: it is no YAML.
+    """
+    if len(text) > _LARGEST:
+        raise TooLargeError(f"a configuration has at most {_LARGEST:,} characters")
+    sizes: dict[str, int] = {}  # of what each anchor holds
+    open_ones: list[tuple[str | None, int]] = []  # lists and mappings: anchor, size before it
+    size = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            size += sizes.get(event.anchor, 1)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_ones.append((event.anchor, size))
+            size += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_ones.pop()
+            if anchor:
+                sizes[anchor] = size - before
+        elif isinstance(event, yaml.ScalarEvent):
+            size += 1 + len(event.value) // 100
+            if event.anchor:
+                sizes[event.anchor] = 1 + len(event.value) // 100
+        if len(open_ones) > _DEEPEST:
+            raise TooLargeError(f"a configuration is at most {_DEEPEST} levels deep")
+        if size > _VALUES:
+            raise TooLargeError(
+                f"a configuration has at most {_VALUES:,} values, what aliases repeat among them"
+            )
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """What a configuration's file holds, as plain data.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is no YAML, too large, or has no keys; the message names it.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        check_size(text)
+        held = yaml.safe_load(text)
+    except TooLargeError as error:
+        raise ValueError(f"{file}: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        place = getattr(error, "problem_mark", None)
+        where = f", line {place.line + 1}" if place is not None else ""
+        raise ValueError(f"{file}{where}: this is no YAML") from None
+    if not isinstance(held, dict):
+        raise ValueError(f"{file}: a config has keys like model, data and trainer")
+    return held
+
+
+def check_call(words: list[str]) -> None:
+    """Look at the configurations that the words of a training command name.
+
+    Raises:
+        ValueError: none is given, or one cannot be read; the message names it.
+    """
+    command, *words = words
+    if {"-h", "--help"} & set(words):
+        return
+    joined = [word.removeprefix("--config=") for word in words if word.startswith("--config=")]
+    named = [file for word, file in pairwise(words) if word in ("--config", "-c")]
+    if not named and not joined and not any(word.startswith("--model") for word in words):
+        raise ValueError(f"give a config, as in `trm {command} --config configs/quickstart.yaml`")
+    for file in map(Path, [*named, *joined]):
+        if not file.is_file():
+            others = [str(other) for other in file.parent.glob("*.yaml")]
+            raise ValueError(f"there is no config {file}.{meant(file, others, _ALIKE)}")
+        read_config(file)
+
+
+def foreign_names(value: Any) -> Iterator[str]:
+    """What a configuration names of code that is neither this project's nor its libraries'."""
+    if isinstance(value, dict):
+        for below in value.values():
+            yield from foreign_names(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from foreign_names(below)
+    elif isinstance(value, str) and _DOTTED.fullmatch(value):
+        package = value.partition(".")[0]
+        if package not in _KNOWN and importlib.util.find_spec(package) is not None:
+            yield value

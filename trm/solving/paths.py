@@ -1,0 +1,32 @@
+"""Where checkpoints lie.
+
+Needs no framework: a command line that names a wrong file is answered before one is imported.
+"""
+
+from pathlib import Path
+
+SUFFIX = ".safetensors"  # of a file of weights alone
+
+# The model that comes with the package; docs/generalisation.md tells how it was trained.
+SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """A checkpoint file: the path itself, or the best one of the newest run below a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        for name in ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}"):
+            found = sorted(path.rglob(name), key=lambda file: file.stat().st_mtime)
+            if found:
+                return found[-1]
+        raise FileNotFoundError(f"there is no checkpoint below {path}")
+    raise FileNotFoundError(
+        f"there is no checkpoint {path}; train one, for example with "
+        "`trm fit --config configs/quickstart.yaml`, and name its file or its run's folder"
+    )
