@@ -10,10 +10,10 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import NoReturn
 
 from canvas.choices import meant
+from trm import __version__
 from trm.commands.arguments import VERBOSE, add_verbosity
 from trm.processes import INTERRUPTED, TERMINATED, Terminated
 
@@ -97,7 +97,7 @@ def command_parser(whole: bool = False) -> Parser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"trm {version('canvas-trm')}")
+    parser.add_argument("--version", action="version", version=f"trm {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in TRAINING.items():
         commands.add_parser(name, help=line, add_help=False)

@@ -1,4 +1,5 @@
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -7,12 +8,27 @@ from pathlib import Path
 
 import pytest
 
+import trm
 from trm import cli
 
 
 def test_the_version_is_the_packages(command):
     ran = command("--version")
     assert (ran.code, ran.out) == (0, f"trm {version('canvas-trm')}\n")
+
+
+def test_the_package_says_its_version_and_that_it_is_typed(repository):
+    assert trm.__version__ == version("canvas-trm")
+    for package in ("trm", "canvas", "augment"):
+        assert (repository / package / "py.typed").exists()
+
+
+def test_the_package_runs_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["trm", "--version"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("trm", run_name="__main__")
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"trm {trm.__version__}\n"
 
 
 def test_the_help_lists_every_command_with_what_it_does(command):

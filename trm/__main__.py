@@ -1,0 +1,6 @@
+"""`python -m trm`: the same as the command `trm`."""
+
+from trm.cli import main
+
+if __name__ == "__main__":
+    main()
