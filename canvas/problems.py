@@ -21,6 +21,10 @@ Split = Literal["train", "validation", "test"]
 SPLITS: tuple[str, ...] = get_args(Split)
 _SHARES = (0.8, 0.1, 0.1)
 
+# What nobody can have meant, and no machine could work out: told before memory runs out.
+MOST_DIGITS = 1000  # of an operand
+MOST_CELLS = 12_000  # of a canvas for a model: attention may compare every cell with every other
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ATTEMPTS = 256  # tries at a pair of the right split before other lengths are drawn
 _LENGTH_DRAWS = 16
@@ -99,8 +103,10 @@ class Task:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         for name in ("digits_a", "digits_b"):
             digits = tuple(int(n) for n in getattr(self, name))
-            if len(digits) != 2 or not 1 <= digits[0] <= digits[1]:
-                raise ValueError(f"{name} is [fewest, most] from 1 up, not {list(digits)}")
+            if len(digits) != 2 or not 1 <= digits[0] <= digits[1] <= MOST_DIGITS:
+                raise ValueError(
+                    f"{name} is [fewest, most] from 1 to {MOST_DIGITS}, not {list(digits)}"
+                )
             setattr(self, name, digits)
         if not np.isfinite(self.long_bias):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
@@ -149,10 +155,16 @@ class Canvas:
         return self.height is None
 
     def check(self, task: Task) -> None:
-        """Raise ValueError if the task's longest problems do not fit."""
+        """Raise ValueError if the task's longest problems do not fit, or nothing could train."""
+        rows, columns = task.extent()
+        height, width = self.size(rows, columns, (self.margin, self.margin))
+        if height * width > MOST_CELLS:
+            raise ValueError(
+                f"canvases of up to {height} x {width} are more than {MOST_CELLS:,} cells: take "
+                "shorter numbers, or a smaller canvas"
+            )
         if self.height is None or self.width is None:
             return
-        rows, columns = task.extent()
         if rows > self.height or columns > self.width:
             raise ValueError(
                 f"{task.digits_a[1]} x {task.digits_b[1]} digits in the {task.layout} layout "

@@ -243,7 +243,7 @@ def test_a_task_knows_the_canvas_its_longest_problems_need():
 @pytest.mark.parametrize("digits", [(0, 3), (3, 2), (-1, 1), (4,), (1, 2, 3)])
 @pytest.mark.parametrize("name", ["digits_a", "digits_b"])
 def test_digit_ranges_that_are_none_are_refused(name, digits):
-    with pytest.raises(ValueError, match=rf"{name} is \[fewest, most\] from 1 up, not \["):
+    with pytest.raises(ValueError, match=rf"{name} is \[fewest, most\] from 1 to 1000, not \["):
         Task(**{name: digits})
 
 

@@ -22,16 +22,24 @@ if TYPE_CHECKING:
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """A reader of whole numbers from ``least`` up, for argparse."""
+def shortened(text: str, most: int = 60) -> str:
+    """What was typed, in quotes, as much as an error repeats of it."""
+    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A reader of whole numbers from ``least`` up, perhaps to ``most``, for argparse."""
 
     def read(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        if value < least or (most is not None and value > most):
+            end = "up" if most is None else f"to {most:,}"
+            raise argparse.ArgumentTypeError(
+                f"{shortened(text)} is not a whole number from {least} {end}"
+            )
         return value
 
     return read
@@ -41,16 +49,21 @@ def read_problems(texts: list[str], base: int = 10) -> Problems:
     """Problems from what people type: ``123x456``, ``123*456`` or ``123×456``.
 
     Raises:
-        ValueError: a text is not a multiplication of two positive whole numbers.
+        ValueError: a text is not a multiplication of two positive whole numbers, or too long.
     """
     from canvas.arithmetic import parse
-    from canvas.problems import Problems
+    from canvas.problems import MOST_DIGITS, Problems
 
     pairs = []
     for text in texts:
         parts = re.split(r"[x*×X]", text)
         if len(parts) != 2 or not all(parts):
-            raise ValueError(f"{text!r} is not a multiplication; write it like 123x456")
+            raise ValueError(f"{shortened(text)} is not a multiplication; write it like 123x456")
+        if (most := max(map(len, parts))) > MOST_DIGITS:
+            raise ValueError(
+                f"{shortened(text)} has a number of {most:,} digits; at most {MOST_DIGITS:,} are "
+                "worked with"
+            )
         pairs.append((parse(parts[0], base), parse(parts[1], base)))
     return Problems.from_ints(pairs, base)
 
@@ -72,8 +85,12 @@ def aside(args: argparse.Namespace) -> Console:
 
 def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
     """``--height`` and ``--width``."""
+    from canvas.problems import MOST_CELLS
+
     for side in ("height", "width"):
-        parser.add_argument(f"--{side}", type=whole(1), help=f"cells (default: {default})")
+        parser.add_argument(
+            f"--{side}", type=whole(1, MOST_CELLS), help=f"cells (default: {default})"
+        )
 
 
 def number(least: float) -> Callable[[str], float]:

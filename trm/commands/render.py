@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from canvas.layouts import LAYOUTS, get_layout
 from canvas.picture import CELL, to_sketch, to_terminal
+from canvas.problems import MOST_CELLS
 from canvas.render import Drawing, draw, row_steps
 from canvas.shapes import save_gif
 from trm.commands.arguments import add_canvas_size, aside, number, read_problems, whole
@@ -18,6 +20,7 @@ if TYPE_CHECKING:  # views need torch; drawing without one should not wait for i
     from augment.views import View
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
+_MOST_DRAWN = 100_000  # cells
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", default="standard", choices=LAYOUTS, help="default: standard")
     parser.add_argument("--base", type=int, default=10, choices=range(2, 11), metavar="2..10")
     add_canvas_size(parser, "the working and one cell around it")
-    parser.add_argument("--top", type=whole(0), help="first row of the working (default: centred)")
-    parser.add_argument("--left", type=whole(0), help="its first column (default: centred)")
+    parser.add_argument(
+        "--top", type=whole(0, MOST_CELLS), help="first row of the working (default: centred)"
+    )
+    parser.add_argument(
+        "--left", type=whole(0, MOST_CELLS), help="its first column (default: centred)"
+    )
     parser.add_argument(
         "--step",
         type=whole(1),
@@ -132,7 +139,17 @@ def _turn(view: "View", drawing: Drawing, canvases: np.ndarray) -> np.ndarray:
 
 def _draw(args: argparse.Namespace) -> Drawing:
     problems = read_problems([args.problem], args.base)
-    worked = get_layout(args.layout).work(problems.a, problems.b)
+    rules = get_layout(args.layout)
+    room = rules.extent(int(problems.a.lengths[0]), int(problems.b.lengths[0]))
+    offset = args.top or 0, args.left or 0
+    sides = zip((args.height or 0, args.width or 0), room, offset, strict=True)
+    cells = prod(max(side, needed + start) for side, needed, start in sides)
+    if cells > _MOST_DRAWN:
+        raise ValueError(
+            f"a canvas of {cells:,} cells is too large to look at"
+            f"; at most {_MOST_DRAWN:,} are drawn"
+        )
+    worked = rules.work(problems.a, problems.b)
     rows, columns = int(worked.heights[0]), int(worked.widths[0])
     above, before = (1 if place is None else place for place in (args.top, args.left))
     height = args.height or above + rows + 1

@@ -21,7 +21,6 @@ VOTE_COLUMNS = ("views", "votes")
 
 _UNIT = {"cpu": 256}  # looks at problems in a unit
 _UNIT_ELSEWHERE = 8192
-_MOST_CELLS = 12_000  # of a canvas: attention compares every cell with every other
 
 Record = dict[str, Any]
 
@@ -111,16 +110,10 @@ def answer(
         pairs = [entry.pair for entry in entries if entry.pair is not None]
         problems = Problems.from_ints(pairs, solver.task.base)
         sizes = [(int(r), int(c)) for r, c in zip(*solver.task.room(problems), strict=True)]
-        large = [
-            f"its canvas of {rows} x {columns} cells is more than {_MOST_CELLS:,} cells"
-            if rows * columns > _MOST_CELLS
-            else None
-            for rows, columns in sizes
-        ]
         misfits = solver.misfits(problems)
         fitting = []
         for k, i in enumerate(todo):
-            told = large[k] or misfits[k]
+            told = misfits[k]
             if told is None:
                 fitting.append(k)
             else:

@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, Protocol
 
 from canvas.arithmetic import parse
 from canvas.choices import check_choice
+from canvas.problems import MOST_DIGITS
 
 FORMATS = ("csv", "jsonl")
 OPERANDS = ("a", "b")
 OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
 
-MOST_DIGITS = 1000  # of an operand; no canvas is as wide
 _LONGEST = 2**20  # bytes of a line
 _LOOKAHEAD = 32  # lines that one quoted CSV field may span
 _SHOWN = 60  # characters of a bad value that an error repeats

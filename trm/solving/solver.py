@@ -9,7 +9,7 @@ from augment.symmetry import lookup
 from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.picture import to_text
-from canvas.problems import Canvas, Problems, Task
+from canvas.problems import MOST_CELLS, Canvas, Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
 from trm.solving.rollout import Filler, OnRow
@@ -234,7 +234,7 @@ class Solver:
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        if not self.filler.accepts(height, width):
+        if height * width > MOST_CELLS or not self.filler.accepts(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -246,11 +246,13 @@ class Solver:
 
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other."""
-        worked = self.task.rules.work(problems.a, problems.b)
         # The place of the operands depends on their lengths alone: it must not tell how long the
         # product is.
         rows, columns = self.task.room(problems)
         height, width = self.canvas.size(int(rows.max()), int(columns.max()))
+        if too_large := _too_large(height, width):
+            raise ValueError(too_large)
+        worked = self.task.rules.work(problems.a, problems.b)
         misfits = self._misfits(problems, worked.heights, worked.widths, height, width)
         for misfit in filter(None, misfits):
             raise ValueError(misfit)
@@ -271,13 +273,16 @@ class Solver:
         for name, need in zip(problems.names(), np.stack([rows, columns], axis=1), strict=True):
             height, width = self.canvas.size(int(need[0]), int(need[1]))
             fits = self.filler.accepts(height, width)
-            told.append(None if fits else f"{name} needs a canvas that the model cannot work on")
+            misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
+            told.append(_too_large(height, width) or misfit)
         return told
 
     def _misfits(
         self, problems: Problems, heights: np.ndarray, widths: np.ndarray, height: int, width: int
     ) -> list[str | None]:
-        told: list[str | None] = [None] * len(problems)
+        told: list[str | None] = [_too_large(height, width)] * len(problems)
+        if told[0]:
+            return told
         for i in np.flatnonzero((heights > height) | (widths > width)):
             need_height, need_width = max(int(heights[i]), height), max(int(widths[i]), width)
             name = problems[i : i + 1].names()[0]
@@ -289,3 +294,10 @@ class Solver:
                 f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
             )
         return told
+
+
+def _too_large(height: int, width: int) -> str | None:
+    """Why a canvas is refused, if it is."""
+    if height * width <= MOST_CELLS:
+        return None
+    return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"

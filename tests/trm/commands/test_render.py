@@ -110,7 +110,7 @@ def test_pictures_can_be_drawn_larger(command, tmp_path):
         ("321x654 --top 5 --height 8", "at row 5, column 1 needs a canvas of at least 11 x 7"),
         ("321x654 --step 9", "this problem has 4 steps, there is no step 9"),
         ("321x654 --step 0", "not a whole number from 1 up"),
-        ("321x654 --height wide", "not a whole number from 1 up"),
+        ("321x654 --height wide", "not a whole number from 1 to 12,000"),
         ("321x654 --view r45", "a symmetry of the square must be one of"),
         ("321x654 --view r90,1", "write it like r90 or r90,1,-2"),
         ("321x654 --view e,9,0", "pushes the content"),
@@ -136,6 +136,20 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, tmp_path, words, sen
     assert ran.code == 2
     assert sentence in " ".join(ran.err.split())
     assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (f"{'9' * 1000}x{'8' * 1000}",),
+        ("1x2", "--height", 12_000, "--width", 12_000),
+        ("1x2", "--top", 5000, "--left", 5000),
+    ],
+)
+def test_what_nobody_could_look_at_is_refused_at_once(command, words):
+    ran = command("render", *words)
+    assert ran.code == 2
+    assert "at most 100,000 are drawn" in ran.err
 
 
 def test_a_file_in_the_place_of_a_folder_gets_a_sentence(command, tmp_path):

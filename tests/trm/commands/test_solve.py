@@ -51,7 +51,7 @@ def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint)
         ("1x2 --device abacus", "there is no device 'abacus'"),
         ("1x2 --device meta", "there is no device 'meta'"),
         ("1x2 --steps 0", "not a whole number from 1 up"),
-        ("1x2 --width -4", "not a whole number from 1 up"),
+        ("1x2 --width -4", "not a whole number from 1 to 12,000"),
         ("", "one of the two"),
     ],
 )
@@ -60,6 +60,26 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, words, s
     assert ran.code == 2
     assert sentence in " ".join(ran.err.split())
     assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((f"{'9' * 1001}x3",), "has a number of 1,001 digits; at most 1,000 are worked with"),
+        ((f"{'9' * 900}x{'8' * 900}",), "is more than 12,000 cells"),
+        (("12x3", "--height", 1000, "--width", 1000), "1000 x 1000 cells is more than 12,000"),
+        (("12x3", "--height", 10**9), "is not a whole number from 1 to 12,000"),
+    ],
+)
+@pytest.mark.parametrize("name", ["solve", "inspect"])
+def test_what_no_machine_could_work_out_is_refused_at_once(
+    command, checkpoint, tmp_path, name, words, sentence
+):
+    more = ("--output", tmp_path) if name == "inspect" else ()
+    ran = command(name, "--checkpoint", checkpoint, *words, *more)
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert len(ran.err) < 300
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a checkpoint", b"PK\x03\x04 cut short"])

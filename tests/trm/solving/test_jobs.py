@@ -208,7 +208,7 @@ def test_a_problem_too_large_for_the_canvas_is_an_error_of_its_own(command, chec
     assert ran.code == 1
     one, other = records_of(tmp_path / "o.jsonl")
     assert one["error"] is None
-    assert "its canvas of 901 x 903 cells is more than" in other["error"]
+    assert "its canvas of 902 x 904 cells is more than" in other["error"]
 
 
 def test_views_that_were_not_practised_are_called_foreign_ground(command, checkpoint):
