@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.commands.arguments import aside
+from trm.evaluation.naming import told_apart
 from trm.evaluation.readings import FORMAT, GRID, reference_of
 from trm.files import make_folder, replacing
 
@@ -96,7 +97,8 @@ def _file(path: Path) -> Path:
 def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, Any]:
     """The models of several grids as one grid, each with the settings of its own.
 
-    A name that several models bear is preceded by its grid's label.
+    A name that several models bear is followed by what their runs had set otherwise, such as the
+    seed; where that does not tell them apart, it is preceded by its grid's label.
 
     Args:
         grids: of the same base.
@@ -116,7 +118,8 @@ def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, An
             f"these evaluations are in bases {' and '.join(map(str, bases))}: lengths in different "
             "bases are different numbers. Compare models of one base"
         )
-    names = [model["name"] for _, model in found]
+    configs = [model.get("config") for _, model in found]
+    names = told_apart([model["name"] for _, model in found], configs)
     full = [f"{label}: {name}" for (label, _), name in zip(found, names, strict=True)]
     told = [long if names.count(name) > 1 else name for name, long in zip(names, full, strict=True)]
     told = told if len(set(told)) == len(told) else full

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.configs import read_config
+from trm.evaluation.naming import told_apart
 from trm.files import fingerprint
 from trm.solving.checkpoint import find_checkpoint, load_checkpoint, load_solver
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY
@@ -67,9 +68,13 @@ def _config(file: Path) -> Any:
 
 
 def labels(checkpoints: Sequence[str | Path]) -> list[str]:
-    """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart."""
-    parts = [_parts(find_checkpoint(checkpoint)) for checkpoint in checkpoints]
-    names = [part[0] for part in parts]
+    """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart.
+
+    First by what their runs had set otherwise, such as the seed, then by version and file.
+    """
+    files = [find_checkpoint(checkpoint) for checkpoint in checkpoints]
+    parts = [_parts(file) for file in files]
+    names = told_apart([part[0] for part in parts], [_config(file) for file in files])
     for more in (2, 3):
         names = [
             "/".join(part[:more]) if names.count(name) > 1 else name

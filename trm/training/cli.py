@@ -37,6 +37,7 @@ from trm.training.panels import SamplePanels
 from trm.training.predictions import PredictionWriter
 from trm.training.progress import Milestones, TrainingBar
 from trm.training.runs import NEWEST, Runs
+from trm.training.scores import Scores
 from trm.training.slips import explained
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -49,6 +50,7 @@ _NOT_OURS = (
     r".*exists and is not empty.*",  # as it is where a run goes on
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
+SEED_HELP = "of everything: sets seed_everything, data.seed and model.seed"
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
@@ -84,6 +86,7 @@ class TrainingCLI(LightningCLI):
                 "checkpoint.mode": "max",
             }
         )
+        parser.add_argument("--seed", type=int | None, help=SEED_HELP)
         parser.add_lightning_class_args(SamplePanels, "panels")
         parser.add_lightning_class_args(ValidationFigures, "figures")
         # Learned positions and the mixer are made for the canvas that the data is drawn on.
@@ -103,6 +106,7 @@ class TrainingCLI(LightningCLI):
         """
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
+        self._settle_seed(self.config[subcommand] if subcommand else self.config)
         path = self.config.get(f"{subcommand}.ckpt_path")
         if not path or path in NEWEST or "://" in path:
             return
@@ -114,12 +118,28 @@ class TrainingCLI(LightningCLI):
                 "of the run"
             )
 
+    def _settle_seed(self, config: Namespace) -> None:
+        """`--seed` stands for all seeds, under whose own names it is kept.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if config.get("seed") is None:
+            return
+        if not 0 <= config.seed < 2**32:
+            raise ValueError(f"seed is a whole number from 0 to {2**32 - 1}, not {config.seed}")
+        for key in ("seed_everything", "data.seed", "model.init_args.seed"):
+            config[key] = config.seed
+        config.seed = None
+
     def before_instantiate_classes(self) -> None:
         """Settle what depends on the machine and on earlier runs."""
         if self.subcommand is not None:
             config = self.config[self.subcommand]
             self._settle_precision(config)
             self._find_earlier_run(config)
+            if self.subcommand in ("validate", "test"):
+                config.verbose = False  # `Scores` says it better
             if self.subcommand == "predict":
                 config.return_predictions = False  # they are written as they come
             if self.subcommand != "fit" and not config.ckpt_path:
@@ -235,6 +255,7 @@ def train(arguments: list[str], processes: Processes) -> TrainingCLI:
                 Milestones(),
                 LastCheckpoint(),
                 PredictionWriter(),
+                Scores(),
             ],
             "num_sanity_val_steps": 0,
             "enable_model_summary": False,  # a table of one line; `before_fit` says what counts

@@ -136,9 +136,9 @@ class CanvasModule(L.LightningModule):
         """Solve whole problems, free-running and teacher-forced: of validation, or of training."""
         return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
 
-    def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> None:
+    def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> dict[str, Validated]:
         """As `validation_step`, on the test split."""
-        self.score(batch, "test")
+        return {"validated": self.score(batch, "test")}
 
     def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""

@@ -67,6 +67,15 @@ def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(ma
     assert [model["settings"]["seed"] for model in merged["models"]] == [0, 0, 1, 1]
 
 
+def test_seeds_of_one_run_are_told_apart_by_their_seeds(make_grid):
+    grids = [
+        make_grid({"q": lambda a, b: 0.5}, config={"seed_everything": seed, "data": {"seed": seed}})
+        for seed in (0, 1)
+    ]
+    models = side_by_side(grids, ["one", "other"])["models"]
+    assert [model["name"] for model in models] == ["q, seed 0", "q, seed 1"]
+
+
 def test_no_two_models_get_the_same_name(make_grid):
     grids = [make_grid({"small": right, "b: small": right}), make_grid({"small": right})]
     names = [model["name"] for model in side_by_side(grids, ["a", "b"])["models"]]

@@ -51,6 +51,43 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
     ]
 
 
+def with_configs(folder, configs):
+    files = checkpoints(
+        folder, [f"q/version_{i}/checkpoints/best.ckpt" for i in range(len(configs))]
+    )
+    for file, config in zip(files, configs, strict=True):
+        (file.parents[1] / "config.yaml").write_text(yaml.safe_dump(config))
+    return files
+
+
+def config_of(seed=0, lr=1e-3, save_dir="runs", data_seed=None):
+    return {
+        "seed_everything": seed,
+        "model": {"init_args": {"optimizer": {"lr": lr}, "seed": seed}},
+        "data": {"seed": seed if data_seed is None else data_seed, "batch_size": 64},
+        "trainer": {"logger": {"init_args": {"save_dir": save_dir}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("configs", "names"),
+    [
+        ([config_of(seed) for seed in (0, 1, 2)], ["q, seed 0", "q, seed 1", "q, seed 2"]),
+        ([config_of(lr=lr) for lr in (0.1, 0.2)], ["q, lr 0.1", "q, lr 0.2"]),
+        (
+            [config_of(0, 0.1), config_of(1, 0.1), config_of(0, 0.2)],
+            ["q, lr 0.1, seed 0", "q, lr 0.1, seed 1", "q, lr 0.2, seed 0"],
+        ),
+        # Where they tie, or differ in what says nothing of the model, or in seeds one by one.
+        ([config_of(), config_of()], ["q/version_0", "q/version_1"]),
+        ([config_of(save_dir="a"), config_of(save_dir="b")], ["q/version_0", "q/version_1"]),
+        ([config_of(0), config_of(1, data_seed=7)], ["q/version_0", "q/version_1"]),
+    ],
+)
+def test_runs_of_one_name_are_told_apart_by_what_differs(tmp_path, configs, names):
+    assert labels(with_configs(tmp_path, configs)) == names
+
+
 def test_a_model_is_described_from_its_checkpoint(checkpoint):
     about = describe(checkpoint, "mine")
     assert about["name"] == "mine"

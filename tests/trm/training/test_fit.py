@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,20 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     assert load(trained)["global_step"] == 10
 
 
+def test_one_seed_stands_for_all(command, debug, tmp_path):
+    ran = command("fit", *debug, "--seed", 3, "--trainer.max_epochs", 1, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    config = yaml.safe_load((tmp_path / "runs/debug/version_0/config.yaml").read_text())
+    seeds = (
+        config["seed_everything"],
+        config["data"]["seed"],
+        config["model"]["init_args"]["seed"],
+    )
+    assert seeds == (3, 3, 3)
+    assert config["seed"] is None  # so that another of these can be changed
+    assert "whole number from 0" in command("fit", *debug, "--seed=-1", folder=tmp_path).err
+
+
 def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
     run = trained / "runs/debug/version_0"
     solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
@@ -72,7 +87,14 @@ def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
     path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
     ran = command(stage, *debug, "--ckpt_path", path, folder=trained_copy)
     assert ran.code == 0
-    assert f"{'validation' if stage == 'validate' else 'test'}/solved" in ran.out
+    group = "validation" if stage == "validate" else "test"
+    solved = re.search(rf"{group}/solved +(\S+) % \((\d+) of 16; 95 % interval \S+ to ", ran.out)
+    assert solved, ran.out
+    assert float(solved[1]) == pytest.approx(100 * int(solved[2]) / 16, abs=0.05)
+    rows = re.findall(rf"{group}/(?:free_running|teacher_forced)_rows .* of (\d+); 95 %", ran.out)
+    assert len(rows) == 2
+    assert int(rows[0]) == int(rows[1]) >= 16
+    assert "Test metric" not in ran.out  # Lightning's own table
 
 
 @pytest.mark.parametrize("stage", ["validate", "test", "predict"])
