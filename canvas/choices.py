@@ -4,7 +4,11 @@ Knows nothing of canvases: it stands in the lowest package so that all of them c
 """
 
 from collections.abc import Iterable
+from dataclasses import field, fields
 from difflib import get_close_matches
+from typing import Any
+
+CHOICES = "choices"  # of a field's metadata
 
 
 def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
@@ -25,3 +29,21 @@ def meant(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
     """
     near = get_close_matches(str(value), list(choices), n=1, cutoff=alike)
     return f" Did you mean {near[0]}?" if near and near[0] != value else ""
+
+
+def one_of(default: str, choices: Iterable[str]) -> Any:
+    """A dataclass's field whose value is one of some names: `check_choices` checks it."""
+    return field(default=default, metadata={CHOICES: tuple(choices)})
+
+
+def check_choices(settings: Any, prefix: str = "") -> None:
+    """Raise a ValueError where a field made by `one_of` has another value.
+
+    Args:
+        settings: an instance of a dataclass.
+        prefix: of the fields' names, in the message.
+    """
+    for entry in fields(settings):
+        if CHOICES in entry.metadata:
+            value = getattr(settings, entry.name)
+            check_choice(prefix + entry.name, value, entry.metadata[CHOICES])

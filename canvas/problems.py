@@ -15,7 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from canvas.arithmetic import BASES, Numbers, numbers_from_words
-from canvas.layouts import Layout, get_layout
+from canvas.choices import one_of
+from canvas.layouts import LAYOUTS, Layout, get_layout
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[str, ...] = get_args(Split)
@@ -83,7 +84,7 @@ class Task:
     """What is to be multiplied, and how it is written down.
 
     Attributes:
-        layout: name of the layout, see `canvas.layouts`.
+        layout: how the working is written down, see `canvas.layouts`.
         base: of the digits, 2 to 10.
         digits_a: fewest and most digits of the multiplicand.
         digits_b: fewest and most digits of the multiplier.
@@ -91,7 +92,7 @@ class Task:
             0 draws every pair of lengths evenly, 1 practises long operands more.
     """
 
-    layout: str = "lattice"
+    layout: str = one_of("lattice", LAYOUTS)
     base: int = 10
     digits_a: tuple[int, int] = (1, 3)
     digits_b: tuple[int, int] = (1, 2)

@@ -125,6 +125,12 @@ def run(arguments: list[str]) -> int:
 
                 check_call(arguments)
 
+                if {"-h", "--help"} & set(arguments) and "all" not in arguments:
+                    from trm.training.help import page
+
+                    print(page(name))
+                    return 0
+
                 from trm.training.cli import run as train
 
                 train(arguments)

@@ -27,8 +27,7 @@ def run(args: argparse.Namespace) -> int:
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     for name in TRAINING:  # of LightningCLI's hundreds, those that begin a command
         add_verbosity(commands.choices[name])
-        commands.choices[name].add_argument("--config")
-        commands.choices[name].add_argument("--ckpt_path")
-        commands.choices[name].add_argument("--print_config")
+        for option in ("--config", "--ckpt_path", "--seed", "--print_config"):
+            commands.choices[name].add_argument(option)
     print(shtab.complete(parser, args.shell))
     return 0

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choice
+from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
 from trm.models.cells import Cells
 from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
@@ -37,11 +37,11 @@ class GPTConfig:
     width: int = 20
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 768  # channels of a token
-    num_heads: int = 12
-    num_layers: int = 12
+    num_heads: int = 12  # attention heads
+    num_layers: int = 12  # blocks
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
-    position: str = "learned_2d"  # one of positions.POSITIONS
-    rope_theta: float = 10000.0
+    position: str = one_of("learned_2d", POSITIONS)  # how it is encoded
+    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
     position_range: int = 2048  # randomised: how many positions it draws from
     radius: int = 2  # relative_2d: offsets told apart exactly
@@ -50,7 +50,7 @@ class GPTConfig:
     dropout: float = 0.0  # of embeddings, attention weights and residual branches
 
     def __post_init__(self) -> None:
-        check_choice("position", self.position, POSITIONS)
+        check_choices(self)
         for field in fields(self):
             value, minimum = getattr(self, field.name), 0 if field.name == "radius" else 1
             if field.type in (int, int | None) and value is not None and value < minimum:

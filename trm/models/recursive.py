@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choice
+from canvas.choices import check_choices, one_of
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.bias import all_pairs, attention_bias, few_keys
 from trm.models.cells import NEIGHBOURHOODS, Cells
@@ -58,36 +58,32 @@ class RecursiveConfig:
     width: int = 20
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 512  # channels of a token
-    num_heads: int = 8
+    num_heads: int = 8  # attention heads
     num_layers: int = 2  # blocks in the one network
     intermediate_size: int | None = None  # inside SwiGLU; None: from expansion
     expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
     H_cycles: int = 3  # per supervision step, of which the last with gradient
     L_cycles: int = 6  # updates of z_L per H cycle
-    block: str = "attention"  # or "mixer": an MLP over tokens, for one canvas size only
-    tokens: str = "all"  # cells that are tokens: all, or "written": none that is blank
-    position: str = "rope_1d"  # one of positions.POSITIONS; the mixer needs none
-    neighbourhood: str = "all"  # cells that attention sees, one of cells.NEIGHBOURHOODS
+    block: str = one_of("attention", BLOCKS)  # mixer: an MLP over tokens, for one canvas size
+    tokens: str = one_of("all", TOKENS)  # cells that become tokens; written: those not blank
+    position: str = one_of("rope_1d", POSITIONS)  # how it is encoded; the mixer needs none
+    neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the near square, and of the exact offsets of relative_2d
     compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
-    rope_theta: float = 10000.0
+    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
-    halt_pool: str = "first"  # halting head reads the first token, the mean, or the masked cells
-    norm_eps: float = 1e-5
+    halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
+    norm_eps: float = 1e-5  # added under the root of the RMS norms
 
     def __post_init__(self) -> None:
-        check_choice("block", self.block, BLOCKS)
-        check_choice("tokens", self.tokens, TOKENS)
-        check_choice("position", self.position, POSITIONS)
+        check_choices(self)
         if self.position == "randomised":
             raise ValueError(
                 "randomised positions are drawn anew for every batch, under which a carry's states "
                 "would change places: choose another position."
             )
-        check_choice("neighbourhood", self.neighbourhood, NEIGHBOURHOODS)
-        check_choice("halt_pool", self.halt_pool, HALT_POOLS)
         least = dict.fromkeys(("radius", "num_prefixes", "prefix_length"), 0)
         for field in fields(self):
             value, minimum = getattr(self, field.name), least.get(field.name, 1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from canvas.choices import check_choice
+from canvas.choices import check_choices, one_of
 from trm.models.draws import normal_pair, uniform
 from trm.models.halting import Batch, Carry, carry_step, initial_carry
 from trm.models.recursive import State, TinyRecursiveModel
@@ -33,7 +33,7 @@ class DepthConfig:
     """How deep recursion is trained.
 
     Attributes:
-        schedule: `carry` or `fresh`.
+        schedule: `carry` takes states over from step to step, `fresh` starts every batch anew.
         halt_max_steps: `carry`: supervision steps a sample gets at most.
         exploration: `carry`: probability that a sample must take a random number of steps.
         free_steps: `fresh`: fewest and most steps without gradient.
@@ -41,7 +41,7 @@ class DepthConfig:
         random_start: `fresh`: share of samples that start from random states.
     """
 
-    schedule: str = "fresh"
+    schedule: str = one_of("fresh", SCHEDULES)
     halt_max_steps: int = 16
     exploration: float = 0.1
     free_steps: tuple[int, int] = (0, 5)
@@ -49,7 +49,7 @@ class DepthConfig:
     random_start: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("depth.schedule", self.schedule, SCHEDULES)
+        check_choices(self, "depth.")
         low, high = self.free_steps
         if not 0 <= low <= high:
             raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from canvas.choices import check_choice
+from canvas.choices import check_choice, check_choices, one_of
 
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 LR_ADJUSTMENTS = ("original", "match_rms_adamw")
@@ -29,7 +29,7 @@ class OptimizerConfig:
         ValueError: an unknown name, or a number outside its range.
     """
 
-    name: str = "adamw"  # one of OPTIMIZERS
+    name: str = one_of("adamw", OPTIMIZERS)  # muon: on the hidden matrices, AdamW on the rest
     lr: float = 1e-3  # learning rate; under "muon", that of everything but the hidden matrices
     betas: tuple[float, float] = (0.9, 0.95)  # decay of Adam's two running means, per step
     weight_decay: float = 0.1  # decoupled, per step and unit of lr; weights of linear layers only
@@ -39,11 +39,10 @@ class OptimizerConfig:
     momentum: float = 0.95  # Muon: decay of the running mean of gradients, per step
     nesterov: bool = True  # Muon: look one step of momentum ahead
     ns_steps: int = 5  # Muon: Newton-Schulz iterations; 5 brings singular values near 1
-    adjust_lr_fn: str = "original"  # Muon: one of LR_ADJUSTMENTS, as in torch.optim.Muon
+    adjust_lr_fn: str = one_of("original", LR_ADJUSTMENTS)  # Muon: as in torch.optim.Muon
 
     def __post_init__(self) -> None:
-        check_choice("optimizer.name", self.name, OPTIMIZERS)
-        check_choice("adjust_lr_fn", self.adjust_lr_fn, LR_ADJUSTMENTS)
+        check_choices(self, "optimizer.")
         for field in ("lr", "matrix_lr", "eps"):
             if not 0 < getattr(self, field) < math.inf:
                 raise ValueError(f"{field} is a number above 0, got {getattr(self, field)}")

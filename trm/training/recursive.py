@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import check_choice
+from canvas.choices import check_choices, one_of
 from canvas.render import Drawing, row_step
 from trm.models.draws import words
 from trm.models.halting import Batch, Carry
@@ -36,17 +36,17 @@ class LossConfig:
     """What is charged for.
 
     Attributes:
-        name: `softmax` or `stablemax`.
+        name: cross entropy of the softmax, or of the reference's stablemax.
         givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
         halt_weight: weight of the halting head's loss.
     """
 
-    name: str = "softmax"
+    name: str = one_of("softmax", LOSSES)
     givens_weight: float = 0.0
     halt_weight: float = 0.5
 
     def __post_init__(self) -> None:
-        check_choice("loss.name", self.name, LOSSES)
+        check_choices(self, "loss.")
         for name in ("givens_weight", "halt_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from canvas.choices import check_choice
+from canvas.choices import check_choices, one_of
 
 DECAYS = ("constant", "cosine", "linear")
 
@@ -20,12 +20,12 @@ class ScheduleConfig:
     """
 
     warmup_steps: int = 0  # optimiser steps of linear increase; the first step is never 0
-    decay: str = "constant"  # after warmup, one of DECAYS
+    decay: str = one_of("constant", DECAYS)  # after warmup
     min_ratio: float = 0.0  # the factor at total_steps and after, unless constant
     total_steps: int | None = None  # where the decay ends; None: the trainer's max_steps
 
     def __post_init__(self) -> None:
-        check_choice("schedule.decay", self.decay, DECAYS)
+        check_choices(self, "schedule.")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps is at least 0, got {self.warmup_steps}")
         if not 0 <= self.min_ratio <= 1:
