@@ -20,6 +20,7 @@ from trm.training.callbacks import SamplePanels
 from trm.training.cli import SEED_HELP
 from trm.training.data import CanvasDataModule
 from trm.training.gpt import GPTModule
+from trm.training.panels import SamplePanels
 from trm.training.recursive import RecursiveModule
 
 _LEFT_OUT = ("height", "width", "vocab_size")  # of a network: they follow from data.canvas
