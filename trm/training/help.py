@@ -16,7 +16,6 @@ from docstring_parser import parse
 
 from canvas.choices import CHOICES
 from trm.training.boards import ValidationFigures
-from trm.training.callbacks import SamplePanels
 from trm.training.cli import SEED_HELP
 from trm.training.data import CanvasDataModule
 from trm.training.gpt import GPTModule
