@@ -3,12 +3,18 @@
 import hashlib
 import json
 import os
-import tempfile
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows: files are told apart by their age alone
+    fcntl = None  # type: ignore[assignment]
 
 _STALE = 3600  # seconds; no write takes as long
 
@@ -21,7 +27,7 @@ def make_folder(output: Path) -> None:
     """
     try:
         output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
+        with TemporaryFile(dir=output):
             pass
     except OSError as error:
         raise ValueError(
@@ -29,17 +35,39 @@ def make_folder(output: Path) -> None:
         ) from None
 
 
+def is_special(path: str | Path) -> bool:
+    """Whether a path is a device, a named pipe or a socket: nothing that could be replaced."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A path to write to, which takes the file's place once all is written and on the disk."""
+    """A path to write to, which takes the file's place once all is written and on the disk.
+
+    A link stays, and what it points to is replaced; permissions stay. What is no regular file, such
+    as ``/dev/stdout`` or a named pipe, is written to as it is.
+    """
+    if is_special(file):
+        yield file
+        return
+    file = file.resolve()
     part = file.with_name(f".{file.name}.{os.getpid()}")
+    handle = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
     try:
+        _lock(handle)  # which tells `sweep` that somebody is writing
+        with suppress(FileNotFoundError):
+            os.chmod(part, stat.S_IMODE(file.stat().st_mode))
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def sweep(folder: Path, name: str) -> None:
@@ -50,14 +78,73 @@ def sweep(folder: Path, name: str) -> None:
         name: of the files that were to be replaced, a pattern.
     """
     for part in folder.glob(f".{name}.[0-9]*"):
-        if part.stat().st_mtime < time.time() - _STALE:  # another process may be writing now
-            part.unlink(missing_ok=True)
+        with suppress(OSError):  # another process may sweep as well
+            handle = os.open(part, os.O_RDWR)
+            try:
+                free = _lock(handle)
+                if free or (free is None and part.stat().st_mtime < time.time() - _STALE):
+                    part.unlink()
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Work towards a file that no other process works towards meanwhile.
+
+    Raises:
+        ValueError: another one does.
+    """
+    real = file.resolve()
+    lock = real.with_name(f".{real.name}.lock")
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        free = _lock(handle)
+        if free is False:
+            os.close(handle)
+            raise ValueError(
+                f"another process is at work on {file}: let it finish, or choose another --output"
+            )
+        if os.fstat(handle).st_nlink:
+            break
+        os.close(handle)  # its last holder has just removed it
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open file until it is closed; False if another process has, None if none can."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems know no locks
+        return None
+    return True
+
+
+def read_json(file: Path) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds no JSON, or data nested so deeply that nobody can have meant it.
+    """
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_object(file: Path) -> dict[str, Any] | None:
     """A JSON object; None where there is none, or a damaged one."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = read_json(file)
     except (FileNotFoundError, IsADirectoryError, ValueError):
         return None
     return data if isinstance(data, dict) else None
@@ -67,7 +154,7 @@ def write_object(file: Path, data: dict[str, Any]) -> None:
     """A JSON object as a file in a folder that is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as part:
-        part.write_text(json.dumps(data) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def fingerprint(file: Path) -> str:

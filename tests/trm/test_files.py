@@ -1,6 +1,16 @@
+import os
+import stat
+import threading
+from pathlib import Path
+
 import pytest
 
-from trm.files import replacing, write_object
+from trm.files import alone, read_json, read_object, replacing, sweep, write_object
+
+
+def write(file: Path, text: str) -> None:
+    with replacing(file) as part:
+        part.write_text(text)
 
 
 def test_a_write_that_fails_in_the_middle_leaves_the_old_file(tmp_path):
@@ -25,3 +35,94 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path):
         part.write_text("new")
         assert file.read_text() == "old"
     assert file.read_text() == "new"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
+    file = tmp_path / "secret"
+    file.touch()
+    file.chmod(mode)
+    with replacing(file) as part:
+        assert stat.S_IMODE(part.stat().st_mode) == mode  # while it is written, too
+        part.write_text("new")
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("new", mode)
+
+
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+    write(tmp_path / "new", "text")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, there):
+    (tmp_path / "below").mkdir()
+    target, link = tmp_path / "below/target", tmp_path / "link"
+    if there:
+        target.write_text("old")
+    link.symlink_to(target)
+    write(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert sorted(tmp_path.rglob("*")) == [target.parent, target, link]
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(os.devnull)
+    for file in (Path(os.devnull), link):
+        write(file, "text")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_named_pipe_passes_on_what_is_written(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write(pipe, "text")
+    reader.join()
+    assert read == ["text"]
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_what_a_killed_process_left_is_swept_and_what_another_is_writing_is_not(tmp_path):
+    dead, living = tmp_path / ".best.ckpt.17", tmp_path / "best.ckpt"
+    dead.touch()
+    with replacing(living) as part:
+        sweep(tmp_path, "best.ckpt")
+        assert not dead.exists()
+        assert part.exists()
+        part.write_text("new")
+    assert living.read_text() == "new"
+
+
+def try_alone(file: Path) -> None:
+    with alone(file):
+        pass
+
+
+def test_one_process_at_a_time_works_towards_a_file(tmp_path):
+    file, link = tmp_path / "answers.csv", tmp_path / "link"
+    link.symlink_to(file)
+    with alone(file):
+        for name in (file, link):
+            with pytest.raises(ValueError, match="another process is at work on"):
+                try_alone(name)
+    try_alone(file)
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_lock_that_a_killed_process_left_is_none(tmp_path):
+    (tmp_path / ".answers.csv.lock").touch()
+    try_alone(tmp_path / "answers.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path):
+    file = tmp_path / "grid.json"
+    file.write_text('{"models": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_json(file)
+    assert read_object(file) is None

@@ -1,14 +1,13 @@
 """`trm compare`: lay evaluations side by side, and say where models differ."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from trm.commands.arguments import aside
 from trm.evaluation.naming import told_apart
 from trm.evaluation.readings import FORMAT, GRID, reference_of
-from trm.files import make_folder, replacing
+from trm.files import make_folder, read_json, replacing
 
 PICTURE, REPORT = "compare.png", "compare.md"
 
@@ -59,7 +58,7 @@ def read_grid(path: str | Path) -> dict[str, Any]:
             f"there is no {file}: give a folder in which trm evaluate has finished"
         )
     try:
-        grid = json.loads(file.read_text(encoding="utf-8"))
+        grid = read_json(file)
     except UnicodeDecodeError:
         raise ValueError(
             f"{file} is not a {GRID}: give a folder in which trm evaluate has finished"

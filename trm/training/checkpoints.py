@@ -29,8 +29,8 @@ class CheckpointFiles(TorchCheckpointIO):
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         sweep(file.parent, file.name)
-        with replacing(file) as part:
-            torch.save(checkpoint, part)
+        with replacing(file) as part, part.open("wb") as written:
+            torch.save(checkpoint, written)  # given a path, it would hide that the disk is full
         return None
 
     def load_checkpoint(

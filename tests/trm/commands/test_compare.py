@@ -111,6 +111,7 @@ def lacking(grid: dict) -> dict:
     [
         (lambda grid: json.dumps(grid)[:500], "is damaged"),
         (lambda grid: "", "is damaged"),
+        (lambda grid: "[" * 100_000, "nested too deeply"),
         (lambda grid: [1, 2], "is not what trm evaluate writes: it names no format"),
         (lambda grid: {"lr": 1}, "is not what trm evaluate writes: it names no format"),
         (lambda grid: grid | {"format": 9}, "has format 9, and this version of trm reads format 1"),
