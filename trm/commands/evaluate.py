@@ -64,12 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to call the models, one name a checkpoint (default: their runs' names)",
     )
     parser.add_argument(
-        "--accelerator", "--device", default="auto", help="auto (default), cpu, gpu, mps, …"
+        "--accelerator", "--device", default="auto", help="auto (default), cpu, gpu, cuda:1, mps, …"
     )
     parser.add_argument(
         "--devices", type=whole(1), default=1, help="of each node, cells at once (default: 1)"
     )
     parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+    parser.add_argument(
+        "--oversubscribe", action="store_true", help="more processes than CPU cores"
+    )
     add_voting(parser)
 
 
@@ -105,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
         args.devices,
         args.nodes,
         args.quiet,
+        args.oversubscribe,
     )
     if grid is not None:  # in the first of several processes
         _show(grid, output)

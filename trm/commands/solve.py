@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from rich.console import Console, Group
@@ -20,7 +20,7 @@ from canvas.problems import Problems
 from canvas.reader import read
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.commands.voting import add_voting, voting_of, with_voting
-from trm.files import replacing
+from trm.files import is_special, replacing
 from trm.solving.paths import SHIPPED, find_checkpoint
 from trm.solving.records import FORMATS, format_of, output_format
 
@@ -39,9 +39,10 @@ examples:
   printf 'a,b\\n12,34\\n' | trm solve --input - --output - --output-format csv
 
 A file of problems is CSV with the columns a and b, or JSON Lines with those keys; whatever else a
-line holds is carried through. There is one record for each line, in order; a line that is no
-problem gets an error, and the others are solved. Stopped in whatever way, the same command goes on
-where it was, and the output appears once it is complete.
+line holds is carried through as it is; a spreadsheet takes cells that begin with =, +, - or @ for
+formulas. There is one record for each line, in order; a line that is no problem gets an error, and
+the others are solved. Stopped in whatever way, the same command goes on where it was, and the
+output appears once it is complete. A pipe or a device, as input or output, is streamed through.
 
 Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 interrupted.
 """
@@ -82,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices", type=whole(1), default=1, help="of each node, side by side (default: 1)"
     )
     files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+    files.add_argument("--oversubscribe", action="store_true", help="more processes than CPU cores")
 
 
 def _batch_size(text: str) -> int | None:
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         return _show(args)
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
-    if "-" not in (args.input, args.output):
+    if not any(name == "-" or is_special(name) for name in (args.input, args.output)):
         return _work_through(args)
     if args.devices * args.nodes > 1:
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
@@ -136,14 +138,24 @@ def _stream(args: argparse.Namespace) -> int:
     from trm.solving.batch import stream
 
     solver = _solver(args, args.device)
+    for path, pipe, standard in (
+        (args.input, sys.stdin, "standard input"),
+        (args.output, sys.stdout, "standard output"),
+    ):
+        if path == "-" and pipe is None:
+            raise ValueError(f"{standard} is closed: name a file instead of -")
     with ExitStack() as stack:
-        source, sink, name = sys.stdin.buffer, sys.stdout, "standard input"
-        input_format, written = args.input_format, args.output_format or "jsonl"
-        if args.input != "-":
+        name, input_format, sink = "standard input", args.input_format, sys.stdout
+        if args.input == "-":
+            source: BinaryIO = sys.stdin.buffer
+        else:
             name, input_format = args.input, format_of(args.input, input_format)
             source = stack.enter_context(Path(args.input).open("rb"))
-        if args.output != "-":
+        if args.output == "-" or is_special(args.output):
+            written = format_of(args.output, args.output_format) or "jsonl"
+        else:
             written = output_format(args.output, args.output_format)
+        if args.output != "-":
             part = stack.enter_context(replacing(Path(args.output)))
             sink = stack.enter_context(part.open("w", encoding="utf-8"))
         summary = stream(
@@ -176,8 +188,9 @@ def _work_through(args: argparse.Namespace) -> int:
         input_format=args.input_format,
         output_format=args.output_format,
     )
-    accelerator = "gpu" if args.device == "cuda" else args.device
-    summary = work_through(job, accelerator, args.devices, args.nodes, args.quiet)
+    summary = work_through(
+        job, args.device, args.devices, args.nodes, args.quiet, args.oversubscribe
+    )
     return 0 if summary is None else _told(summary, args)
 
 
@@ -265,4 +278,5 @@ def describe(solution: Solution, solver: Solver) -> Group:
     if any(solution.row_steps):
         rows = "a row, all looks together" if solution.votes else "a row"
         told += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
-    return Group(canvas, verdict, Text(f"{told}\n"))
+    doubt = f"\nnot calibrated: {solution.doubt}" if solution.doubt else ""
+    return Group(canvas, verdict, Text(told).append(doubt, style="yellow").append("\n"))

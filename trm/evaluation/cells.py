@@ -88,10 +88,11 @@ def measure(
     settings: Settings,
     output: str | Path,
     names: Sequence[str] | None = None,
-    accelerator: str = "auto",
+    device: str = "auto",
     devices: int = 1,
     nodes: int = 1,
     quiet: bool = False,
+    oversubscribe: bool = False,
 ) -> dict[str, Any] | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
@@ -100,7 +101,7 @@ def measure(
         settings: what is asked.
         output: folder, the same for all nodes.
         names: a label for each checkpoint; None: the names of their runs.
-        accelerator, devices, nodes: as Lightning's trainer takes them.
+        device, devices, nodes, oversubscribe: see `trm.solving.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -112,7 +113,7 @@ def measure(
     """
     output = Path(output)
     _check_output(output)
-    trainer = make_trainer(accelerator, devices, nodes, [] if quiet else [_Bar()])
+    trainer = make_trainer(device, devices, nodes, [] if quiet else [_Bar()], oversubscribe)
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = {

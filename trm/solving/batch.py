@@ -11,12 +11,15 @@ import numpy as np
 from canvas.picture import to_text
 from canvas.problems import Problems
 from trm.solving.checkpoint import load_solver
-from trm.solving.records import Entry, Reader, Writer, make_writer
+from trm.solving.records import OPERANDS, Entry, Reader, Writer, carried_name, make_writer
 from trm.solving.rollout import at_once
 from trm.solving.solver import Solution, Solver
 from trm.solving.voting import Voting
 
-COLUMNS = ("line", "a", "b", "answer", "correct", "confidence", "agreement", "steps")
+COLUMNS = (
+    *("line", "a", "b", "answer", "correct", "confidence", "calibrated", "doubt", "agreement"),
+    "steps",
+)
 VOTE_COLUMNS = ("views", "votes")
 
 _UNIT = {"cpu": 256}  # looks at problems in a unit
@@ -75,7 +78,8 @@ def columns(solver: Solver, canvases: bool) -> list[str]:
 
     ``line`` of the input from 1; ``a``, ``b`` and the ``answer`` with the digits of the model's
     base, ``answer`` null where no number can be read off the canvas; whether it is ``correct``; the
-    ``confidence`` in the whole working; the ``agreement`` of views; supervision ``steps`` over all
+    ``confidence`` in the whole working, whether it is ``calibrated``, and if not, why it is in
+    ``doubt``; the ``agreement`` of views; supervision ``steps`` over all
     rows and views; with voting the number of ``views`` and their ``votes``, see `Vote`; the
     ``canvas`` if it is wanted; and ``error``, null for what was solved.
     """
@@ -154,6 +158,8 @@ def _record(
         record |= {
             "correct": solution.correct,
             "confidence": round(solution.confidence, 6),
+            "calibrated": not solution.doubt,
+            "doubt": solution.doubt or None,
             "agreement": round(solution.agreement, 6),
             "steps": sum(solution.row_steps),
         }
@@ -165,14 +171,7 @@ def _record(
             record |= {"views": solution.views, "votes": votes}
         if canvases:
             record["canvas"] = to_text(solution.canvas)
-    return record | {_carried(name, record): value for name, value in entry.other.items()}
-
-
-def _carried(name: str, taken: Iterable[str]) -> str:
-    """What an input's column is called where ours may have its name."""
-    while name in taken:
-        name = f"input_{name}"
-    return name
+    return record | {carried_name(name, record): value for name, value in entry.other.items()}
 
 
 @dataclass
@@ -239,8 +238,8 @@ def writer_for(solver: Solver, reader: Reader, format: str, canvases: bool) -> W
     ours = columns(solver, canvases)
     if reader.columns is None:
         return make_writer(format, ours, None)
-    carried = [_carried(name, ours) for name in reader.columns if name not in ("a", "b")]
-    return make_writer(format, ours, carried)
+    others = [carried_name(name, ours) for name in reader.columns if name not in OPERANDS]
+    return make_writer(format, ours, others)
 
 
 def digits(text: str) -> int | str:

@@ -1,34 +1,23 @@
 """Lightning's predict loop on any number of devices, as work that can be stopped and goes on."""
 
 import logging
-import signal
-import threading
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import lightning as L
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
+from trm.launcher import end_together
+from trm.processes import ending_together
+
 
 class Work(L.LightningModule):
     """What is done item by item; each item's outcome is written down before the next begins."""
-
-    def on_predict_start(self) -> None:
-        """Stop at a SIGTERM; Lightning would note it, and its predict loop go on."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._stop)  # Lightning restores the former one
-        if self.trainer.received_sigterm:
-            self._stop()
-
-    def _stop(self, *_: object) -> NoReturn:
-        launcher = self.trainer.strategy.launcher
-        if launcher is not None:
-            launcher.kill(signal.SIGTERM)  # the processes that this one has started
-        raise SystemExit(128 + signal.SIGTERM)
 
     def on_predict_end(self) -> None:
         """Wait until every process is done."""
@@ -36,21 +25,35 @@ class Work(L.LightningModule):
 
 
 def make_trainer(
-    accelerator: str, devices: int, nodes: int, callbacks: Sequence[L.Callback]
+    device: str,
+    devices: int,
+    nodes: int,
+    callbacks: Sequence[L.Callback],
+    oversubscribe: bool = False,
 ) -> L.Trainer:
     """A trainer that only predicts.
 
     Args:
-        accelerator, devices, nodes: as Lightning's trainer takes them.
+        device: an accelerator as Lightning names it, or one of its devices, like ``cuda:1``.
+        devices, nodes: as Lightning's trainer takes them.
         callbacks: what shows progress.
+        oversubscribe: whether there may be more processes than CPU cores.
 
     Raises:
-        ValueError: there are no such devices.
+        ValueError: there are no such devices, or too many processes are asked for.
     """
+    kind, _, index = device.partition(":")
+    chosen: int | list[int] = devices
+    if index:
+        if not index.isdecimal() or devices * nodes > 1:
+            raise ValueError(
+                f"{device} is no device, or one: for several take {kind} and their number"
+            )
+        chosen = 1 if kind == "cpu" else [int(index)]
     with _quiet(), _as_value_errors():
-        return L.Trainer(
-            accelerator=accelerator,
-            devices=devices,
+        trainer = L.Trainer(
+            accelerator=kind,
+            devices=chosen,
             num_nodes=nodes,
             logger=False,
             callbacks=list(callbacks),
@@ -60,12 +63,32 @@ def make_trainer(
                 isinstance(c, L.pytorch.callbacks.ProgressBar) for c in callbacks
             ),
         )
+    on_cpu = trainer.strategy.root_device.type == "cpu"
+    if on_cpu and trainer.num_devices > cores() and not oversubscribe:
+        raise ValueError(
+            f"{trainer.num_devices} processes on {cores()} CPU cores would only wait for each "
+            f"other: take --devices {cores()}, or insist with --oversubscribe"
+        )
+    return trainer
 
 
 def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:
-    """Do all items, each process its share."""
-    with _quiet(), _as_value_errors():
+    """Do all items, each process its share.
+
+    Raises:
+        SystemExit: it was told to stop by a SIGTERM.
+        ChildProcessError: one of the other processes was lost.
+    """
+    with ending_together() as processes, _quiet(), _as_value_errors():
+        end_together(trainer, processes)
         trainer.predict(work, items, return_predictions=False)
+
+
+def cores() -> int:
+    """How many CPU cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager

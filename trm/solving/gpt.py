@@ -164,7 +164,8 @@ class GPTFiller(Filler):
             cells = written.full[:, 1:-1].reshape(B, height, width + 1, -1)
             everything = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
         steps_used = np.zeros(present.shape, dtype=np.int64)
-        return Rollout(canvases, exact, confidence, steps_used), everything
+        settled = np.ones(present.shape, dtype=bool)
+        return Rollout(canvases, exact, confidence, steps_used, settled), everything
 
     def _generate(
         self,

@@ -11,6 +11,7 @@ there, the first process merges the shards in order, the output appears under it
 folder goes.
 """
 
+import glob
 import hashlib
 import heapq
 import json
@@ -20,6 +21,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ from rich.progress import (
 )
 from torch.utils.data import DataLoader, IterableDataset
 
-from trm.files import fingerprint, make_folder, replacing
+from trm.files import alone, fingerprint, is_special, make_folder, replacing, sweep
 from trm.solving.batch import (
     Record,
     Summary,
@@ -55,6 +57,8 @@ from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
 _log = logging.getLogger(__name__)
+
+_HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
 
 
 @dataclass(frozen=True)
@@ -100,16 +104,17 @@ class Job:
 
 def work_through(
     job: Job,
-    accelerator: str = "auto",
+    device: str = "auto",
     devices: int = 1,
     nodes: int = 1,
     quiet: bool = False,
+    oversubscribe: bool = False,
 ) -> Summary | None:
     """Work through a file, or go on with it, and write the output once all of it is done.
 
     Args:
         job: what is to be done.
-        accelerator, devices, nodes: as Lightning's trainer takes them.
+        device, devices, nodes, oversubscribe: see `trm.solving.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -117,10 +122,17 @@ def work_through(
 
     Raises:
         FileNotFoundError: there is no such checkpoint or file.
-        ValueError: the files, the checkpoint or the devices do not suit.
+        ValueError: the files, the checkpoint or the devices do not suit, or another process is at
+            work on the same output.
     """
     _check_files(job)
-    trainer = make_trainer(accelerator, devices, nodes, [])
+    trainer = make_trainer(device, devices, nodes, [], oversubscribe)
+    # The other processes are started by the first, or wait for it.
+    with alone(job.output) if trainer.is_global_zero else nullcontext():
+        return _work_through(job, trainer, quiet)
+
+
+def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     kind = trainer.strategy.root_device.type
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
     size = job.batch_size or unit_size(job.voting, kind)
@@ -128,22 +140,25 @@ def work_through(
         reader = Reader(file, str(job.source), _input_format(job), solver.task.base)
         writer = writer_for(solver, reader, _written(job), job.canvases)
         total = sum(1 for _ in reader)
-    parts = job.output.with_name(f".{job.output.name}.{job.key(kind)}.parts")
+    output = job.output.resolve()
+    parts = output.with_name(f".{output.name}.{job.key(kind)}.parts")
     make_folder(parts)
     units = -(-total // size)
     done = {unit for unit, _ in _finished(parts)}
     _log.debug("%d lines in units of %d; %d units done, in %s", total, size, len(done), parts)
     if len(done) < units:
-        work = _Units(job)
-        todo = DataLoader(_Entries(job, solver.task.base, size, done, trainer), batch_size=None)
+        entries = _Entries(job, solver.task.base, size, done, trainer)
+        work, todo = _Units(job, entries), DataLoader(entries, batch_size=None)
         trainer.callbacks.append(_Shard(parts))  # type: ignore[attr-defined]
         if not quiet and trainer.is_global_zero:
             trainer.callbacks.append(_Bar(total, len(done) * size, trainer))  # type: ignore[attr-defined]
         run(trainer, work, todo)
     if not trainer.is_global_zero:
         return None
+    name = glob.escape(output.name)
+    sweep(output.parent, name)
     summary = Summary()
-    with replacing(job.output) as whole:
+    with replacing(output) as whole:
         with whole.open("w", encoding="utf-8") as sink:
             sink.write(writer.head())
             expected = 0
@@ -159,7 +174,8 @@ def work_through(
                 f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "
                 "command goes on where it was"
             )
-    shutil.rmtree(parts)
+    for begun in output.parent.glob(f".{name}.{_HASH}.parts"):  # with other settings, too
+        shutil.rmtree(begun)
     return summary
 
 
@@ -168,6 +184,8 @@ def _check_files(job: Job) -> None:
         raise FileNotFoundError(f"there is no file {job.source} of problems")
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         raise ValueError(f"--output {job.output} is a folder or the input itself: choose another")
+    if is_special(job.output):
+        raise ValueError(f"--output {job.output} is no file that could be replaced: choose another")
     make_folder(job.output.parent)
     _input_format(job)
     _written(job)
@@ -220,10 +238,14 @@ class _Entries(IterableDataset[tuple[int, list[Entry]]]):
 class _Units(Work):
     """Solves a unit a step of Lightning's predict loop."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, entries: _Entries) -> None:
         super().__init__()
-        self.job = job
+        self.job, self.entries = job, entries
         self.solver: Solver | None = None
+
+    def setup(self, stage: str) -> None:
+        """Agree on what is to be done: a process of a job just killed may have added to it."""
+        self.entries.done = self.trainer.strategy.broadcast(self.entries.done)
 
     def predict_step(self, batch: tuple[int, list[Entry]]) -> tuple[int, list[Record]]:
         """The unit's records."""
@@ -253,7 +275,7 @@ class _Shard(BasePredictionWriter):
     ) -> None:
         """Write a unit."""
         with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+            file.write(json.dumps(prediction, ensure_ascii=False, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 

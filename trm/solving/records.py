@@ -1,14 +1,17 @@
 """Problems from files and answers to files, CSV or JSON Lines, line by line.
 
 Whatever a line holds, it becomes one entry, and no line touches the next: what is not a problem
-becomes an entry with an error, and nothing is lost or reordered.
+becomes an entry with an error, and nothing is lost or reordered. Cells are written as they came: a
+spreadsheet takes those that begin with ``=``, ``+``, ``-`` or ``@`` for formulas.
 """
 
 import csv
 import io
 import json
+import math
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -24,6 +27,7 @@ OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in
 _LONGEST = 2**20  # bytes of a line
 _LOOKAHEAD = 32  # lines that one quoted CSV field may span
 _SHOWN = 60  # characters of a bad value that an error repeats
+_DEEPEST = 64  # levels of nested JSON
 
 
 @dataclass(frozen=True)
@@ -186,21 +190,34 @@ class Reader:
             raise ValueError(f"not JSON: {_short(text)}") from None
         if not isinstance(values, dict):
             raise ValueError(f'not a JSON object like {{"a": 12, "b": 34}}: {_short(text)}')
-        return _plain(values)
+        return _plain(values, _DEEPEST)
 
 
 class _Digits(str):
     """A whole number of JSON, which may be longer than Python reads at once."""
 
 
-def _plain(value: Any) -> Any:
-    """JSON data with whole numbers as such, but for those that Python is slow to read."""
+def _plain(value: Any, deepest: int) -> Any:
+    """JSON data with whole numbers as such, but for those that Python is slow to read.
+
+    Raises:
+        ValueError: what could be read, but not be written as JSON in UTF-8 again.
+    """
+    if not deepest:
+        raise ValueError(f"nested more than {_DEEPEST} levels deep")
     if isinstance(value, _Digits):
         return int(value) if len(value) < 4000 else str(value)
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {_plain(k, deepest): _plain(one, deepest - 1) for k, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(one, deepest - 1) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number too large for a float")
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half of a pair, like "\\ud800"
+            raise ValueError(f"text that is not Unicode: {_short(ascii(value))}") from None
     return value
 
 
@@ -286,20 +303,23 @@ class _JsonLines:
         return ""
 
     def line(self, record: dict[str, Any]) -> str:
-        return json.dumps(record, ensure_ascii=False) + "\n"
+        return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True)
 class _Csv:
     columns: list[str]
+    gathers: bool  # in one more column, what is in none of these
 
     def head(self) -> str:
-        return self._row(self.columns)
+        return self._row([*self.columns, *([OTHER] if self.gathers else [])])
 
     def line(self, record: dict[str, Any]) -> str:
-        rest = {key: value for key, value in record.items() if key not in self.columns}
-        values = record | {OTHER: rest or None} if OTHER in self.columns else record
-        return self._row([_cell(values.get(column)) for column in self.columns])
+        cells = [_cell(record.get(column)) for column in self.columns]
+        if self.gathers:
+            rest = {key: value for key, value in record.items() if key not in self.columns}
+            cells.append(_cell(rest or None))
+        return self._row(cells)
 
     @staticmethod
     def _row(cells: list[str]) -> str:
@@ -311,7 +331,17 @@ class _Csv:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def carried_name(name: str, columns: Iterable[str]) -> str:
+    """What a column of the input is called in records that have ``columns`` of their own.
+
+    No two columns come to share a name: what is already called ``input_line`` makes way, too.
+    """
+    return f"input_{name}" if re.sub("^(input_)+", "", name) in columns else name
 
 
 def make_writer(format: str, columns: list[str], carried: list[str] | None) -> Writer:
@@ -326,4 +356,4 @@ def make_writer(format: str, columns: list[str], carried: list[str] | None) -> W
     check_choice("format", format, FORMATS)
     if format == "jsonl":
         return _JsonLines()
-    return _Csv([*columns, *([OTHER] if carried is None else carried)])
+    return _Csv([*columns, *(carried or [])], gathers=carried is None)

@@ -78,6 +78,7 @@ class RecursiveFiller(Filler):
         cells = torch.empty_like(tokens)
         confidence = torch.empty(len(tokens), device=device)
         used = torch.empty(len(tokens), dtype=torch.long, device=device)
+        settled = torch.empty(len(tokens), dtype=torch.bool, device=device)
         context = self.model.encode(tokens)
         state = self.model.initial_state(context)
         noise = _Noise(self.noise, keys, device) if self.noise and keys is not None else None
@@ -95,7 +96,8 @@ class RecursiveFiller(Filler):
                 sure = halt_logits.float().sigmoid()
                 self.on_step(step, *(x.cpu().numpy() for x in (active, now, sure)))
             calm = (calm + 1) * unchanged(now, before, masked)
-            done = (halt_logits > 0) & (calm >= PATIENCE) & self.halt
+            still = (halt_logits > 0) & (calm >= PATIENCE)
+            done = still & self.halt
             if step == self.max_steps:
                 done = torch.ones_like(done)
             before = now
@@ -104,7 +106,7 @@ class RecursiveFiller(Filler):
             finished = active[done]
             cells[finished] = now[done]
             confidence[finished] = halt_logits[done].float().sigmoid()
-            used[finished] = step
+            used[finished], settled[finished] = step, still[done]
             if log_probs:
                 if said is None:
                     said = torch.empty((*cells.shape, logits.shape[-1]), device=device)
@@ -118,6 +120,7 @@ class RecursiveFiller(Filler):
             confidence.cpu().numpy(),
             used.cpu().numpy(),
             None if said is None else said.cpu().numpy(),
+            settled.cpu().numpy(),
         )
 
 
@@ -137,7 +140,9 @@ class _Noise:
         for i, (sample, length) in enumerate(zip(active.tolist(), lengths, strict=True)):
             generator = self.generators[sample]
             if generator is not None:
-                noise[:, i, :length].normal_(0, self.deviation, generator=generator)
+                # Into memory of its own: PyTorch draws other numbers into a part of a tensor.
+                own = noise.new_empty((2, length, noise.shape[-1]))
+                noise[:, i, :length] = own.normal_(0, self.deviation, generator=generator)
         return State(
             state.z_H + noise[0].to(state.z_H.dtype), state.z_L + noise[1].to(state.z_L.dtype)
         )

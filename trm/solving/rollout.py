@@ -34,17 +34,30 @@ class Filled:
         steps: ``int64 [B]``, supervision steps used; 0 where a model has no such thing.
         log_probs: ``float32 [B, H, W, V]``, of every symbol for every masked cell, if they were
             asked for.
+        settled: ``bool [B]``, whether the model was done with the row, rather than out of steps;
+            all of them, unless told.
     """
 
     canvases: np.ndarray
     confidence: np.ndarray
     steps: np.ndarray
     log_probs: np.ndarray | None = None
+    settled: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.settled is None:
+            object.__setattr__(self, "settled", np.ones(len(self.steps), dtype=bool))
 
     def take(self, index: np.ndarray) -> "Filled":
         """Samples in another order, some perhaps more than once or never."""
         said = None if self.log_probs is None else self.log_probs[index]
-        return Filled(self.canvases[index], self.confidence[index], self.steps[index], said)
+        return Filled(
+            self.canvases[index],
+            self.confidence[index],
+            self.steps[index],
+            said,
+            self.settled[index],
+        )
 
     @staticmethod
     def joined(parts: "list[Filled]") -> "Filled":
@@ -55,6 +68,7 @@ class Filled:
             np.concatenate([part.confidence for part in parts]),
             np.concatenate([part.steps for part in parts]),
             np.concatenate(said) if said else None,
+            np.concatenate([part.settled for part in parts]),
         )
 
 
@@ -67,12 +81,14 @@ class Rollout:
         rows_exact: ``bool [B, S]``, every cell of the row as it should be; False beyond the last.
         confidence: ``float32 [B, S]``, 1 beyond the last row.
         steps: ``int64 [B, S]``, 0 beyond the last row.
+        settled: ``bool [B, S]``, see `Filled`; True beyond the last row.
     """
 
     canvases: np.ndarray
     rows_exact: np.ndarray
     confidence: np.ndarray
     steps: np.ndarray
+    settled: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -225,6 +241,7 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
     rows_exact = np.zeros((B, S), dtype=bool)
     confidence = np.ones((B, S), dtype=np.float32)
     steps = np.zeros((B, S), dtype=np.int64)
+    settled = np.ones((B, S), dtype=bool)
     for step in range(S):
         active = np.flatnonzero(drawing.steps > step)
         answer = drawing.answer_cells(step)[active]
@@ -238,9 +255,10 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
         right = (filled.canvases == drawing.canvases[active]) | ~answer
         rows_exact[active, step] = right.all(axis=(1, 2))
         confidence[active, step], steps[active, step] = filled.confidence, filled.steps
+        settled[active, step] = filled.settled
         if on_row:
             on_row(step, canvases)
-    return Rollout(canvases, rows_exact, confidence, steps)
+    return Rollout(canvases, rows_exact, confidence, steps, settled)
 
 
 def fill_views(
@@ -292,7 +310,7 @@ def fill_views(
     # What was worked out once has cost once.
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]
-    return Filled(canvases, filled.confidence, steps, said)
+    return Filled(canvases, filled.confidence, steps, said, filled.settled)
 
 
 def at_once(filler: Filler, height: int, width: int) -> int:

@@ -43,8 +43,10 @@ class Solution:
         truth: ``uint8 [H, W]``, how the finished canvas should look.
         given: ``bool [H, W]``, the cells that the model was shown.
         rows: the canvas row of each step.
-        row_confidence: the model's probability that each row is right.
+        row_confidence: the model's probability that each row is right; 0 where it is no number.
         row_steps: supervision steps spent on each row, by all views together.
+        doubt: why the confidence is not calibrated, as few rows of that kind have been looked at
+            in training; empty where it is.
         views: looks at the problem, see `Voting`.
         agreement: the share of them that gave the answer; of rows that were voted on, that of the
             row least agreed upon.
@@ -62,6 +64,7 @@ class Solution:
     rows: list[int]
     row_confidence: list[float]
     row_steps: list[int]
+    doubt: str = ""
     views: int = 1
     agreement: float = 1.0
     votes: list[list[Vote]] = field(default_factory=list)
@@ -80,6 +83,8 @@ class Solution:
             "correct": self.correct,
             "exact": self.exact,
             "confidence": self.confidence,
+            "calibrated": not self.doubt,
+            "doubt": self.doubt or None,
             "row_confidence": self.row_confidence,
             "row_steps": self.row_steps,
             **self.vote_record(),
@@ -175,6 +180,8 @@ class Solver:
         solutions = []
         for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
             n = int(drawing.steps[i])
+            lengths = int(problems.a.lengths[i]), int(problems.b.lengths[i])
+            settled = rollout.settled[i, :n]
             product = self._product(rollout.canvases[i], a, b)
             solution = Solution(
                 a=a,
@@ -186,11 +193,21 @@ class Solver:
                 truth=drawing.canvases[i],
                 given=drawing.given[i],
                 rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
-                row_confidence=[float(c) for c in rollout.confidence[i, :n]],
+                row_confidence=[_sure(c) for c in rollout.confidence[i, :n]],
                 row_steps=[int(s) for s in rollout.steps[i, :n]],
+                doubt="; ".join(filter(None, (self._unpractised(lengths), _unsettled(settled)))),
             )
             solutions.append(solution if voted is None else self._votes(solution, voted, i))
         return solutions
+
+    def _unpractised(self, lengths: tuple[int, int]) -> str:
+        """What is said of operands of other lengths than training's; empty for those."""
+        ranges = self.task.digits_a, self.task.digits_b
+        if all(low <= n <= high for n, (low, high) in zip(lengths, ranges, strict=True)):
+            return ""
+        (_, a), (_, b) = ranges
+        longer = any(n > high for n, (_, high) in zip(lengths, ranges, strict=True))
+        return f"{'longer' if longer else 'shorter'} than practised (up to {a} x {b} digits)"
 
     def _product(self, canvas: np.ndarray, a: int, b: int) -> int | None:
         """What a worked canvas says a · b is; None where no number can be read."""
@@ -218,7 +235,7 @@ class Solver:
             views=int(voted.views[i]),
             agreement=min(decision.agreement for decision in decisions),
             votes=[
-                [Vote(answer(b.cells), b.views, b.confidence) for b in decision.ballots]
+                [Vote(answer(b.cells), b.views, _sure(b.confidence)) for b in decision.ballots]
                 for decision in decisions
             ],
         )
@@ -301,3 +318,17 @@ def _too_large(height: int, width: int) -> str | None:
     if height * width <= MOST_CELLS:
         return None
     return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
+
+
+def _unsettled(settled: np.ndarray) -> str:
+    """What is said of rows ``bool [S]`` that were still changing; empty if none was."""
+    rows = [str(row) for row in np.flatnonzero(~settled) + 1]
+    if not rows:
+        return ""
+    named = f"row {rows[0]}" if len(rows) == 1 else f"rows {', '.join(rows)}"
+    return f"{named} did not settle within the supervision steps"
+
+
+def _sure(confidence: float) -> float:
+    """A confidence; none at all where a model's weights are so large that it has no value."""
+    return float(confidence) if np.isfinite(confidence) else 0.0

@@ -63,6 +63,11 @@ class Decision:
     agreement: float
     ballots: list[Ballot]
 
+    def behind(self, answers: np.ndarray) -> np.ndarray:
+        """Whose answer it is, ``bool [V]`` of ``uint8 [V, C]``; everybody's if it is nobody's."""
+        same = (answers == self.cells).all(axis=1)
+        return same if same.any() else np.ones_like(same)
+
 
 def decide(
     vote: str, answers: np.ndarray, confidence: np.ndarray, log_probs: np.ndarray | None = None
@@ -230,19 +235,22 @@ def _by_row(
         seen = fill_views(filler, inputs[back], views, keys, voting.vote == "product")
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
+        settled = np.empty(len(inputs), dtype=bool)
         for i, problem in enumerate(active):
             which = back == i
+            answers = seen.canvases[which][:, answer[i]]
             decision = decide(
                 voting.vote,
-                seen.canvases[which][:, answer[i]],
+                answers,
                 seen.confidence[which],
                 None if seen.log_probs is None else seen.log_probs[which][:, answer[i]],
             )
             canvases[i][answer[i]] = decision.cells
             confidence[i] = decision.confidence
+            settled[i] = seen.settled[which][decision.behind(answers)].all()
             decisions[problem].append(decision)
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
-        return Filled(canvases, confidence, steps)
+        return Filled(canvases, confidence, steps, settled=settled)
 
     rollout = free_running(fill, drawing, on_row)
     return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
@@ -262,13 +270,15 @@ def _by_solution(
     canvases = drawing.unsolved()
     confidence = np.ones((len(drawing), alone.confidence.shape[1]), dtype=np.float32)
     steps = np.zeros(confidence.shape, dtype=np.int64)
+    settled = np.ones(confidence.shape, dtype=bool)
     present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
     decisions = []
     for i in range(len(drawing)):
         mine, unknown = looks.problem == i, ~drawing.given[i]
+        answers = alone.canvases[mine][:, unknown]
         decision = decide(
             voting.vote,
-            alone.canvases[mine][:, unknown],
+            answers,
             alone.confidence[mine].prod(axis=1),
             None if said is None else said[mine][:, unknown],
         )
@@ -276,9 +286,10 @@ def _by_solution(
         # A solution is held right as a whole; its rows share that evenly.
         confidence[i, present[i]] = decision.confidence ** (1 / present[i].sum())
         steps[i] = alone.steps[mine].sum(axis=0)
+        settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
         decisions.append([decision])
     rows = drawing.row_of_step(0)[:, None] + np.arange(confidence.shape[1])
     same = (canvases == drawing.canvases).all(axis=2)
     exact = same[np.arange(len(drawing))[:, None], rows.clip(max=same.shape[1] - 1)] & present
-    rollout = Rollout(canvases, exact, confidence, steps)
+    rollout = Rollout(canvases, exact, confidence, steps, settled)
     return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))

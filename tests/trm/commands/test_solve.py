@@ -99,6 +99,8 @@ def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
     assert ran.out.startswith("The model that comes along: lattice, practised up to 4 x 4 digits.")
     assert "123 × 456 = 56088  ✓ right" in ran.out
     assert "98765 × 1234 = " in ran.out  # longer than practised: right or not
+    doubts = [line for line in ran.out.splitlines() if "not calibrated" in line]
+    assert doubts == ["not calibrated: longer than practised (up to 4 x 4 digits)"]
 
 
 def test_the_model_that_comes_along_is_as_good_as_its_card_says():

@@ -3,15 +3,19 @@
 import csv
 import io
 import json
+import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from canvas.problems import Problems
+from trm.files import alone
 from trm.solving import jobs
 from trm.solving.batch import solve
 from trm.solving.checkpoint import load_solver
@@ -152,7 +156,7 @@ def test_two_processes_give_the_records_of_one(process, checkpoint, source, tmp_
     words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
     words += ("--device", "cpu", "--views", 3, "--output")
     assert process(*words, "one.jsonl", folder=tmp_path).code == 1
-    ran = process(*words, "two.jsonl", "--devices", 2, folder=tmp_path)
+    ran = process(*words, "two.jsonl", "--devices", 2, "--oversubscribe", folder=tmp_path)
     assert ran.code == 1, ran.err
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     assert ran.err.count("66 records") == 1
@@ -226,3 +230,68 @@ def test_a_canvas_made_square_by_the_call_takes_quarter_turns(command, checkpoin
     assert ran.code == 1, ran.err
     assert (ran := command(*words, "--height", 6, "--width", 9)).code == 2
     assert "quarter turns need a square canvas" in ran.err
+
+
+def test_what_cannot_be_replaced_is_written_through(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--batch-size", 64, "--quiet")
+    whole, pipe = tmp_path / "whole.jsonl", tmp_path / "pipe"
+    command(*words, "--input", source, "--output", whole)
+    assert command(*words, "--input", source, "--output", os.devnull).code == 1
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert command(*words, "--input", source, "--output", pipe).code == 1
+    reader.join()
+    assert read == [whole.read_text()]
+    writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
+    writer.start()
+    again = tmp_path / "again.jsonl"
+    assert command(*words, "--input", pipe, "--output", again).code == 1
+    writer.join()
+    assert again.read_text() == whole.read_text()
+
+
+def test_a_second_call_for_the_same_output_is_told_so(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--input", source)
+    with alone(tmp_path / "x.jsonl"):
+        ran = command(*words, "--output", tmp_path / "x.jsonl")
+    assert (ran.code, "another process is at work on" in ran.err) == (2, True)
+    assert command(*words, "--output", tmp_path / "x.jsonl").code == 1
+
+
+def test_what_killed_calls_left_is_swept_once_the_output_is_there(
+    command, checkpoint, source, tmp_path
+):
+    (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()
+    (tmp_path / ".x.jsonl.4711").touch()
+    (tmp_path / ".x.jsonl.lock").touch()
+    kept = [tmp_path / ".y.jsonl.4711", tmp_path / ".x.jsonl.orig"]
+    for file in kept:
+        file.touch()
+    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--quiet", "--output")
+    command(*words, tmp_path / "x.jsonl")
+    assert sorted(tmp_path.glob(".*")) == sorted(kept)
+
+
+def test_a_closed_standard_input_is_told(command, checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    words = ("--input", "-", "--output", tmp_path / "x.csv")
+    ran = command("solve", "--checkpoint", checkpoint, *words)
+    assert (ran.code, "standard input is closed" in ran.err) == (2, True)
+
+
+def test_one_bad_line_costs_one_record_and_columns_keep_apart(command, checkpoint, tmp_path):
+    deep = "[" * 484 + "]" * 484
+    lines = [f'{{"a": 12, "b": 3, "x": {x}}}' for x in (deep, '"\\ud800"', "1e999", "1")]
+    lines.append('{"a": 7, "b": 8, "line": "mine", "input_line": "too", "canvas": 1}')
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    words = ("solve", "--checkpoint", checkpoint, "--input", tmp_path / "p.jsonl")
+    assert command(*words, "--output", tmp_path / "o.jsonl").code == 1
+    records = records_of(tmp_path / "o.jsonl")
+    assert [bool(record["error"]) for record in records] == [True, True, True, False, False]
+    last = records[-1]
+    assert (last["line"], last["input_line"], last["input_input_line"]) == (5, "mine", "too")
+    assert not last["calibrated"]
+    assert "did not settle within the supervision steps" in last["doubt"]

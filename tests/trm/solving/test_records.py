@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trm.solving.records import MOST_DIGITS, Reader, format_of, make_writer
+from trm.solving.records import MOST_DIGITS, Reader, carried_name, format_of, make_writer
 
 
 def read(data: bytes | str, format: str | None = "csv", base: int = 10) -> list:
@@ -103,6 +103,12 @@ def test_a_csv_file_without_the_columns_is_a_wrong_call(data, message):
         ('{"a": -1, "b": 2}', "not a positive whole number"),
         ('{"a": ' + "9" * 5000 + ', "b": 2}', "a has 5,000 digits"),
         ("[" * 100_000, "not JSON"),
+        ('{"a": 1, "b": 2, "x": ' + "[" * 484 + "]" * 484 + "}", "nested more than 64 levels"),
+        ('{"a": 1, "b": 2, "x": "\\ud800"}', "text that is not Unicode"),
+        ('{"a": 1, "b": 2, "\\ud800": 1}', "text that is not Unicode"),
+        ('{"a": "\\ud800", "b": 2}', "text that is not Unicode"),
+        ('{"a": 1, "b": 2, "x": 1e999}', "a number too large for a float"),
+        ('{"a": 1, "b": 2, "x": [-1e999]}', "a number too large for a float"),
         ("", "an empty line"),
     ],
 )
@@ -149,3 +155,27 @@ def test_records_come_back_from_either_format():
     unknown = make_writer("csv", list(record), None)
     rows = list(csv.DictReader(io.StringIO(unknown.head() + unknown.line(record | carried))))
     assert json.loads(rows[0]["other"]) == carried
+
+
+def test_no_two_columns_come_to_share_a_name():
+    ours = ("line", "a", "b", "error")
+    given = ("line", "input_line", "input_input_line", "input_name", "name", "error")
+    assert [carried_name(name, ours) for name in given] == [
+        *("input_line", "input_input_line", "input_input_input_line"),
+        *("input_name", "name", "input_error"),
+    ]
+
+
+def test_a_column_called_other_is_one_like_any_other():
+    writer = make_writer("csv", ["a"], ["other"])
+    rows = csv.DictReader(io.StringIO(writer.head() + writer.line({"a": 1, "other": "mine"})))
+    assert list(rows) == [{"a": "1", "other": "mine"}]
+    writer = make_writer("csv", ["a"], None)
+    rows = csv.DictReader(io.StringIO(writer.head() + writer.line({"a": 1, "other": "mine"})))
+    assert json.loads(next(rows)["other"]) == {"other": "mine"}
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_what_is_no_json_is_never_written(format):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        make_writer(format, ["a", "x"], None).line({"a": 1, "x": [float("nan")]})

@@ -233,6 +233,8 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
     same = calm(inputs, trace(model, inputs, 8).canvases)
     assert len(set(filled.steps.tolist())) > 2
     assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 3, 8)).all()
+    assert (filled.settled == same.any(axis=0)).all()
+    assert 0 < filled.settled.sum() < len(inputs)
     np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
 
 
@@ -248,6 +250,7 @@ def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
     set_halting(model, -9.0)
     filled = RecursiveFiller(model, max_steps=40)(row_steps(drawing_of("lattice")).inputs)
     assert (filled.steps == 40).all()
+    assert not filled.settled.any()
     assert (filled.confidence < 0.5).all()
 
 

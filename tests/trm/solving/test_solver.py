@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ class Scribe(Filler):
     """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
 
     most_cells = 100
+    unsettled = -1  # the canvas row that does not settle
 
     def __init__(self, fault=lambda canvas: None, confidence: float = 0.9) -> None:
         self.fault, self.confidence = fault, confidence
@@ -32,12 +35,14 @@ class Scribe(Filler):
         filled = self.canvas.copy()
         row = np.flatnonzero((shown == MASK).any(axis=1))[0]
         self.fault(filled[row])
-        return Filled(filled[None], np.array([self.confidence], np.float32), np.array([2]))
+        sure, settled = np.array([self.confidence], np.float32), np.array([row != self.unsettled])
+        return Filled(filled[None], sure, np.array([2]), settled=settled)
 
 
 def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):
     scribe = scribe or Scribe()
-    solver = Solver(scribe, Task(layout), Canvas(**canvas))
+    task = Task(layout, digits_a=(2, 3), digits_b=(1, 3))
+    solver = Solver(scribe, task, Canvas(**canvas))
     problem = Problems.from_ints([pair])
     scribe.told(solver, problem)
     (solution,) = solver.solve(problem)
@@ -65,6 +70,33 @@ def test_confidence_is_the_product_of_the_rows():
     solution = solve((321, 654), "lattice", Scribe(confidence=0.9))
     assert solution.row_steps == [2, 2, 2]
     assert solution.confidence == pytest.approx(0.9**3)
+
+
+@pytest.mark.parametrize(
+    ("pair", "unsettled", "doubt"),
+    [
+        ((321, 654), -1, ""),
+        ((321, 654), 3, "row 3 did not settle within the supervision steps"),
+        ((4321, 6), -1, "longer than practised (up to 3 x 3 digits)"),
+        ((4, 6), -1, "shorter than practised (up to 3 x 3 digits)"),
+        ((4321, 6543), 3, "longer than practised (up to 3 x 3 digits); row 3 did not settle"),
+    ],
+)
+def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
+    scribe = Scribe()
+    scribe.unsettled = unsettled
+    solution = solve(pair, "lattice", scribe)
+    assert solution.doubt.startswith(doubt)
+    assert bool(solution.doubt) == bool(doubt)
+    record = solution.record()
+    assert record["calibrated"] == (not doubt)
+    assert record["doubt"] == (solution.doubt or None)
+
+
+def test_a_confidence_that_is_no_number_is_none_at_all():
+    solution = solve((321, 654), "lattice", Scribe(confidence=float("nan")))
+    assert solution.confidence == 0
+    json.dumps(solution.record(), allow_nan=False)
 
 
 def test_rows_are_where_the_working_was_written():

@@ -1,5 +1,7 @@
 """Votes on hand-made answers, and models that see some views better than others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -136,6 +138,27 @@ def knowing(**how) -> tuple[Solver, Knowing]:
 
 
 @pytest.mark.parametrize("per", ["row", "solution"])
+def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
+    class Restless(Knowing):
+        def __call__(self, inputs, keys=None, log_probs=False) -> Filled:
+            filled = super().__call__(inputs, keys, log_probs)
+            return replace(filled, settled=filled.confidence > 0.5)
+
+    for view, doubted in (("r90", False), ("e", True)):
+        task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
+        filler = Restless(
+            task, blunders=lambda v: v.symmetry == "r90",
+            sure=lambda v, view=view: 0.2 if v.symmetry == view else 0.9,
+        )  # fmt: skip
+        solver = Solver(filler, task, Canvas(7, 7), practised=tuple(SYMMETRIES))
+        solver = solver.with_voting(Voting(views=24, per=per))
+        problems = Problems.from_ints([(321, 654)])
+        filler.learn(solver, problems)
+        (solution,) = solver.solve(problems)
+        assert bool(solution.doubt) == doubted
+
+
+@pytest.mark.parametrize("per", ["row", "solution"])
 @pytest.mark.parametrize("vote", VOTES)
 def test_views_that_are_right_outvote_views_that_blunder(per, vote):
     solver, filler = knowing(
@@ -247,6 +270,19 @@ def test_noise_follows_the_key_and_no_key_is_no_noise():
     np.testing.assert_allclose(said[0], plain[0], rtol=1e-5, atol=1e-6)
     padded = model(np.pad(canvases, ((0, 0), (0, 2), (0, 0)), constant_values=BLANK), keys, True)
     np.testing.assert_allclose(padded.log_probs[:, :4], said, rtol=1e-4, atol=1e-4)
+
+
+def test_noise_does_not_depend_on_the_samples_beside_it():
+    model = RecursiveFiller(tiny(), 3).perturbed(0.5, 0)
+    canvases = np.full((256, 4, 6), BLANK, np.uint8)
+    canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
+    canvases[1::2, 0, 4] = 5  # every other one has a token more
+    keys = np.arange(1, 257, dtype=np.uint64)
+    together = model(canvases, keys, True)
+    for i in (0, 1, 100, 255):
+        alone = model(canvases[i : i + 1], keys[i : i + 1], True)
+        np.testing.assert_array_equal(alone.canvases[0], together.canvases[i])
+        np.testing.assert_allclose(alone.log_probs[0], together.log_probs[i], atol=1e-4)
 
 
 def test_the_noise_of_each_row_is_its_own_and_none_stays_none():
