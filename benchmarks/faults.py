@@ -106,7 +106,7 @@ def kill_at_random(
         dice: decides when.
         good: exit codes of a command that was done.
     """
-    for disturbed in range(4):
+    for disturbed in range(2):
         ended = disturb(command, folder, what, whom, dice.uniform(0, longest))
         if ended.left:
             yield f"hung or left {ended.left} processes"
@@ -296,11 +296,15 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", choices=SECTIONS, metavar="SECTION")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=30, help="of a section, at most")
     args = parser.parse_args()
     for name in args.sections or SECTIONS:
         began, counts = time.monotonic(), Counter[str]()
         for told in SECTIONS[name](args.times, random.Random(args.seed)):
             counts[told] += 1
+            if time.monotonic() - began > 60 * args.minutes:
+                counts["stopped, out of minutes"] = 1
+                break
         print(f"{name}, {args.times} times, seed {args.seed}, {time.monotonic() - began:.0f} s")
         for told, number in counts.most_common():
             print(f"  {number:6,}  {told}")

@@ -18,6 +18,7 @@ from trm.solving import keys
 from trm.solving.calibration import Calibration
 from trm.solving.gpt import GPTFiller
 from trm.solving.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
+from trm.solving.limits import check_archive, check_settings, check_tensors
 from trm.solving.paths import SUFFIX, find_checkpoint
 from trm.solving.recursive import RecursiveFiller
 from trm.solving.restored import fits, network, restored
@@ -33,7 +34,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: the file is not a checkpoint of this package.
+        ValueError: the file is not a checkpoint of this package, or holds more than it can.
     """
     path = find_checkpoint(path)
     try:
@@ -42,23 +43,33 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             if path.suffix == SUFFIX:
                 content = unpack(path)
             else:
+                check_archive(path)
                 content = torch.load(path, map_location="cpu", weights_only=True)
+        check_tensors(content, path.stat().st_size)
     except PermissionError:
         raise
     except Exception:
         # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed
         # on: it advises to load the file together with its code.
         raise ValueError(
-            f"{path} cannot be read as a checkpoint: it is cut short, of another kind, or holds "
-            "code, which is never executed; take one written by `trm fit` or `trm export`"
+            f"{path} cannot be read as a checkpoint: it is cut short, packed, of another kind, or "
+            "holds code, which is never executed; take one written by `trm fit` or `trm export`"
         ) from None
     if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
         kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
-            f"{path} holds no model of this package, it looks like {kind}: take a checkpoint "
+            f"{path} holds no model of this package, it looks like {kind[:200]}: take a checkpoint "
             "written by `trm fit` or `trm export`. Models of the reference TRM and of nanoGPT are "
             "made by trm.models.interop and trm.models.interop_gpt"
         )
+    try:
+        for key in (CHECKPOINT_KEY, DATA_KEY, "global_step", "epoch"):
+            check_settings(content[key])
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} does not say which model it holds ({error}): take a checkpoint written by "
+            "`trm fit` or `trm export`"
+        ) from None
     return content
 
 

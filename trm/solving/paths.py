@@ -16,13 +16,17 @@ def find_checkpoint(path: str | Path) -> Path:
 
     Raises:
         FileNotFoundError: there is none.
+        ValueError: the path is empty, which would mean the current folder.
     """
+    if not str(path):
+        raise ValueError("the checkpoint's path is empty: name a file, or the folder of a run")
     path = Path(path)
     if path.is_file():
         return path
     if path.is_dir():
         for name in ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}"):
-            found = sorted(path.rglob(name), key=lambda file: file.stat().st_mtime)
+            files = [file for file in path.rglob(name) if file.is_file()]
+            found = sorted(files, key=lambda file: file.stat().st_mtime)
             if found:
                 return found[-1]
         raise FileNotFoundError(f"there is no checkpoint below {path}")

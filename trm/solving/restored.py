@@ -60,13 +60,17 @@ def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Net
         raise ValueError(f"{config.num_layers} layers, {updates} updates of the states in a step")
     with torch.device("meta"):  # shapes without numbers
         shapes = {name: value.shape for name, value in kind(config).state_dict().items()}
+    missing, unknown = shapes.keys() - weights.keys(), weights.keys() - shapes.keys()
+    if missing or unknown:
+        fault = f"lacks {min(missing)}" if missing else f"holds {min(unknown)}, which it should not"
+        raise ValueError(f"it {fault[:100]}")
     for name, value in weights.items():
-        if not torch.isfinite(value).all():
-            raise ValueError(f"{name} holds numbers that are not finite")
-        if shapes.get(name, value.shape) != value.shape:
+        if shapes[name] != value.shape:
             raise ValueError(
                 f"{name} has shape {list(value.shape)} where the config says {list(shapes[name])}"
             )
+        if not torch.isfinite(value).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
     built = kind(config)
     built.load_state_dict(weights)
     return built
