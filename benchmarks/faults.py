@@ -95,7 +95,7 @@ def kill_at_random(
     dice: random.Random,
     good: tuple[int, ...] = (0,),
 ) -> Iterator[str]:
-    """Disturb a command again and again, until it ends by itself; then say how it went.
+    """Disturb a command once or twice, let it end by itself, and say how it went.
 
     Args:
         command: the words, whose first run makes what later ones go on with.
@@ -106,7 +106,7 @@ def kill_at_random(
         dice: decides when.
         good: exit codes of a command that was done.
     """
-    for disturbed in range(2):
+    for disturbed in range(dice.choice((1, 1, 2))):
         ended = disturb(command, folder, what, whom, dice.uniform(0, longest))
         if ended.left:
             yield f"hung or left {ended.left} processes"
@@ -144,7 +144,7 @@ def solve(times: int, dice: random.Random) -> Iterator[str]:
     """`trm solve --input`, on one process and on two: the same bytes in the end, nothing beside."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = [f"{dice.randint(1, 10**5)},{dice.randint(1, 999)}" for _ in range(600)]
+        lines = [f"{dice.randint(1, 10**5)},{dice.randint(1, 999)}" for _ in range(300)]
         lines[7], lines[99] = "x,1", ""
         (folder / "p.csv").write_text("\n".join(["a,b", *lines, ""]))
         words = [str(SCRIPT), "solve", "--input", "p.csv", "--quiet", "--batch-size", "24"]
@@ -269,7 +269,7 @@ def checkpoints(times: int, dice: random.Random) -> Iterator[str]:
                 )
             file = Path(folder) / name
             file.write_bytes(data)
-            began = time.monotonic()
+            began = time.process_time()
             try:
                 solver = load_solver(file, device="cpu")
                 solver.solve(Problems.from_ints([(12, 3)], solver.task.base))
@@ -278,8 +278,8 @@ def checkpoints(times: int, dice: random.Random) -> Iterator[str]:
                 yield "refused" if len(str(error)) < 600 else "refused at length"
             except Exception as error:
                 yield f"{type(error).__name__}: {str(error)[:80]}"
-            if time.monotonic() - began > 10:
-                yield "took more than 10 s"
+            if time.process_time() - began > 10:
+                yield "took more than 10 s of a processor"
 
 
 SECTIONS: dict[str, Callable[[int, random.Random], Iterator[str]]] = {

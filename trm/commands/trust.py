@@ -97,7 +97,7 @@ def read_judged(file: Path) -> Judged:
             for record in read(file)
             if not record["error"]
         ]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, RecursionError, csv.Error):
         raise ValueError(f"{file} does not hold records of trm solve --input") from None
     if not rows:
         raise ValueError(f"{file} holds no solved problem")

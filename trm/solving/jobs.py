@@ -42,6 +42,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from trm.files import alone, fingerprint, is_special, make_folder, replacing, sweep
 from trm.solving.batch import (
+    COLUMNS,
     Record,
     Summary,
     answer,
@@ -95,6 +96,7 @@ class Job:
     def key(self, device: str) -> str:
         """A hash of what decides the records."""
         deciding = asdict(self) | {"device": device, "torch": torch.__version__}
+        deciding["columns"] = COLUMNS  # what another version may have written differently
         deciding["checkpoint"] = fingerprint(find_checkpoint(self.checkpoint))
         deciding["source"] = fingerprint(self.source)
         del deciding["output"]

@@ -47,6 +47,7 @@ def test_what_trm_solve_writes_is_read_in_both_formats(command, checkpoint, tmp_
     [
         ("{}\n", (), "does not hold records"),
         ("nothing\n", (), "does not hold records"),
+        ("[" * 100_000, (), "does not hold records"),
         ("", (), "holds no solved problem"),
         ("", ("--output", "x.txt"), "has to end in .png"),
     ],
