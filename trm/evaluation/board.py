@@ -27,7 +27,7 @@ def write_board(output: Path, grid: dict[str, Any]) -> None:
     """
     folder = output / BOARD
     for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
-        file.unlink()
+        file.unlink(missing_ok=True)  # a second call may be doing the same
     for number, model in enumerate(grid["models"], start=1):
         # A name may hold what that of a folder cannot; with the number they differ all the same.
         name = re.sub(r"[^\w.-]", "_", model["name"])
