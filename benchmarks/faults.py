@@ -1,6 +1,6 @@
 """Signals at random moments, odd lines and odd files: what they leave behind, counted.
 
-    python benchmarks/faults.py solve evaluate lines checkpoints --times 40
+    python benchmarks/faults.py solve evaluate fit lines checkpoints --times 40
 
 Not part of the tests: it takes minutes, and its moments are random. Linux alone (it reads /proc).
 A section is a function that takes the number of times and the dice, and yields what became of each
@@ -32,6 +32,7 @@ from trm.solving.records import Reader, make_writer
 from trm.solving.weights import pack
 
 SCRIPT = Path(sys.executable).with_name("trm")
+DEBUG = Path(__file__).parents[1] / "configs/debug.yaml"
 SECONDS = 15.0  # in which all processes have to end after a signal
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 WHOM = ("first", "other", "all")  # of several processes; the first has started the others
@@ -178,6 +179,50 @@ def evaluate(times: int, dice: random.Random) -> Iterator[str]:
         )  # fmt: skip
 
 
+def fit(times: int, dice: random.Random) -> Iterator[str]:
+    """`trm fit` in both depth schedules, on one process and on two: the same last and best weights.
+
+    They are those of a run that nothing disturbed, bit for bit, in one folder, with one curve.
+    """
+    common = [str(SCRIPT), "fit", "--config", str(DEBUG), "--quiet", "--ckpt_path", "last"]
+    common += ["--trainer.max_epochs", "6", "--figures.every_n_validations", "9"]
+    common += ["--panels.every_n_validations", "9", "--model.depth.random_start", "0.3"]
+    carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
+    carry += ["--model.depth.exploration", "0.5", "--model.model.tokens", "all"]
+    carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]
+    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    with tempfile.TemporaryDirectory() as name:
+        longest, whole = {}, {}
+        for key in ((1, "fresh"), (1, "carry"), (2, "fresh"), (2, "carry")):
+            folder = Path(name, f"whole-{key[0]}-{key[1]}")
+            folder.mkdir()
+            words = [*common, *(carry if key[1] == "carry" else []), *(two if key[0] > 1 else [])]
+            longest[key] = took(words, folder)
+            whole[key] = (words, _weights(folder))
+        for i, (processes, what, whom) in enumerate(every(times, dice, (1, 2))):
+            key = processes, ("fresh", "carry")[i % 2]
+            folder = Path(name, f"{i}")
+            folder.mkdir()
+            words, weights = whole[key]
+            label = f"{key[1]}, {processes} process(es), {signal.Signals(what).name} to {whom}"
+            for told in kill_at_random(words, folder, what, whom, longest[key], dice):
+                yield f"{label}: {told}" if "hung" in told or "trace" in told else told
+            yield "the same weights" if _weights(folder) == weights else f"{label}: OTHER WEIGHTS"
+            left = [file for file in folder.rglob(".*") if file.is_file()]
+            yield f"{label}: LEFT {left[0].name}" if left else "nothing left behind"
+            shutil.rmtree(folder)
+
+
+def _weights(folder: Path) -> dict[str, bytes]:
+    """The last and the best checkpoint's weights, of the only run in a folder that has any."""
+    held = {}
+    for name in ("last", "best"):
+        (file,) = folder.glob(f"runs/debug/*/checkpoints/{name}.ckpt")
+        weights = torch.load(file, weights_only=True)["state_dict"]
+        held |= {f"{name} {key}": value.numpy().tobytes() for key, value in weights.items()}
+    return held
+
+
 def _compared(
     whole: list[str],
     words: list[str],
@@ -285,6 +330,7 @@ def checkpoints(times: int, dice: random.Random) -> Iterator[str]:
 SECTIONS: dict[str, Callable[[int, random.Random], Iterator[str]]] = {
     "solve": solve,
     "evaluate": evaluate,
+    "fit": fit,
     "lines": lines,
     "checkpoints": checkpoints,
 }

@@ -13,6 +13,7 @@ import yaml
 from jsonargparse import Namespace
 from lightning.pytorch.utilities import rank_zero_only
 
+from trm.configs import read_config
 from trm.files import replacing
 
 NEWEST = ("best", "last")  # of the newest run
@@ -83,7 +84,7 @@ class Runs:
             return last
         choices = f"name a checkpoint after --ckpt_path, or remove the folder {run}"
         try:
-            earlier = (_read(run / CONFIG) or {}).get("ckpt_path")
+            earlier = _read(run / CONFIG).get("ckpt_path")
         except ValueError as error:
             raise ValueError(
                 f"the newest run has left no checkpoint, and {error}: {choices}"
@@ -140,7 +141,7 @@ class Runs:
     def _keeps_elsewhere(self, run: Path) -> bool:
         """Whether a run's checkpoints are in this one's `dirpath`."""
         try:
-            dirpath = ((_read(run / CONFIG) or {}).get("checkpoint") or {}).get("dirpath")
+            dirpath = (_read(run / CONFIG).get("checkpoint") or {}).get("dirpath")
         except ValueError:
             return False
         return dirpath is not None and Path(dirpath).resolve() == self.dirpath.resolve()  # type: ignore[union-attr]
@@ -178,9 +179,9 @@ def keep_config(config: str, run: Path) -> bool:
     return True
 
 
-def _settled(config: dict[str, Any] | None) -> dict[str, Any]:
+def _settled(config: dict[str, Any]) -> dict[str, Any]:
     """A config without what says no more than where a run goes on."""
-    held = dict(config or {})
+    held = dict(config)
     held.pop("ckpt_path", None)
     logger = (held.get("trainer") or {}).get("logger")
     for one in logger if isinstance(logger, list) else [logger]:
@@ -194,7 +195,7 @@ def _trained(run: Path) -> bool:
     if not any(any(run.glob(trace)) for trace in _TRACES):
         return False
     try:
-        return not any(key in (_read(run / CONFIG) or {}) for key in _EVALUATED)
+        return not any(key in _read(run / CONFIG) for key in _EVALUATED)
     except ValueError:
         return True
 
@@ -209,21 +210,13 @@ def _written(file: Path) -> int:
     return file.stat().st_mtime_ns
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """A run's config; None where there is none.
+def _read(file: Path) -> dict[str, Any]:
+    """A run's config; empty where there is none.
 
     Raises:
         ValueError: it is damaged.
     """
-    if not file.is_file():
-        return None
-    try:
-        held = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        held = None
-    if not isinstance(held, dict):
-        raise ValueError(f"{file} is damaged")
-    return held
+    return read_config(file) if file.is_file() else {}
 
 
 @rank_zero_only

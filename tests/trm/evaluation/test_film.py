@@ -10,7 +10,8 @@ from canvas.problems import Problems
 from canvas.shapes import Box, Label, Sketch
 from canvas.symbols import DIGIT_ZERO
 from trm.evaluation.film import Film
-from trm.solving.checkpoint import SHIPPED, load_solver
+from trm.solving.checkpoint import load_solver
+from trm.solving.paths import SHIPPED
 from trm.solving.solver import Solution, Solver
 from trm.solving.watching import Moment, solve_watched
 

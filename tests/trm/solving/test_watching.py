@@ -7,7 +7,8 @@ import pytest
 
 from canvas.problems import Problems, Task
 from canvas.symbols import MASK
-from trm.solving.checkpoint import SHIPPED, load_solver
+from trm.solving.checkpoint import load_solver
+from trm.solving.paths import SHIPPED
 from trm.solving.rollout import Filled, Filler, Look
 from trm.solving.solver import Solver
 from trm.solving.trace import trace
