@@ -27,7 +27,8 @@ from pathlib import Path
 import torch
 
 from canvas.problems import Problems
-from trm.solving.checkpoint import SHIPPED, load_checkpoint, load_solver
+from trm.solving.checkpoint import load_checkpoint, load_solver
+from trm.solving.paths import SHIPPED
 from trm.solving.records import Reader, make_writer
 from trm.solving.weights import pack
 

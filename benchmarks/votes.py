@@ -25,7 +25,7 @@ from trm.evaluation.problems import cell_problems
 from trm.solving.checkpoint import load_solver
 from trm.solving.rollout import Filled, Filler, Look, Rollout
 from trm.solving.solver import Solution, Solver
-from trm.solving.voting import PER, VOTES, Voting
+from trm.solving.votes import PER, VOTES, Voting
 
 
 class Remembering(Filler):
