@@ -24,6 +24,7 @@ NOTE = """
     --model.model.intermediate_size=32 --model.model.H_cycles=2 --model.model.L_cycles=1
     --model.model.prefix_size=16 --model.solve_steps=2 --data.batch_size=4
     --data.batches_per_epoch=4 --data.workers=0 --data.validation_problems=4
+    --data.training_problems=4
     --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
     --data.canvas.height=8 --data.canvas.width=8
 """.split()  # noqa: SIM905
