@@ -45,6 +45,7 @@ class Processes:
         self.terminated = False
         self.lost: tuple[int, int] | None = None
         self._started: Sequence[subprocess.Popen[bytes]] = ()
+        self._deadlines: list[threading.Timer] = []
 
     def watch(self, started: Sequence[subprocess.Popen[bytes]]) -> None:
         """End as one of these does that ends badly."""
@@ -67,7 +68,7 @@ class Processes:
         with os.fdopen(ear, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
                 if number[0] in (signal.SIGTERM, signal.SIGINT):
-                    _end_within_grace(128 + number[0] if self.lost is None else self.code())
+                    self.end_within_grace(128 + number[0] if self.lost is None else self.code())
                     self.end()
 
     def ends(self) -> bool:
@@ -103,6 +104,18 @@ class Processes:
         for process in self._started:
             process.terminate()
 
+    def end_within_grace(self, code: int) -> None:
+        """End this process soon, unless its main thread comes back from wherever it is."""
+        deadline = threading.Timer(GRACE, os._exit, args=(code,))
+        deadline.daemon = True
+        deadline.start()
+        self._deadlines.append(deadline)
+
+    def came_back(self) -> None:
+        """The main thread has come back, and ends the process by itself."""
+        for deadline in self._deadlines:
+            deadline.cancel()
+
     def sentence(self) -> str:
         """What became of the one that was lost."""
         assert self.lost is not None
@@ -133,7 +146,7 @@ def ending_together() -> Iterator[Processes]:
 
     starter = int(os.environ.get(_STARTER, os.getpid()))
     if starter != os.getpid():
-        threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(starter, processes), daemon=True).start()
     ear, bell = os.pipe()  # into which Python writes the number of every signal
     os.set_blocking(bell, False)
     threading.Thread(target=processes.listen, args=(ear,), daemon=True).start()
@@ -141,20 +154,19 @@ def ending_together() -> Iterator[Processes]:
     before = signal.signal(signal.SIGTERM, terminated)
     os.environ[_STARTER] = str(os.getpid())
     try:
-        yield processes
-        processes.wait()
-    except RuntimeError as error:
-        # If a connection broke, the process at its other end has ended, or is about to.
-        until = time.monotonic() + GRACE * bool(_BROKEN.search(str(error)))
-        while not (processes.ends() or _gone(starter)) and time.monotonic() < until:
-            time.sleep(_INTERVAL)
-        if processes.code() == INTERRUPTED:
-            raise KeyboardInterrupt from error
-        if processes.terminated or processes.code() == TERMINATED or _gone(starter):
-            raise Terminated from error
-        if processes.lost is not None:
-            raise ChildProcessError(processes.sentence()) from error
-        raise
+        try:
+            yield processes
+            processes.wait()
+        except RuntimeError as error:
+            # If a connection broke, the process at its other end has ended, or is about to.
+            until = time.monotonic() + GRACE * bool(_BROKEN.search(str(error)))
+            while not (processes.ends() or _gone(starter)) and time.monotonic() < until:
+                time.sleep(_INTERVAL)
+            if processes.code() == INTERRUPTED:
+                raise KeyboardInterrupt from error
+            if processes.lost is not None or processes.terminated or _gone(starter):
+                raise Terminated from error
+            raise
     except Terminated as stop:
         if processes.lost is not None and processes.code() == 1:
             raise ChildProcessError(processes.sentence()) from stop
@@ -164,6 +176,7 @@ def ending_together() -> Iterator[Processes]:
         signal.signal(signal.SIGTERM, before)
         signal.set_wakeup_fd(rung)
         os.close(bell)  # which ends the listening
+        processes.came_back()
         os.environ[_STARTER] = str(starter)
         if starter == os.getpid():
             del os.environ[_STARTER]
@@ -173,18 +186,8 @@ def _gone(starter: int) -> bool:
     return starter not in (os.getpid(), os.getppid())
 
 
-def _end_with(starter: int) -> None:
+def _end_with(starter: int, processes: Processes) -> None:
     while not _gone(starter):
         time.sleep(_INTERVAL)
-    _end_within_grace(TERMINATED)
+    processes.end_within_grace(TERMINATED)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _end_within_grace(code: int) -> None:
-    """End this process soon, even if its main thread does not return from a library."""
-
-    def end() -> None:
-        time.sleep(GRACE)
-        os._exit(code)
-
-    threading.Thread(target=end, daemon=True).start()
