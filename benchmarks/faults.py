@@ -191,7 +191,7 @@ def fit(times: int, dice: random.Random) -> Iterator[str]:
     carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
     carry += ["--model.depth.exploration", "0.5", "--model.model.tokens", "all"]
     carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]
-    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--oversubscribe"]
     with tempfile.TemporaryDirectory() as name:
         longest, whole = {}, {}
         for key in ((1, "fresh"), (1, "carry"), (2, "fresh"), (2, "carry")):

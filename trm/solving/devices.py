@@ -63,13 +63,27 @@ def make_trainer(
                 isinstance(c, L.pytorch.callbacks.ProgressBar) for c in callbacks
             ),
         )
+    if not oversubscribe:
+        check_cores(trainer, "--devices")
+    return trainer
+
+
+def check_cores(trainer: L.Trainer, option: str) -> None:
+    """Refuse more processes than there are CPU cores to run them.
+
+    Args:
+        trainer: which has started none yet.
+        option: of the command line, that says how many.
+
+    Raises:
+        ValueError: there are more.
+    """
     on_cpu = trainer.strategy.root_device.type == "cpu"
-    if on_cpu and trainer.num_devices > cores() and not oversubscribe:
+    if on_cpu and trainer.num_devices > cores():
         raise ValueError(
             f"{trainer.num_devices} processes on {cores()} CPU cores would only wait for each "
-            f"other: take --devices {cores()}, or insist with --oversubscribe"
+            f"other: take {option} {cores()}, or insist with --oversubscribe"
         )
-    return trainer
 
 
 def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:

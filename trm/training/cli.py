@@ -22,6 +22,7 @@ from trm.configs import check_size, foreign_names
 from trm.launcher import end_together
 from trm.processes import Processes, ending_together
 from trm.solving.checkpoint import load_checkpoint
+from trm.solving.devices import check_cores
 from trm.training.boards import RunPage, ValidationFigures
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -51,6 +52,7 @@ _NOT_OURS = (
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
 SEED_HELP = "of everything: sets seed_everything, data.seed and model.seed"
+OVERSUBSCRIBE = "--oversubscribe"  # more processes than CPU cores
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
@@ -72,8 +74,14 @@ def _load_checked(text: str) -> Any:
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
 
-    def __init__(self, *settings: Any, processes: Processes | None = None, **more: Any) -> None:
-        self.processes = processes or Processes()
+    def __init__(
+        self,
+        *settings: Any,
+        processes: Processes | None = None,
+        oversubscribe: bool = False,
+        **more: Any,
+    ) -> None:
+        self.processes, self.oversubscribe = processes or Processes(), oversubscribe
         super().__init__(*settings, **more)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
@@ -196,6 +204,8 @@ class TrainingCLI(LightningCLI):
         ]
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
+        if not self.oversubscribe:
+            check_cores(trainer, "--trainer.devices")
         end_together(trainer, self.processes)
         return trainer
 
@@ -214,7 +224,7 @@ def cpu_multiplies_bfloat16() -> bool:
 
 def run(arguments: list[str]) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
-    words = [word for word in arguments if word not in (*QUIET, *VERBOSE)]
+    words = [word for word in arguments if word not in (*QUIET, *VERBOSE, OVERSUBSCRIBE)]
     if any(word in QUIET for word in arguments):
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
@@ -227,15 +237,21 @@ def run(arguments: list[str]) -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            train(words, processes)
+            train(words, processes, OVERSUBSCRIBE in arguments)
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
         except (ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
 
 
-def train(arguments: list[str], processes: Processes) -> TrainingCLI:
-    """Do what these words of a command line say, in processes that end together."""
+def train(arguments: list[str], processes: Processes, oversubscribe: bool = False) -> TrainingCLI:
+    """Do what these words of a command line say, in processes that end together.
+
+    Args:
+        arguments: without those that Lightning does not know.
+        processes: see `trm.processes.ending_together`.
+        oversubscribe: whether there may be more processes than CPU cores.
+    """
     # What is wrong is told in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     return TrainingCLI(
@@ -247,6 +263,7 @@ def train(arguments: list[str], processes: Processes) -> TrainingCLI:
         seed_everything_default=0,
         save_config_callback=RunPage,
         processes=processes,
+        oversubscribe=oversubscribe,
         trainer_defaults={
             "callbacks": [
                 LearningRates(),

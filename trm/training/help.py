@@ -33,6 +33,7 @@ _RUN = {  # Lightning's own, as far as a run needs them
     "trainer.max_epochs": "the length of a run; an epoch is data.batches_per_epoch steps",
     "trainer.accelerator": "auto, cpu, gpu or mps (default: auto)",
     "trainer.devices": "how many of them",
+    "oversubscribe": "without a value: allow more processes than CPU cores",
     "trainer.precision": "32-true, bf16-mixed or 16-mixed",
     "trainer.accumulate_grad_batches": "batches whose gradients an optimiser step adds up",
     "trainer.gradient_clip_val": "largest norm of all gradients together",

@@ -178,7 +178,15 @@ def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
 
 
 def test_two_processes_train_one_model(process, debug, tmp_path):
-    words = ["fit", *map(str, debug), "--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    words = [
+        "fit",
+        *map(str, debug),
+        "--trainer.devices",
+        "2",
+        "--trainer.strategy",
+        "ddp",
+        "--oversubscribe",
+    ]
     words += ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
     ran = process(*words, folder=tmp_path)
     assert ran.code == 0, ran.err
@@ -199,7 +207,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     assert command(*words, folder=tmp_path / "one").code == 0
-    ddp = ("--trainer.devices", 2, "--trainer.strategy", "ddp")
+    ddp = ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
     ran = process(*words, *ddp, folder=tmp_path / "two")
     assert ran.code == 0, ran.err
     one, two = load(tmp_path / "one"), load(tmp_path / "two")
@@ -210,7 +218,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
 
 def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_path):
     config = ("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, *CONSTANT)
-    config += ("--trainer.devices", 2, "--trainer.strategy", "ddp")
+    config += ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
     config += ("--trainer.enable_progress_bar", "false")
     for folder, epochs, more in (
         ("whole", 2, ()),

@@ -102,3 +102,11 @@ def test_a_call_that_names_the_wrong_file_is_told_which(command, debug, tmp_path
     assert ran.code == 2
     assert told in ran.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_more_processes_than_cores_are_refused_before_any_is_started(command, debug, tmp_path):
+    ran = command("fit", *debug, "--trainer.devices", 4096, folder=tmp_path)
+    assert ran.code == 2
+    assert "4096 processes on" in ran.err
+    assert "or insist with --oversubscribe" in ran.err
+    assert not list(tmp_path.rglob("version_*"))
