@@ -114,13 +114,19 @@ class Runs:
             ValueError: it would.
         """
         version = self.logger.init_args.get("version") if self.logger else None
-        if self.logger is not None and version is None:
+        if self.dirpath is not None:
+            run, other = self.dirpath, "--checkpoint.dirpath"
+            last = run / _LAST
+        elif self.logger is None:
+            run, other = self.folder, "--trainer.default_root_dir"
+            last = run / CHECKPOINTS / _LAST
+        elif version is None:
             return  # a new folder
-        name = f"version_{version}" if isinstance(version, int) else str(version or "")
-        run = self.folder / name
-        last = (self.dirpath or run / CHECKPOINTS) / _LAST
+        else:
+            name = f"version_{version}" if isinstance(version, int) else version
+            run, other = self.folder / name, "version"
+            last = run / CHECKPOINTS / _LAST
         if last.is_file():
-            other = "version" if self.logger else "--trainer.default_root_dir"
             raise ValueError(
                 f"{run} holds a run already: go on with it by --ckpt_path {last}, or choose "
                 f"another {other}"

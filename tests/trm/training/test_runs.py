@@ -247,9 +247,16 @@ def test_a_config_is_written_whole_or_not_at_all(command, debug, tmp_path, monke
 
 
 def test_a_run_that_begins_does_not_write_over_another(command, debug, halves):
-    ran = command("fit", *debug, "--trainer.logger.init_args.version", 0, folder=halves)
-    assert ran.code == 2
-    assert "runs/debug/version_0 holds a run already: go on with it by --ckpt_path" in ran.err
+    kept = "runs/debug/version_0/checkpoints"
+    shutil.copytree(halves / kept, halves / "checkpoints")
+    for run, settings in (
+        ("runs/debug/version_0", ("--trainer.logger.init_args.version", 0)),
+        (kept, ("--checkpoint.dirpath", kept)),
+        (".", ("--trainer.logger", "false")),
+    ):
+        ran = command("fit", *debug, *settings, folder=halves)
+        assert ran.code == 2
+        assert f"{run} holds a run already: go on with it by --ckpt_path" in ran.err
 
 
 @pytest.mark.parametrize("moved", [False, True])
