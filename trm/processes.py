@@ -45,7 +45,8 @@ class Processes:
         self.terminated = False
         self.lost: tuple[int, int] | None = None
         self._started: Sequence[subprocess.Popen[bytes]] = ()
-        self._deadlines: list[threading.Timer] = []
+        self._deadlines: list[threading.Timer] | None = []  # None: the main thread has come back
+        self._lock = threading.Lock()
 
     def watch(self, started: Sequence[subprocess.Popen[bytes]]) -> None:
         """End as one of these does that ends badly."""
@@ -106,15 +107,19 @@ class Processes:
 
     def end_within_grace(self, code: int) -> None:
         """End this process soon, unless its main thread comes back from wherever it is."""
-        deadline = threading.Timer(GRACE, os._exit, args=(code,))
-        deadline.daemon = True
-        deadline.start()
-        self._deadlines.append(deadline)
+        with self._lock:
+            if self._deadlines is not None:
+                deadline = threading.Timer(GRACE, os._exit, args=(code,))
+                deadline.daemon = True
+                deadline.start()
+                self._deadlines.append(deadline)
 
     def came_back(self) -> None:
         """The main thread has come back, and ends the process by itself."""
-        for deadline in self._deadlines:
-            deadline.cancel()
+        with self._lock:
+            for deadline in self._deadlines or []:
+                deadline.cancel()
+            self._deadlines = None
 
     def sentence(self) -> str:
         """What became of the one that was lost."""

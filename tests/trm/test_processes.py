@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from trm import processes
+from trm.processes import Terminated, ending_together
+
 # Starts itself as the second process of two; both say so, and then wait.
 JOB = """
 import os, subprocess, sys, time
@@ -101,3 +104,22 @@ def test_a_broken_connection_is_explained_by_the_process_at_its_other_end():
     with job("short", "broken", "failing") as (running, _):
         said = running.communicate(timeout=60)[1]
         assert "process 2 of 2 ended with exit code 3" in said
+
+
+def test_who_comes_back_from_a_signal_is_not_ended_later(monkeypatch):
+    monkeypatch.setattr(processes, "GRACE", 0.05)
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+
+    def stopped() -> None:
+        with ending_together():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    for _ in range(20):  # the thread that hears of the signal may be late
+        with pytest.raises(Terminated):
+            stopped()
+    time.sleep(0.3)
+    assert not ended
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert "TRM_STARTED_BY" not in os.environ
