@@ -56,8 +56,7 @@ class Processes:
     def _watch(self) -> None:
         while not self.ended.wait(_INTERVAL):
             if self.ends():
-                interrupted = self.code() == INTERRUPTED
-                os.kill(os.getpid(), signal.SIGINT if interrupted else signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGTERM)  # a SIGINT may be ignored, as below nohup
                 return
 
     def listen(self, ear: int) -> None:
@@ -167,15 +166,15 @@ def ending_together() -> Iterator[Processes]:
             until = time.monotonic() + GRACE * bool(_BROKEN.search(str(error)))
             while not (processes.ends() or _gone(starter)) and time.monotonic() < until:
                 time.sleep(_INTERVAL)
-            if processes.code() == INTERRUPTED:
-                raise KeyboardInterrupt from error
             if processes.lost is not None or processes.terminated or _gone(starter):
                 raise Terminated from error
             raise
     except Terminated as stop:
-        if processes.lost is not None and processes.code() == 1:
-            raise ChildProcessError(processes.sentence()) from stop
-        raise
+        if processes.lost is None or processes.code() == TERMINATED:
+            raise
+        if processes.code() == INTERRUPTED:
+            raise KeyboardInterrupt from stop
+        raise ChildProcessError(processes.sentence()) from stop
     finally:
         processes.end()
         signal.signal(signal.SIGTERM, before)

@@ -15,9 +15,11 @@ from trm.processes import Terminated, ending_together
 
 # Starts itself as the second process of two; both say so, and then wait.
 JOB = """
-import os, subprocess, sys, time
+import os, signal, subprocess, sys, time
 import trm.processes
 from trm.processes import ending_together
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run below nohup
 
 trm.processes.GRACE = 1
 with ending_together() as processes:
