@@ -66,7 +66,8 @@ def disturb(command: list[str], folder: Path, what: int, whom: str, delay: float
     with tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            # Below nohup a SIGINT is ignored, by all that is started there, too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         until = time.monotonic() + delay
         while process.poll() is None and time.monotonic() < until:
@@ -345,6 +346,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=30, help="of a section, at most")
     args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"  # with more threads, sums are rounded otherwise
     for name in args.sections or SECTIONS:
         began, counts = time.monotonic(), Counter[str]()
         for told in SECTIONS[name](args.times, random.Random(args.seed)):
