@@ -67,7 +67,7 @@ one of its processes, or `trm doctor` misses something, 2 the call was wrong, 13
 _GOES_ON = {  # after a Ctrl-C or a SIGTERM
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
-    "fit": "; with --ckpt_path last it goes on from the end of its last epoch",
+    "fit": "; with --ckpt_path last it goes on from its last complete epoch, if there is one",
 }
 
 

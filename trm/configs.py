@@ -96,6 +96,8 @@ def check_call(words: list[str]) -> None:
     named = [file for word, file in pairwise(words) if word in ("--config", "-c")]
     if not named and not joined and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {command} --config configs/quickstart.yaml`")
+    if "" in (*named, *joined):
+        raise ValueError("the name after --config is empty: give a file")
     for file in map(Path, [*named, *joined]):
         if not file.is_file():
             others = [str(other) for other in file.parent.glob("*.yaml")]

@@ -162,8 +162,8 @@ def _inside(
     layers = len(one.attention_L)
     names = [f"{state}, layer {k + 1}" for state in ("z_L", "z_H") for k in range(layers)]
     title = (
-        f"{name}: what the framed cell looks at\n(row {cell[0] + 1}, column {cell[1] + 1}, in the "
-        "last updates of both states)"
+        f"{name}: what the framed cell looks at\n(canvas row {cell[0] + 1}, column {cell[1] + 1}, "
+        "in the last updates of both states)"
     )
     figures["attention"] = attention_figure(
         canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title

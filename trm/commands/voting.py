@@ -105,8 +105,8 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
     foreign = [name for name in voting.symmetries or () if name not in solver.practised]
     if foreign and os.environ.get("LOCAL_RANK", "0") == "0":
         print(
-            f"note: this model has practised {', '.join(solver.practised)} alone. Views turned or "
-            f"mirrored by {', '.join(foreign)} are foreign ground to it; --symmetries practised "
+            f"note: this model was trained on {', '.join(solver.practised)} alone (e is upright), "
+            f"not on views turned or mirrored by {', '.join(foreign)}; --symmetries practised "
             "leaves them out",
             file=sys.stderr,
         )

@@ -153,7 +153,7 @@ def trust_figure(
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
     left.set(xlim=(0, 100), title=f"If only the surest are answered ({problems:,} problems)")
     left.set_ylim(0, _ceiling(curves))
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    left.legend(loc="best", fontsize=9)
     right = figure.add_subplot(grid[0, 1])
     _calibration(right, figure.add_subplot(grid[1, 1], sharex=right), reliabilities)
     _note(figure, "Bands and bars", "Thin lines and hollow marks")
@@ -161,7 +161,9 @@ def trust_figure(
 
 
 def _note(figure: Figure, intervals: str, few: str) -> None:
-    figure.supxlabel(_NOTE.format(intervals, few), fontsize=9, color=_GREY, x=0.01, ha="left")
+    # Not a label of the layout: the axes would make room for it at their sides.
+    figure.text(0.01, 0.012, _NOTE.format(intervals, few), fontsize=9, color=_GREY)
+    figure.set_layout_engine("constrained", rect=(0, 0.05, 1, 0.95))
 
 
 def _ceiling(curves: Mapping[str, Curve]) -> float:
@@ -200,7 +202,8 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
         axes.plot(x, np.where(many, y, np.nan), _STYLES[i % len(_STYLES)], color=colour)
         for which, fill in ((many, colour), (~many, PAPER)):
             style: dict[str, Any] = {"markerfacecolor": fill, "markeredgecolor": colour}
-            axes.plot(x[which], y[which], _MARKS[i % len(_MARKS)], clip_on=False, **style)
+            marks = axes.plot(x[which], y[which], _MARKS[i % len(_MARKS)], clip_on=False, **style)
+            marks[0].set_in_layout(False)  # without any, they would squeeze the axes
         axes.plot(
             [],
             [],
@@ -218,6 +221,4 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     counts.yaxis.set_major_formatter("{x:,.0f}")
     for side in ("top", "right"):
         counts.spines[side].set_visible(False)
-    counts.legend(
-        *axes.get_legend_handles_labels(), loc="upper center", bbox_to_anchor=(0.5, -0.55)
-    )
+    axes.legend(*axes.get_legend_handles_labels(), loc="upper left", fontsize=9)

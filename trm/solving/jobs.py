@@ -183,9 +183,10 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
 
 def _check_files(job: Job) -> None:
     if not job.source.is_file():
-        raise FileNotFoundError(f"there is no file {job.source} of problems")
+        raise FileNotFoundError(f"--input {job.source}: there is no such file of problems")
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
-        raise ValueError(f"--output {job.output} is a folder or the input itself: choose another")
+        what = "a folder" if job.output.is_dir() else "the input itself"
+        raise ValueError(f"--output {job.output} is {what}: choose another")
     if is_special(job.output):
         raise ValueError(f"--output {job.output} is no file that could be replaced: choose another")
     make_folder(job.output.parent)

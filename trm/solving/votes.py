@@ -58,9 +58,10 @@ class Voting:
         random = self.noise > 0 or self.temperature > 0
         if (self.rollouts > 1) != random:
             raise ValueError(
-                "rollouts differ by noise (of a recursive model) or temperature (of a GPT), and "
-                f"the first is without: give both, not {self.rollouts} rollouts with noise "
-                f"{self.noise:g} and temperature {self.temperature:g}"
+                "rollouts differ by noise (of a recursive model) or by temperature (of a GPT), and "
+                "the first is without: give a number of rollouts from 2 up together with one of "
+                f"these, not rollouts {self.rollouts}, noise {self.noise:g} and temperature "
+                f"{self.temperature:g}"
             )
 
     @property

@@ -116,6 +116,8 @@ class TrainingCLI(LightningCLI):
         subcommand = self.config.get("subcommand")
         self._settle_seed(self.config[subcommand] if subcommand else self.config)
         path = self.config.get(f"{subcommand}.ckpt_path")
+        if path == "":
+            raise ValueError("the name after --ckpt_path is empty: give best, last or a file")
         if not path or path in NEWEST or "://" in path:
             return
         if not Path(path).is_file():

@@ -57,7 +57,10 @@ class Runs:
         found = [file for file in found if file.is_file()]
         if not found:
             where = self.dirpath or self.folder
-            raise ValueError(f"there is no {name}.ckpt of an earlier run below {where}")
+            raise ValueError(
+                f"there is no {name}.ckpt of an earlier run below {where}: name a file, or repeat "
+                "the --checkpoint.dirpath of the run"
+            )
         return max(found, key=_written)
 
     def to_go_on_from(self) -> Path | None:
@@ -101,7 +104,12 @@ class Runs:
     def go_on_in_place(self, checkpoint: Path) -> None:
         """Settle that a run goes on in its own folder, if the checkpoint is its `last`."""
         run = self._run_of(checkpoint)
-        if self.logger is None or run is None or "version" not in self.logger.init_args:
+        if self.logger is None:
+            return
+        if run is None or "version" not in self.logger.init_args:
+            _say(
+                f"{checkpoint} is not the last.ckpt of a run below {self.folder}: a new run begins."
+            )
             return
         if self.logger.init_args.version is None:
             number = run.name.removeprefix("version_")

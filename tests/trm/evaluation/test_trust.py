@@ -63,11 +63,11 @@ def test_curves_are_told_apart_without_colour():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
     figure = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2)
-    left, _, counts = figure.axes
+    left, right, _ = figure.axes
     assert len({line.get_linestyle() for line in left.lines}) == 2
     assert len({to_hex(line.get_color()) for line in left.lines}) == 2
     assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
-    assert "calibration error 15.0 %" in counts.get_legend().get_texts()[0].get_text()
+    assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
 
 
 def test_bins_of_few_problems_are_hollow_uncertain_and_joined_to_no_other():
@@ -88,3 +88,18 @@ def test_risks_of_few_problems_do_not_set_the_scale():
     right = np.arange(400) > 1  # the two surest are wrong
     (left, *_) = trust_figure({"a": risk_coverage(-np.arange(400.0), right)}, {}, 400).axes
     assert left.get_ylim()[1] < 20
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_axes_fill_their_figures(few):
+    score = np.tile(np.linspace(0, 1, 5 if few else 100), 1 if few else 40)
+    curve, bins = risk_coverage(score, score > 0.5), reliability(score, score > 0.5)
+    for figure in (
+        trust_figure({"one": curve}, {"one": bins}, len(score)),
+        reliability_figure({"one": bins}),
+    ):
+        figure.draw_without_rendering()
+        columns = 2 if len(figure.axes) > 2 else 1
+        for axes in figure.axes:
+            assert axes.get_position().width > 0.7 / columns
+        assert sum(axes.get_position().height for axes in figure.axes[-2:]) > 0.6

@@ -218,7 +218,7 @@ def test_a_problem_too_large_for_the_canvas_is_an_error_of_its_own(command, chec
 def test_views_that_were_not_practised_are_called_foreign_ground(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "all", "12x3")
     assert ran.code == 0
-    assert "foreign ground" in ran.err
+    assert "not on views turned or mirrored" in ran.err
     assert "agreement" in ran.out
     assert "foreign" not in command("solve", "--checkpoint", checkpoint, "--views", 3, "12x3").err
 

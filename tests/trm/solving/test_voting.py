@@ -73,7 +73,7 @@ def test_the_product_weighs_cells_one_by_one():
         ({"symmetries": ("r45",)}, "symmetry must be one of"),
         ({"views": 0}, "at least one view"),
         ({"rollouts": 4}, "rollouts differ by noise"),
-        ({"noise": 0.1}, "give both"),
+        ({"noise": 0.1}, "together with one of"),
     ],
 )
 def test_a_voting_that_cannot_be_is_refused(wrong, message):
