@@ -186,7 +186,7 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
         (("--input", "problems.csv"), "go together"),
         (("12x3", "--input", "problems.csv", "--output", "x.csv"), "one of the two"),
         ((), "one of the two"),
-        (("--input", "none.csv", "--output", "x.csv"), "no file none.csv"),
+        (("--input", "none.csv", "--output", "x.csv"), "--input none.csv: there is no such file"),
         (("--input", "problems.csv", "--output", "problems.csv"), "the input itself"),
         (("--input", "problems.csv", "--output", "x.txt"), "does not say its format"),
         (("--input", "problems.csv", "--output", "x.csv", "--watch"), "--watch"),
