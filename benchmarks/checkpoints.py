@@ -2,7 +2,7 @@
 
 One batch of a config is trained, made small enough for any machine; the checkpoint is then filled
 up with the states of as many samples as the config carries from batch to batch. Written safely it
-is on the disk before it takes its name (`trm.training.checkpoints`); bare is `torch.save` alone.
+is on the disk before it takes its name (`trm.checkpoints.lightning_io`); bare is `torch.save`.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from typing import Any
 import torch
 import yaml
 
+from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.processes import ending_together
-from trm.training.checkpoints import CheckpointFiles
-from trm.training.cli import train
+from trm.training.lightning_cli import train
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 SMALL = """

@@ -27,10 +27,10 @@ from pathlib import Path
 import torch
 
 from canvas.problems import Problems
-from trm.solving.checkpoint import load_checkpoint, load_solver
-from trm.solving.paths import SHIPPED
-from trm.solving.records import Reader, make_writer
-from trm.solving.weights import pack
+from trm.batch.formats import Reader, make_writer
+from trm.checkpoints.exported import pack
+from trm.checkpoints.loading import load_checkpoint, load_solver
+from trm.checkpoints.paths import SHIPPED
 
 SCRIPT = Path(sys.executable).with_name("trm")
 DEBUG = Path(__file__).parents[1] / "configs/debug.yaml"

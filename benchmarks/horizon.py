@@ -18,7 +18,7 @@ from canvas.render import row_step
 from canvas.symbols import BLANK
 from trm.models import recursive
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 
 CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
@@ -42,7 +42,7 @@ def main() -> None:
     print(f"{'digits':>8}  {'tokens':>6}  {'all pairs':>9}  {'lists':>7}  {'ratio':>6}")
     for n in options.digits:
         task = Task("lattice", digits_a=(n, n), digits_b=(n, n))
-        solver = Solver(RecursiveFiller(model, STEPS), task, Canvas())
+        solver = Solver(IterativePredictor(model, STEPS), task, Canvas())
         drawing = solver.draw(sample(task, 0, "test", 0, np.arange(options.batch)))
         inputs = torch.from_numpy(row_step(drawing, drawing.steps - 1).inputs)
         ways = {"pairs": 10**9, "lists": 0}

@@ -18,16 +18,16 @@ import yaml
 from canvas.problems import Task, sample
 from canvas.render import Drawing, draw
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
+from trm.solving.iterative_predictor import IterativePredictor
 
 CONFIG = Path(__file__).parents[1] / "configs/quickstart.yaml"
 
 
-def timed(filler: RecursiveFiller, drawing: Drawing, bf16: bool) -> float:
+def timed(predictor: IterativePredictor, drawing: Drawing, bf16: bool) -> float:
     """Seconds to fill every row of every canvas."""
     start = time.perf_counter()
     with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-        filler.free_running(drawing)
+        predictor.free_running(drawing)
     return time.perf_counter() - start
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 
     torch.manual_seed(0)
     model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).eval()
-    filler = RecursiveFiller(model, options.steps, halt=False)
+    predictor = IterativePredictor(model, options.steps, halt=False)
     n, m = options.digits
     task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
     height, width = (cells + 2 for cells in task.extent())
@@ -60,7 +60,7 @@ def main() -> None:
     seconds: dict[tuple[int, bool], list[float]] = {case: [] for case in cases}
     for repeat in range(options.repeats + 1):
         for batch, bf16 in cases:
-            took = timed(filler, drawings[batch], bf16)
+            took = timed(predictor, drawings[batch], bf16)
             if repeat:  # the first round also allocates
                 seconds[batch, bf16].append(took)
 

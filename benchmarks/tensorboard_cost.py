@@ -19,9 +19,9 @@ import yaml
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from trm.processes import ending_together
-from trm.training.cli import train
-from trm.training.gpt import GPTModule
-from trm.training.recursive import RecursiveModule
+from trm.training.gpt_module import GPTModule
+from trm.training.iterative_module import IterativeModule
+from trm.training.lightning_cli import train
 
 CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
 STEP = ("Throughput", "Gradients", "LearningRateMonitor")  # callbacks of every step
@@ -63,7 +63,7 @@ def main() -> None:
     logged.around(L.LightningModule, "log")
     logged.around(TensorBoardLogger, "log_metrics")
     charged = Stopwatch()  # validation's loss, which nothing but its curve needs
-    for family in (RecursiveModule, GPTModule):
+    for family in (IterativeModule, GPTModule):
         charged.around(family, "loss_on")
     with tempfile.TemporaryDirectory() as folder:
         words = ["fit", "--config", str(options.config), "--trainer.profiler", "SimpleProfiler"]

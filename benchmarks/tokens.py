@@ -18,7 +18,7 @@ import yaml
 
 from canvas.problems import Canvas, Task, sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, fresh_step
@@ -39,8 +39,8 @@ class Model:
         self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
         self.depth = DepthConfig(**settings["depth"])
         self.loss = partial(step_loss, halt_weight=settings["loss"]["halt_weight"])
-        filler = RecursiveFiller(self.model, STEPS, halt=False)
-        self.solver = Solver(filler, task, canvas)
+        predictor = IterativePredictor(self.model, STEPS, halt=False)
+        self.solver = Solver(predictor, task, canvas)
 
     def train(self, batch: dict[str, torch.Tensor], step: int) -> float:
         """Seconds of one training step."""

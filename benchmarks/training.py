@@ -1,4 +1,4 @@
-"""Training steps per second of the recursive model as configs/trm/note.yaml has it, fp32 and bf16.
+"""Training steps per second of configs/trm/reference.yaml, fp32 and bf16.
 
 The network, the optimiser, the loss, the carried state and the problems are the config's. A step is
 samples drawn, forward, backward and optimiser, without the config's transforms and weight
@@ -21,11 +21,11 @@ from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step
+from trm.training.iterative_module import LossConfig
 from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
-from trm.training.recursive import LossConfig
 
-CONFIG = Path(__file__).parents[1] / "configs/trm/note.yaml"
+CONFIG = Path(__file__).parents[1] / "configs/trm/reference.yaml"
 
 
 class Trainer:

@@ -20,51 +20,51 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View
 from canvas.problems import Problems
 from canvas.render import Drawing
+from trm.checkpoints.loading import load_solver
+from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.intervals import Share
-from trm.evaluation.problems import cell_problems
-from trm.solving.checkpoint import load_solver
-from trm.solving.rollout import Filled, Filler, Look, Rollout
+from trm.solving.rollout import Look, Prediction, Predictor, Rollout
 from trm.solving.solver import Solution, Solver
-from trm.solving.votes import PER, VOTES, Voting
+from trm.solving.voting_settings import PER, VOTES, Voting
 
 
-class Remembering(Filler):
+class Remembering(Predictor):
     """A model that is never asked the same twice until `forget`.
 
     Args:
-        filler: the model.
+        predictor: the model.
     """
 
-    def __init__(self, filler: Filler) -> None:
-        self.filler, self.model = filler, filler.model
-        self.turns, self.placeless = filler.turns, filler.placeless
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor, self.model = predictor, predictor.model
+        self.turns, self.placeless = predictor.turns, predictor.placeless
         self.forget()
 
     def forget(self) -> None:
         """Start with an empty memory."""
-        self.memory: dict[bytes, Filled] = {}
+        self.memory: dict[bytes, Prediction] = {}
         self.alone: dict[bytes, tuple[Rollout, np.ndarray | None]] = {}
         self.noisy: dict[tuple[float, float], Remembering] = {}
 
     def perturbed(self, noise: float, temperature: float) -> "Remembering":
-        """See `Filler`; each noise has a memory of its own."""
+        """See `Predictor`; each noise has a memory of its own."""
         chance = noise, temperature
         if chance not in self.noisy:
-            self.noisy[chance] = Remembering(self.filler.perturbed(noise, temperature))
+            self.noisy[chance] = Remembering(self.predictor.perturbed(noise, temperature))
         return self.noisy[chance]
 
     def accepts(self, height: int, width: int) -> bool:
-        """See `Filler`."""
-        return self.filler.accepts(height, width)
+        """See `Predictor`."""
+        return self.predictor.accepts(height, width)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        """See `Filler`."""
-        return self.filler.look(inputs, steps)
+        """See `Predictor`."""
+        return self.predictor.look(inputs, steps)
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Filled:
-        """See `Filler`; log-probabilities are always kept."""
+    ) -> Prediction:
+        """See `Predictor`; log-probabilities are always kept."""
         noise = np.zeros(len(inputs), dtype=np.uint64) if keys is None else keys
         names = [
             repr(canvas.shape).encode() + canvas.tobytes() + key.tobytes()
@@ -72,10 +72,10 @@ class Remembering(Filler):
         ]
         new = [i for i, name in enumerate(names) if name not in self.memory]
         if new:
-            filled = self.filler(inputs[new], None if keys is None else keys[new], True)
+            filled = self.predictor(inputs[new], None if keys is None else keys[new], True)
             for place, i in enumerate(new):
                 self.memory[names[i]] = filled.take(np.array([place]))
-        return Filled.joined([self.memory[name] for name in names])
+        return Prediction.joined([self.memory[name] for name in names])
 
     def free_running_views(
         self,
@@ -84,13 +84,15 @@ class Remembering(Filler):
         keys: np.ndarray | None = None,
         log_probs: bool = False,
     ) -> tuple[Rollout, np.ndarray | None]:
-        """See `Filler`."""
-        if type(self.filler).free_running_views is Filler.free_running_views:
+        """See `Predictor`."""
+        if type(self.predictor).free_running_views is Predictor.free_running_views:
             return super().free_running_views(drawing, views, keys, log_probs)
         # A model that writes all rows in one go remembers the lot.
         name = repr((views, drawing.unsolved().tobytes(), None if keys is None else list(keys)))
         if name.encode() not in self.alone:
-            self.alone[name.encode()] = self.filler.free_running_views(drawing, views, keys, True)
+            self.alone[name.encode()] = self.predictor.free_running_views(
+                drawing, views, keys, True
+            )
         return self.alone[name.encode()]
 
 
@@ -155,8 +157,8 @@ def seconds(
 def measure(args: argparse.Namespace, digits_a: int, digits_b: int) -> dict[str, Any]:
     """All settings on one cell of the grid."""
     plain = load_solver(args.checkpoint, args.steps, args.side, args.side, device=args.device)
-    solver = replace(plain, filler=Remembering(plain.filler))
-    memory = solver.filler
+    solver = replace(plain, predictor=Remembering(plain.predictor))
+    memory = solver.predictor
     assert isinstance(memory, Remembering)
     problems = cell_problems(plain.task, digits_a, digits_b, args.problems, args.seed)
     cases = settings(args)

@@ -16,7 +16,7 @@ import yaml
 from augment.symmetry import SYMMETRIES
 from canvas.problems import Canvas, Task, sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -43,7 +43,7 @@ def main() -> None:
     n, m = options.digits
     task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
     one = Solver(
-        RecursiveFiller(model, STEPS, halt=False),
+        IterativePredictor(model, STEPS, halt=False),
         task,
         Canvas(options.side, options.side, square=True),
     )

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from canvas.render import IGNORE
-from trm.training.cli import TrainingCLI
+from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
-from trm.training.module import CanvasModule
-from trm.training.recursive import RecursiveModule
+from trm.training.iterative_module import IterativeModule
+from trm.training.lightning_cli import TrainingCLI
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 FILES = sorted(CONFIGS.rglob("*.yaml"))
@@ -38,7 +38,7 @@ def built() -> dict[Path, TrainingCLI]:
 
 
 def test_there_are_configs():
-    assert {"debug.yaml", "quickstart.yaml", "trm/note.yaml"} <= {name(path) for path in FILES}
+    assert {"debug.yaml", "quickstart.yaml", "trm/reference.yaml"} <= {name(path) for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -48,7 +48,7 @@ def test_a_config_builds_its_model_data_and_trainer(path, built):
     height, width = cli.datamodule.canvas.height, cli.datamodule.canvas.width
     network = cli.model.model.config
     assert (network.height, network.width) == (height or 20, width or 20)
-    carried = isinstance(cli.model, RecursiveModule) and cli.model.depth.schedule == "carry"
+    carried = isinstance(cli.model, IterativeModule) and cli.model.depth.schedule == "carry"
     assert not (carried and cli.datamodule.canvas.cut)
 
 

@@ -25,7 +25,10 @@ COMMANDS = {
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
     "inspect": ("trm.commands.inspect", "one problem under the glass: steps, attention, states"),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
-    "trust": ("trm.commands.trust", "whether confidence and agreement tell right from wrong"),
+    "calibration": (
+        "trm.commands.calibration",
+        "how well confidence tells right from wrong",
+    ),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
     "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
@@ -51,7 +54,7 @@ examples:
   trm inspect 123x456 --output glass
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
-  trm trust answers.jsonl --output trust.png
+  trm calibration answers.jsonl --output calibration.png
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm completion bash > ~/.local/share/bash-completion/completions/trm
@@ -131,7 +134,7 @@ def run(arguments: list[str]) -> int:
                     print(page(name))
                     return 0
 
-                from trm.training.cli import run as train
+                from trm.training.lightning_cli import run as train
 
                 train(arguments)
                 return 0

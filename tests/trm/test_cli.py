@@ -55,7 +55,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "demo": [],
         "inspect": ["12x3", "--output", "glass"],
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
-        "trust": ["answers.jsonl", "--output", "trust.png"],
+        "calibration": ["answers.jsonl", "--output", "trust.png"],
         "compare": ["grid", "other", "--output", "compared"],
         "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
         "doctor": [],

@@ -37,7 +37,7 @@ def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
     (tmp_path / "others.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     config = {
-        "model": {"class_path": "trm.training.gpt.GPTModule"},
+        "model": {"class_path": "trm.training.gpt_module.GPTModule"},
         "trainer": {
             "logger": {"class_path": "others.Logger", "init_args": {"save_dir": "runs"}},
             "callbacks": ["others.sub.Callback", "lightning.pytorch.callbacks.Timer"],

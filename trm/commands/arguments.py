@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from trm.solving.paths import SHIPPED
+from trm.checkpoints.paths import SHIPPED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,7 +125,7 @@ def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 
 def add_solver(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `trm.solving.checkpoint.load_solver` takes."""
+    """The arguments that `trm.checkpoints.loading.load_solver` takes."""
     add_checkpoint(parser)
     parser.add_argument(
         "--steps",

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from trm.commands.arguments import aside
-from trm.evaluation.naming import told_apart
-from trm.evaluation.readings import FORMAT, GRID, reference_of
+from trm.evaluation.grid_schema import FORMAT, GRID, reference_of
+from trm.evaluation.run_names import told_apart
 from trm.files import make_folder, read_json, replacing
 
 PICTURE, REPORT = "compare.png", "compare.md"
@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
     make_folder(output)
     from rich.console import Console
 
-    from trm.evaluation.heatmaps import comparison_figure
     from trm.evaluation.report import compare_markdown, print_summary
+    from trm.figures.heatmaps import comparison_figure
 
     picture, report = output / PICTURE, output / REPORT
     with replacing(picture) as part:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from canvas.problems import Problems, Task, sample
+from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import add_solver, aside, whole
 from trm.commands.solve import solve_and_show
 from trm.files import make_folder
-from trm.solving.paths import SHIPPED, find_checkpoint
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from trm.solving.checkpoint import load_solver
+    from trm.checkpoints.loading import load_solver
 
     solver = load_solver(checkpoint, args.steps, device=args.device)
     task = solver.task
@@ -119,7 +119,7 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
-    from trm.evaluation.film import Film
+    from trm.figures.animation import Film
     from trm.solving.watching import solve_watched
 
     moments: list[Moment] = []

@@ -68,8 +68,8 @@ def needed() -> list[str]:
 
 def shipped() -> tuple[str, list[str]]:
     """Whether the model that comes with the package can be used, and what is wrong with it."""
-    from trm.solving.checkpoint import load_solver
-    from trm.solving.paths import SHIPPED
+    from trm.checkpoints.loading import load_solver
+    from trm.checkpoints.paths import SHIPPED
 
     try:
         load_solver(SHIPPED, device="cpu")
@@ -96,7 +96,7 @@ def devices() -> dict[str, str]:
 
 def cpu_precision() -> str:
     """In which precision a CPU should train, and why."""
-    from trm.training.cli import cpu_multiplies_bfloat16
+    from trm.training.lightning_cli import cpu_multiplies_bfloat16
 
     if cpu_multiplies_bfloat16():
         return "it has bfloat16 units, bf16-mixed is used as configured"

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import add_checkpoint, aside, whole
-from trm.commands.voting import add_voting, voting_of, with_voting
-from trm.evaluation.readings import BOARD, GRID, PICTURE, REPORT
+from trm.commands.voting_arguments import add_voting, voting_of, with_voting
+from trm.evaluation.grid_schema import BOARD, GRID, PICTURE, REPORT
 from trm.files import replacing, sweep
-from trm.solving.paths import SHIPPED, find_checkpoint
 
 _RANGE = re.compile(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?")
 _MOST = 1000  # lengths in a range
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
     for checkpoint in checkpoints:
         find_checkpoint(checkpoint)
 
-    from trm.evaluation.cells import Settings, measure
-    from trm.solving.checkpoint import load_solver
+    from trm.checkpoints.loading import load_solver
+    from trm.evaluation.grid_run import Settings, measure
 
     if voting is not None:
         for checkpoint in checkpoints:  # says what is wrong before anything is measured
@@ -124,9 +124,9 @@ def run(args: argparse.Namespace) -> int:
 def _show(grid: dict[str, Any], output: Path) -> None:
     from rich.console import Console
 
-    from trm.evaluation.board import write_board
-    from trm.evaluation.heatmaps import save_grid
     from trm.evaluation.report import markdown, print_summary
+    from trm.figures.heatmaps import save_grid
+    from trm.figures.tensorboard_curves import write_board
 
     sweep(output, "grid.*")
     with replacing(output / PICTURE) as part:

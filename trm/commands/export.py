@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from trm.checkpoints.paths import SUFFIX, find_checkpoint
 from trm.commands.arguments import aside
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
-from trm.solving.paths import SUFFIX, find_checkpoint
 
 # Of each cell's figures, those that a card repeats.
 _CARD_FIGURES = ("digits_a", "digits_b", "inside", "solutions", "products", "rows_teacher_forced")
@@ -33,15 +33,15 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} has to end in {SUFFIX}")
     if not output.parent.is_dir():
         raise ValueError(f"--output {output}: there is no folder {output.parent}")
-    from trm.solving.checkpoint import load_checkpoint, load_solver
-    from trm.solving.weights import pack
+    from trm.checkpoints.exported import pack
+    from trm.checkpoints.loading import load_checkpoint, load_solver
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)
     packed = pack(load_checkpoint(checkpoint), card)
     with replacing(output) as part:
         part.write_bytes(packed)
-    parameters = sum(p.numel() for p in solver.filler.model.parameters())
+    parameters = sum(p.numel() for p in solver.predictor.model.parameters())
     aside(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
 

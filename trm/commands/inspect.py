@@ -12,9 +12,9 @@ from rich.console import Console
 
 from canvas import symbols
 from canvas.render import Drawing, RowSteps
+from trm.checkpoints.paths import find_checkpoint
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
 from trm.files import make_folder, replacing
-from trm.solving.paths import find_checkpoint
 
 if TYPE_CHECKING:
     from trm.models.probe import Probe
@@ -66,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
     import torch
     from torch.utils.tensorboard.writer import SummaryWriter
 
-    from trm.evaluation.figures import pixels, sample_panels
-    from trm.evaluation.film import Film
+    from trm.checkpoints.loading import load_solver
+    from trm.figures.animation import Film
+    from trm.figures.row_panels import pixels, sample_panels
     from trm.models.probe import probe
-    from trm.solving.checkpoint import load_solver
-    from trm.solving.recursive import RecursiveFiller
+    from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.watching import solve_watched
 
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
@@ -87,18 +87,18 @@ def run(args: argparse.Namespace) -> int:
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
     steps, used = _row_steps(drawing, moments), np.array(solution.row_steps)
-    filler = solver.filler
-    recursive = isinstance(filler, RecursiveFiller)
-    seen = filler.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
+    predictor = solver.predictor
+    recursive = isinstance(predictor, IterativePredictor)
+    seen = predictor.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
     name = problems.names()[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
     figures = {"rows": sample_panels(steps, given, seen, titles)}
-    if isinstance(filler, RecursiveFiller):
-        tokens = torch.from_numpy(steps.inputs).to(filler.device)
+    if isinstance(predictor, IterativePredictor):
+        tokens = torch.from_numpy(steps.inputs).to(predictor.device)
         figures |= _inside(
-            probe(filler.model, tokens, int(used.max()) + _SPARE),
-            probe(filler.model, tokens[row : row + 1], int(used[row])),
+            probe(predictor.model, tokens, int(used.max()) + _SPARE),
+            probe(predictor.model, tokens[row : row + 1], int(used[row])),
             steps.inputs[row],
             cell,
             name,
@@ -149,7 +149,7 @@ def _inside(
     """The figures of a recursive model's states and attention."""
     import torch
 
-    from trm.evaluation.inside import attention_figure, changes_figure
+    from trm.figures.introspection import attention_figure, changes_figure
 
     changes = {"z_L": all_rows.changes_L.numpy(), "z_H": all_rows.changes_H.numpy()}
     rows = [f"row {k + 1}" for k in range(changes["z_H"].shape[-1])]

@@ -18,14 +18,14 @@ from rich.text import Text
 from canvas.picture import Place, to_terminal
 from canvas.problems import Problems
 from canvas.reader import read
+from trm.batch.formats import FORMATS, format_of, output_format
+from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
-from trm.commands.voting import add_voting, voting_of, with_voting
+from trm.commands.voting_arguments import add_voting, voting_of, with_voting
 from trm.files import is_special, replacing
-from trm.solving.paths import SHIPPED, find_checkpoint
-from trm.solving.records import FORMATS, format_of, output_format
 
 if TYPE_CHECKING:
-    from trm.solving.batch import Summary
+    from trm.batch.solving import Summary
     from trm.solving.solver import Solution, Solver
     from trm.solving.watching import Moment
 
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solver(args: argparse.Namespace, device: str) -> Solver:
-    from trm.solving.checkpoint import load_solver
+    from trm.checkpoints.loading import load_solver
 
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
     return with_voting(solver, args)
@@ -135,7 +135,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trm.solving.batch import stream
+    from trm.batch.solving import stream
 
     solver = _solver(args, args.device)
     for path, pipe, standard in (
@@ -172,7 +172,7 @@ def _stream(args: argparse.Namespace) -> int:
 
 
 def _work_through(args: argparse.Namespace) -> int:
-    from trm.solving.jobs import Job, work_through
+    from trm.batch.jobs import Job, work_through
 
     solver = _solver(args, "cpu")
     job = Job(

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
+from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.diagnostics import Diagnostics, diagnose
 from trm.evaluation.intervals import Share
-from trm.evaluation.problems import SPLIT, cell_problems
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solution, Solver
 
@@ -33,7 +33,7 @@ def measure_cell(
     seed: int = 0,
     batch_size: int = 128,
 ) -> dict[str, Any]:
-    """One cell of one model, as in ``grid.json``, see `trm.evaluation.readings`.
+    """One cell of one model, as in ``grid.json``, see `trm.evaluation.grid_schema`.
 
     Args:
         solver: the model; its task says what is within the training range.
@@ -90,7 +90,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         batch = problems[start : start + batch_size]
         drawing = solver.draw(batch)
         # First, for it warms the device up for what is timed.
-        forced = teacher_forced(solver.filler, drawing)
+        forced = teacher_forced(solver.predictor, drawing)
         right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
         diagnostics += diagnose(solver.task, batch, drawing, forced)
         began = time.perf_counter()

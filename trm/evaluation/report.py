@@ -1,7 +1,7 @@
 """The digits × digits grid in words: summaries for the terminal and as Markdown.
 
-A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.readings`. Shares are
-pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
+A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.grid_schema`. Shares
+are pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
 interval.
 """
 
@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trm.evaluation.diagnostics import FAULTS, Diagnostics
-from trm.evaluation.intervals import Share
-from trm.evaluation.readings import (
+from trm.evaluation.grid_schema import (
     REGIONS,
     SHORTER,
     Cell,
@@ -35,6 +34,7 @@ from trm.evaluation.readings import (
     share,
     span,
 )
+from trm.evaluation.intervals import Share
 
 Lines = list[tuple[str, list[str]]]  # what is told, and how it is in each region
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from trm.models.cells import Cells, nearest_keys, neighbourhood_mask, offset_classes
+from trm.models.coordinates import Cells, nearest_keys, neighbourhood_mask, offset_classes
 from trm.models.positions import Position, Relative2D
 
 

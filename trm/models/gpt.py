@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
-from trm.models.cells import Cells
+from trm.models.coordinates import Cells
 from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
 from trm.models.positions import POSITIONS, make_position
 
@@ -45,7 +45,7 @@ class GPTConfig:
     amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
     position_range: int = 2048  # randomised: how many positions it draws from
     radius: int = 2  # relative_2d: offsets told apart exactly
-    compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
+    direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
     dropout: float = 0.0  # of embeddings, attention weights and residual branches
 
@@ -64,10 +64,10 @@ class GPTConfig:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
         if self.rope_theta <= 0 or self.amplitude <= 0:
             raise ValueError("rope_theta and amplitude must be greater than 0.")
-        if self.compass != 0 and self.position != "relative_2d":
+        if self.direction_bias != 0 and self.position != "relative_2d":
             raise ValueError(
-                f"compass is of relative_2d alone, got {self.compass} with position "
-                f"{self.position}: set compass to 0 or position to relative_2d."
+                f"direction_bias is of relative_2d alone, got {self.direction_bias} with position "
+                f"{self.position}: set direction_bias to 0 or position to relative_2d."
             )
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and self.position_range < length:
@@ -194,7 +194,7 @@ class GPT(nn.Module):
             rope_theta=config.rope_theta,
             amplitude=config.amplitude,
             bias_scale=math.sqrt(D),
-            compass=config.compass,
+            direction_bias=config.direction_bias,
             position_range=config.position_range,
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))

@@ -1,10 +1,10 @@
 """The ways a transformer can be told where its tokens sit on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, or biases attention
-scores; a neighbourhood of `trm.models.cells` goes with any of them. All serve the bidirectional
-recursive model (a grid of cells) and a causal sequence model (the same cells in reading order, row
-ends being one more column). Shapes are those of cells that a whole batch shares; where each sample
-has its own, a batch dimension comes first.
+scores; a neighbourhood of `trm.models.coordinates` goes with any of them. All serve the
+bidirectional recursive model (a grid of cells) and a causal sequence model (the same cells in
+reading order, row ends being one more column). Shapes are those of cells that a whole batch shares;
+where each sample has its own, a batch dimension comes first.
 """
 
 import math
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.choices import check_choice
-from trm.models.cells import (
+from trm.models.coordinates import (
     Cells,
     offset_classes,
     relative_classes,
@@ -22,7 +22,7 @@ from trm.models.cells import (
 from trm.models.layers import Rotation, truncated_normal_
 
 # Rows down and columns right of the eight directions, clockwise from up.
-_COMPASS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+_DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 
 
 class Position(nn.Module):
@@ -229,11 +229,13 @@ class Relative2D(Position):
     way only, and Adam moves each number by about its learning rate a step: unscaled, at a rate that
     suits embeddings, it takes thousands of steps.
 
-    With ``compass`` above 0 each head starts out preferring one of the eight directions, the first
-    head up and so on clockwise, by that many units at any distance.
+    With ``direction_bias`` above 0 each head starts out preferring one of the eight directions, the
+    first head up and so on clockwise, by that many units at any distance.
     """
 
-    def __init__(self, num_heads: int, radius: int = 2, scale: float = 1.0, compass: float = 0.0):
+    def __init__(
+        self, num_heads: int, radius: int = 2, scale: float = 1.0, direction_bias: float = 0.0
+    ):
         super().__init__()
         if radius < 0:
             raise ValueError(f"radius must be 0 or more, got {radius}.")
@@ -241,9 +243,9 @@ class Relative2D(Position):
         self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
         distance = torch.arange(1, radius + 2)
         for head in range(num_heads):
-            down, right = _COMPASS[head % len(_COMPASS)]
+            down, right = _DIRECTIONS_CLOCKWISE[head % len(_DIRECTIONS_CLOCKWISE)]
             ray = offset_classes(distance * down, distance * right, radius)
-            self.weight.data[head, ray] = compass / scale
+            self.weight.data[head, ray] = direction_bias / scale
 
     def bias(self, cells: Cells) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
@@ -307,7 +309,7 @@ def make_position(
     std: float = 0.02,
     amplitude: float = 1.0,
     bias_scale: float = 1.0,
-    compass: float = 0.0,
+    direction_bias: float = 0.0,
     position_range: int = 2048,
 ) -> Position:
     """The position encoding of that name (one of ``POSITIONS``).
@@ -324,7 +326,7 @@ def make_position(
         std: standard deviation of learned vectors at the start.
         amplitude: largest value of ``sinusoidal`` and ``randomised``.
         bias_scale: of ``relative_2d``.
-        compass: of ``relative_2d``.
+        direction_bias: of ``relative_2d``.
         position_range: how many positions ``randomised`` draws from.
 
     Raises:
@@ -348,5 +350,5 @@ def make_position(
         case "rope_2d":
             return Rope2D(head_dim, rope_theta)
         case "relative_2d":
-            return Relative2D(num_heads, radius, bias_scale, compass)
+            return Relative2D(num_heads, radius, bias_scale, direction_bias)
     return Position()

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from canvas.choices import check_choices, one_of
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.bias import all_pairs, attention_bias, few_keys
-from trm.models.cells import NEIGHBOURHOODS, Cells
+from trm.models.coordinates import NEIGHBOURHOODS, Cells
 from trm.models.layers import (
     Attention,
     Linear,
@@ -69,7 +69,7 @@ class RecursiveConfig:
     position: str = one_of("rope_1d", POSITIONS)  # how it is encoded; the mixer needs none
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the near square, and of the exact offsets of relative_2d
-    compass: float = 0.0  # relative_2d: how much each head starts out preferring one direction
+    direction_bias: float = 0.0  # relative_2d: of each head, at the start
     rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
@@ -102,10 +102,10 @@ class RecursiveConfig:
                 "the mixer knows where each token is: set position to none, neighbourhood to all "
                 f"and tokens to all, got {', '.join(free)}."
             )
-        if self.compass != 0 and self.position != "relative_2d":
+        if self.direction_bias != 0 and self.position != "relative_2d":
             raise ValueError(
-                f"compass is of relative_2d alone, got {self.compass} with position "
-                f"{self.position}: set compass to 0 or position to relative_2d."
+                f"direction_bias is of relative_2d alone, got {self.direction_bias} with position "
+                f"{self.position}: set direction_bias to 0 or position to relative_2d."
             )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
@@ -218,7 +218,7 @@ class TinyRecursiveModel(nn.Module):
             rope_theta=config.rope_theta,
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
-            compass=config.compass,
+            direction_bias=config.direction_bias,
             bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
         self.layers = nn.ModuleList(self._block() for _ in range(config.num_layers))

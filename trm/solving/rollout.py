@@ -15,7 +15,7 @@ from canvas.render import Drawing, RowSteps, row_steps
 
 OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases; told which samples of a drawing they are, and which step.
-Fill = Callable[[np.ndarray, np.ndarray, int], "Filled"]
+Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 # Told after each supervision step, from 1, of the samples that are still being worked on: which
 # they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N].
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
@@ -25,7 +25,7 @@ _PAIRS_ELSEWHERE = 2**27
 
 
 @dataclass(frozen=True)
-class Filled:
+class Prediction:
     """What a model wrote on a batch of canvases, one row each.
 
     Attributes:
@@ -48,10 +48,10 @@ class Filled:
         if self.settled is None:
             object.__setattr__(self, "settled", np.ones(len(self.steps), dtype=bool))
 
-    def take(self, index: np.ndarray) -> "Filled":
+    def take(self, index: np.ndarray) -> "Prediction":
         """Samples in another order, some perhaps more than once or never."""
         said = None if self.log_probs is None else self.log_probs[index]
-        return Filled(
+        return Prediction(
             self.canvases[index],
             self.confidence[index],
             self.steps[index],
@@ -60,10 +60,10 @@ class Filled:
         )
 
     @staticmethod
-    def joined(parts: "list[Filled]") -> "Filled":
+    def joined(parts: "list[Prediction]") -> "Prediction":
         """One batch of several, which all have log-probabilities or none."""
         said = [part.log_probs for part in parts if part.log_probs is not None]
-        return Filled(
+        return Prediction(
             np.concatenate([part.canvases for part in parts]),
             np.concatenate([part.confidence for part in parts]),
             np.concatenate([part.steps for part in parts]),
@@ -81,7 +81,7 @@ class Rollout:
         rows_exact: ``bool [B, S]``, every cell of the row as it should be; False beyond the last.
         confidence: ``float32 [B, S]``, 1 beyond the last row.
         steps: ``int64 [B, S]``, 0 beyond the last row.
-        settled: ``bool [B, S]``, see `Filled`; True beyond the last row.
+        settled: ``bool [B, S]``, see `Prediction`; True beyond the last row.
     """
 
     canvases: np.ndarray
@@ -125,7 +125,7 @@ class Look(Protocol):
         """One curve a sample, judged by labels ``uint8 [B, H, W]``."""
 
 
-class Filler(ABC):
+class Predictor(ABC):
     """A model as it solves, of whatever family."""
 
     model: Any  # the network, in evaluation mode, where it is to run
@@ -135,7 +135,7 @@ class Filler(ABC):
     @abstractmethod
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Filled:
+    ) -> Prediction:
         """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
 
         Args:
@@ -145,7 +145,7 @@ class Filler(ABC):
             log_probs: whether every symbol's log-probabilities are wanted, too.
         """
 
-    def perturbed(self, noise: float, temperature: float) -> "Filler":
+    def perturbed(self, noise: float, temperature: float) -> "Predictor":
         """The same model with something left to chance in samples that have a key.
 
         Args:
@@ -158,7 +158,7 @@ class Filler(ABC):
         """
         raise ValueError("this model leaves nothing to chance: ask for one rollout of each view")
 
-    def watched(self, on_step: OnStep) -> "Filler":
+    def watched(self, on_step: OnStep) -> "Predictor":
         """The same model, which tells of each supervision step; one without any tells nothing."""
         return self
 
@@ -214,10 +214,10 @@ class Filler(ABC):
         """
         said: np.ndarray | None = None
 
-        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Filled:
+        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             nonlocal said
             mine = None if keys is None else keys_of_step(keys[active], step)
-            filled = fill_views(self, inputs, [views[i] for i in active], mine, log_probs)
+            filled = predict_views(self, inputs, [views[i] for i in active], mine, log_probs)
             if filled.log_probs is not None:
                 if said is None:
                     shape = (*drawing.canvases.shape, filled.log_probs.shape[-1])
@@ -234,7 +234,7 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
     Args:
         fill: of the masked row of canvases ``uint8 [N, H, W]``, given which samples of the drawing
             they are, ``int64 [N]``, and the step.
-        drawing, on_row: see `Filler.free_running`.
+        drawing, on_row: see `Predictor.free_running`.
     """
     canvases = drawing.unsolved()
     B, S = len(drawing), int(drawing.steps.max())
@@ -261,13 +261,13 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
     return Rollout(canvases, rows_exact, confidence, steps, settled)
 
 
-def fill_views(
-    filler: Filler,
+def predict_views(
+    predictor: Predictor,
     inputs: np.ndarray,
     views: Sequence[View],
     keys: np.ndarray | None = None,
     log_probs: bool = False,
-) -> Filled:
+) -> Prediction:
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
@@ -275,17 +275,17 @@ def fill_views(
     the same wherever it lies.
 
     Args:
-        filler: the model.
+        predictor: the model.
         inputs: ``uint8 [B, H, W]`` in the problems' own frame, as is all that is returned.
         views: B views.
-        keys, log_probs: see `Filler.__call__`.
+        keys, log_probs: see `Predictor.__call__`.
     """
     # Views keep the room of a working on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
     tokens = torch.from_numpy(inputs)
     anywhere = torch.zeros(inputs.shape, dtype=torch.bool)
     turned = apply_views(views, tokens, anywhere)
-    if filler.placeless:
+    if predictor.placeless:
         room = possible_shifts(turned != symbols.BLANK)
         views = [
             View(view.symmetry, view.down - up, view.right - left)
@@ -298,11 +298,11 @@ def fill_views(
         looks = np.concatenate([looks, keys[:, None].view(np.uint8)], axis=1)
     _, first, which = np.unique(looks, axis=0, return_index=True, return_inverse=True)
     parts = []
-    most = at_once(filler, *inputs.shape[1:])
+    most = at_once(predictor, *inputs.shape[1:])
     for start in range(0, len(first), most):
         part = first[start : start + most]
-        parts.append(filler(viewed[part], None if keys is None else keys[part], log_probs))
-    filled = Filled.joined(parts).take(which.reshape(-1))
+        parts.append(predictor(viewed[part], None if keys is None else keys[part], log_probs))
+    filled = Prediction.joined(parts).take(which.reshape(-1))
     canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
     said = filled.log_probs
     if said is not None:
@@ -310,12 +310,12 @@ def fill_views(
     # What was worked out once has cost once.
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]
-    return Filled(canvases, filled.confidence, steps, said, filled.settled)
+    return Prediction(canvases, filled.confidence, steps, said, filled.settled)
 
 
-def at_once(filler: Filler, height: int, width: int) -> int:
+def at_once(predictor: Predictor, height: int, width: int) -> int:
     """How many canvases a model fills at once where there are more than enough of them."""
-    return max(1, _PAIRS_AT_ONCE.get(filler.device, _PAIRS_ELSEWHERE) // (height * width) ** 2)
+    return max(1, _PAIRS_AT_ONCE.get(predictor.device, _PAIRS_ELSEWHERE) // (height * width) ** 2)
 
 
 def keys_of_step(keys: np.ndarray, step: int) -> np.ndarray:
@@ -329,19 +329,21 @@ class TeacherForced:
     """Single rows that a model filled, each from the true rows before it: all steps in a batch."""
 
     steps: RowSteps
-    filled: Filled
+    filled: Prediction
     cells_right: np.ndarray  # float [N], share of each row's masked cells that are right
     rows_exact: np.ndarray  # bool [N]
 
 
-def teacher_forced(filler: Callable[[np.ndarray], Filled], drawing: Drawing) -> TeacherForced:
+def teacher_forced(
+    predictor: Callable[[np.ndarray], Prediction], drawing: Drawing
+) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
     The model sees as many rows at once as there are problems, as in `free_running`.
     """
     steps, size = row_steps(drawing), len(drawing)
-    parts = [filler(steps.inputs[i : i + size]) for i in range(0, len(steps.inputs), size)]
-    filled = Filled.joined(parts)
+    parts = [predictor(steps.inputs[i : i + size]) for i in range(0, len(steps.inputs), size)]
+    filled = Prediction.joined(parts)
     right = (filled.canvases == steps.labels) & steps.answer
     share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
     return TeacherForced(steps, filled, share, share == 1)

@@ -12,8 +12,8 @@ from canvas.picture import to_text
 from canvas.problems import MOST_CELLS, Canvas, Problems, Task
 from canvas.reader import read
 from canvas.render import Drawing, draw
-from trm.solving.rollout import Filler, OnRow
-from trm.solving.voting import Voted, Voting, check_filler, solve_by_vote
+from trm.solving.rollout import OnRow, Predictor
+from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
 
 
 class Vote(NamedTuple):
@@ -107,14 +107,14 @@ class Solver:
     """A model with what it needs to know about canvases.
 
     Args:
-        filler: the model.
+        predictor: the model.
         task: layout and base; digit ranges are those of training and bind nobody.
         canvas: to solve on.
         practised: the symmetries in which it has seen canvases in training.
         voting: how many views are asked, and how they agree; None: one.
     """
 
-    filler: Filler
+    predictor: Predictor
     task: Task
     canvas: Canvas = field(default_factory=Canvas)
     practised: tuple[str, ...] = ("e",)
@@ -129,7 +129,7 @@ class Solver:
         """
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.practised)
-        check_filler(self.filler, voting)
+        check_predictor(self.predictor, voting)
         canvas = self.canvas
         if voting.transposes:
             if canvas.cut:
@@ -172,10 +172,10 @@ class Solver:
         """As `solve`, where the problems have been drawn on their canvases already."""
         voted = None
         if self.voting is None:
-            rollout = self.filler.free_running(drawing, on_row)
+            rollout = self.predictor.free_running(drawing, on_row)
         else:
             room = self.task.room(problems)
-            voted = solve_by_vote(self.filler, self.voting, problems, drawing, room, on_row)
+            voted = solve_by_vote(self.predictor, self.voting, problems, drawing, room, on_row)
             rollout = voted.rollout
         solutions = []
         for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
@@ -251,7 +251,7 @@ class Solver:
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        if height * width > MOST_CELLS or not self.filler.accepts(height, width):
+        if height * width > MOST_CELLS or not self.predictor.accepts(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -289,7 +289,7 @@ class Solver:
         told: list[str | None] = []
         for name, need in zip(problems.names(), np.stack([rows, columns], axis=1), strict=True):
             height, width = self.canvas.size(int(need[0]), int(need[1]))
-            fits = self.filler.accepts(height, width)
+            fits = self.predictor.accepts(height, width)
             misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
             told.append(_too_large(height, width) or misfit)
         return told
@@ -304,7 +304,7 @@ class Solver:
             need_height, need_width = max(int(heights[i]), height), max(int(widths[i]), width)
             name = problems[i : i + 1].names()[0]
             grow = f"Re-run with --height {need_height} --width {need_width}, or train"
-            if not self.filler.accepts(need_height, need_width):
+            if not self.predictor.accepts(need_height, need_width):
                 grow = "The model knows no larger one: train"
             told[i] = (
                 f"{name} needs a canvas of at least {heights[i]} x {widths[i]} "

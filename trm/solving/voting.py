@@ -20,15 +20,15 @@ from canvas.choices import check_choice
 from canvas.problems import Problems, mix, pair_keys
 from canvas.render import Drawing
 from trm.solving.rollout import (
-    Filled,
-    Filler,
     OnRow,
+    Prediction,
+    Predictor,
     Rollout,
-    fill_views,
     free_running,
     keys_of_step,
+    predict_views,
 )
-from trm.solving.votes import VOTES, Voting
+from trm.solving.voting_settings import VOTES, Voting
 
 
 class Ballot(NamedTuple):
@@ -149,22 +149,24 @@ class _Looks:
         return np.flatnonzero(np.isin(self.problem, problems))
 
 
-def check_filler(filler: Filler, voting: Voting) -> Filler:
+def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
     """The model as it is asked, with noise if there is any.
 
     Raises:
         ValueError: the model knows no turned canvases, or has no use for the noise.
     """
-    if not filler.turns and not {"e"}.issuperset(voting.symmetries or ()):
+    if not predictor.turns and not {"e"}.issuperset(voting.symmetries or ()):
         raise ValueError(
             "the model writes in one direction: its views are shifts alone, symmetries e, not "
             f"{', '.join(voting.symmetries or ())}"
         )
-    return filler.perturbed(voting.noise, voting.temperature) if voting.rollouts > 1 else filler
+    return (
+        predictor.perturbed(voting.noise, voting.temperature) if voting.rollouts > 1 else predictor
+    )
 
 
 def solve_by_vote(
-    filler: Filler,
+    predictor: Predictor,
     voting: Voting,
     problems: Problems,
     drawing: Drawing,
@@ -177,20 +179,20 @@ def solve_by_vote(
     beside it.
 
     Args:
-        filler: the model.
+        predictor: the model.
         voting: how.
         problems, drawing: B problems on their canvases.
         room: rows and columns ``int64 [B]`` kept free for each working, see `Task.room`.
         on_row: called before and after each row that is voted on.
 
     Raises:
-        ValueError: what `check_filler` refuses, or a symmetry that exchanges rows and columns of
+        ValueError: what `check_predictor` refuses, or a symmetry that exchanges rows and columns of
             a canvas that is not square.
     """
-    filler = check_filler(filler, voting)
+    predictor = check_predictor(predictor, voting)
     looks = _looks(voting, problems, drawing, room)
     by = _by_row if voting.per == "row" else _by_solution
-    return by(filler, voting, drawing, looks, on_row)
+    return by(predictor, voting, drawing, looks, on_row)
 
 
 def _looks(
@@ -223,16 +225,16 @@ def _views_of(
 
 
 def _by_row(
-    filler: Filler, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+    predictor: Predictor, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
 ) -> Voted:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
-    def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Filled:
+    def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = looks.at(active)
         back = np.searchsorted(active, looks.problem[mine])  # from a look to its place in inputs
         keys = None if looks.keys is None else keys_of_step(looks.keys[mine], step)
         views = [looks.views[i] for i in mine]
-        seen = fill_views(filler, inputs[back], views, keys, voting.vote == "product")
+        seen = predict_views(predictor, inputs[back], views, keys, voting.vote == "product")
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
@@ -250,21 +252,21 @@ def _by_row(
             settled[i] = seen.settled[which][decision.behind(answers)].all()
             decisions[problem].append(decision)
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
-        return Filled(canvases, confidence, steps, settled=settled)
+        return Prediction(canvases, confidence, steps, settled=settled)
 
     rollout = free_running(fill, drawing, on_row)
     return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
 
 
 def _by_solution(
-    filler: Filler, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+    predictor: Predictor, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
 ) -> Voted:
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
             "to watch: let them vote per row"
         )
-    alone, said = filler.free_running_views(
+    alone, said = predictor.free_running_views(
         drawing[looks.problem], looks.views, looks.keys, voting.vote == "product"
     )
     canvases = drawing.unsolved()

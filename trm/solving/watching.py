@@ -68,6 +68,6 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         show(latest)
 
     if solver.voting is None:
-        solver = replace(solver, filler=solver.filler.watched(on_step))
+        solver = replace(solver, predictor=solver.predictor.watched(on_step))
     (solution,) = solver.solve(problem, on_row)
     return solution

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from canvas.choices import meant
 from trm.files import replacing
+from trm.training.canvas_module import FIGURES
 from trm.training.data import VALIDATED
-from trm.training.module import FIGURES
 
 
 class BestCheckpoint(ModelCheckpoint):

@@ -9,9 +9,9 @@ from typing import Any
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from trm.evaluation.board import describe
+from trm.figures.tensorboard_curves import describe
+from trm.training.canvas_module import FIGURES
 from trm.training.data import VALIDATED
-from trm.training.module import FIGURES
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first practised"), strict=True))
 _EVERY = "mean over the steps since it was last logged"

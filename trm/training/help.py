@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, get_type_hints
 from docstring_parser import parse
 
 from canvas.choices import CHOICES
-from trm.training.boards import ValidationFigures
-from trm.training.cli import SEED_HELP
 from trm.training.data import CanvasDataModule
-from trm.training.gpt import GPTModule
-from trm.training.panels import SamplePanels
-from trm.training.recursive import RecursiveModule
+from trm.training.gpt_module import GPTModule
+from trm.training.iterative_module import IterativeModule
+from trm.training.lightning_cli import SEED_HELP
+from trm.training.run_page import ValidationFigures
+from trm.training.sample_panels import SamplePanels
 
 _LEFT_OUT = ("height", "width", "vocab_size")  # of a network: they follow from data.canvas
 _RUN = {  # Lightning's own, as far as a run needs them
@@ -62,8 +62,8 @@ class Key(NamedTuple):
 
 def page(command: str) -> str:
     """The help of a training command, as wide as the terminal."""
-    families = {kind: list(keys_of(kind, "model")) for kind in (RecursiveModule, GPTModule)}
-    shared = [key for key in families[RecursiveModule] if key in families[GPTModule]]
+    families = {kind: list(keys_of(kind, "model")) for kind in (IterativeModule, GPTModule)}
+    shared = [key for key in families[IterativeModule] if key in families[GPTModule]]
     parts = {
         "the run": [Key(name, meaning) for name, meaning in _RUN.items()],
         "data": list(keys_of(CanvasDataModule, "data")),

@@ -8,7 +8,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
 from trm.evaluation.intervals import Share
-from trm.training.module import CanvasModule, Validated
+from trm.training.canvas_module import CanvasModule, Validated
 
 # Of the figures that a module logs, those that count problems or rows.
 _OF_PROBLEMS = ("solved",)

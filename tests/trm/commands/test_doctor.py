@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from trm.checkpoints import paths
 from trm.cli import COMMANDS, TRAINING
 from trm.commands import doctor
-from trm.solving import paths
 
 
 def test_a_sound_installation_lacks_nothing(command):

@@ -88,7 +88,7 @@ def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_pat
     def interrupted(*_) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trm.evaluation.cells.measure_cell", interrupted)
+    monkeypatch.setattr("trm.evaluation.grid_run.measure_cell", interrupted)
     ran = command("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
     assert ran.code == 130
     goes_on = "the same command goes on with the cells that are not measured yet"

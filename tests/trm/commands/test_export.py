@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from trm.solving.weights import unpack
+from trm.checkpoints.exported import unpack
 
 
 def test_a_run_is_exported_and_every_command_takes_the_file(command, checkpoint, tmp_path):

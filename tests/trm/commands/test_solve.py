@@ -1,9 +1,9 @@
 import pytest
 
 from canvas.problems import Task
-from trm.evaluation.problems import cell_problems
-from trm.solving.checkpoint import load_checkpoint, load_solver
-from trm.solving.paths import SHIPPED
+from trm.checkpoints.loading import load_checkpoint, load_solver
+from trm.checkpoints.paths import SHIPPED
+from trm.evaluation.cell_problems import cell_problems
 
 
 def test_each_product_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):

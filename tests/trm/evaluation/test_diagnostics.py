@@ -19,7 +19,7 @@ from trm.evaluation.diagnostics import (
     WrongRow,
     diagnose,
 )
-from trm.solving.rollout import Filled, teacher_forced
+from trm.solving.rollout import Prediction, teacher_forced
 
 Fault = Callable[[np.ndarray], None]  # spoils a row as it should be, in place
 Where = tuple[int, int]  # problem and step
@@ -63,11 +63,11 @@ def diagnosed(
         faults.get(where, lambda row: None)(canvas[drawing.row_of_step(where[1])[where[0]]])
         written[inputs.tobytes()] = canvas
 
-    def filler(inputs: np.ndarray) -> Filled:
+    def predictor(inputs: np.ndarray) -> Prediction:
         canvases = np.stack([written[canvas.tobytes()] for canvas in inputs])
-        return Filled(canvases, np.ones(len(inputs), np.float32), np.ones(len(inputs), int))
+        return Prediction(canvases, np.ones(len(inputs), np.float32), np.ones(len(inputs), int))
 
-    return diagnose(task, problems, drawing, teacher_forced(filler, drawing))
+    return diagnose(task, problems, drawing, teacher_forced(predictor, drawing))
 
 
 def only(found: Diagnostics) -> WrongRow:

@@ -9,18 +9,18 @@ import torch
 from canvas.problems import Canvas, Task
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.evaluation import grid
+from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import KEYS, measure_cell
-from trm.evaluation.problems import cell_problems
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.calibration import Calibration
-from trm.solving.gpt import GPTFiller
-from trm.solving.recursive import RecursiveFiller
-from trm.solving.rollout import Filled, Filler, Look
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver
 
 
-class Oracle(Filler):
+class Oracle(Predictor):
     """Knows a cell's finished workings by their operands, whatever the rows above look like.
 
     Of the problems in ``slips`` it writes the first row with a 7 at the left end.
@@ -45,7 +45,7 @@ class Oracle(Filler):
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
         raise NotImplementedError
 
-    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         canvases = np.empty_like(inputs)
         for i, shown in enumerate(inputs):
             canvas, slip = self.known[shown[: self.first].tobytes()]
@@ -54,7 +54,7 @@ class Oracle(Filler):
                 assert canvas[self.first, 0] == BLANK
                 canvases[i, self.first, 0] = DIGIT_ZERO + 7
         confidence = np.full(len(inputs), 0.5, np.float32)
-        return Filled(canvases, confidence, np.full(len(inputs), 3))
+        return Prediction(canvases, confidence, np.full(len(inputs), 3))
 
 
 TASK = Task("standard", digits_a=(1, 2), digits_b=(1, 2))
@@ -113,7 +113,7 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
     class Copyist(Oracle):
         """Right only below right rows."""
 
-        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             filled = super().__call__(inputs)
             for shown, canvas in zip(inputs, filled.canvases, strict=True):
                 if shown[self.first, 0] == DIGIT_ZERO + 7:
@@ -188,7 +188,7 @@ def test_steps_are_the_mean_over_rows():
     class Slower(Oracle):
         """Takes one step for the first problem, four for the second, nine for the third."""
 
-        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
 
     assert measured(Slower(), 3, 2, problems=4)["steps"] == (1 + 4 + 9 + 16) / 4
@@ -202,7 +202,7 @@ def test_seconds_are_those_of_free_running_a_problem(monkeypatch):
     class Slow(Oracle):
         """Takes two seconds to fill a batch of rows."""
 
-        def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             clock.now += 2
             return super().__call__(inputs)
 
@@ -212,11 +212,11 @@ def test_seconds_are_those_of_free_running_a_problem(monkeypatch):
 
 def test_both_families_are_measured_alike():
     shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
-    gpt = GPTFiller(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
+    gpt = GPTPredictor(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
     recursive = TinyRecursiveModel(RecursiveConfig(H_cycles=1, L_cycles=1, **shape)).eval()
     one, other = (
-        measure_cell(Solver(filler, TASK, Canvas(6, 6)), 3, 2, problems=5)
-        for filler in (gpt, RecursiveFiller(recursive, max_steps=2))
+        measure_cell(Solver(predictor, TASK, Canvas(6, 6)), 3, 2, problems=5)
+        for predictor in (gpt, IterativePredictor(recursive, max_steps=2))
     )
     assert one.keys() == other.keys()
     for cell in (one, other):

@@ -4,8 +4,7 @@ import re
 import pytest
 from rich.console import Console
 
-from trm.evaluation.intervals import Share
-from trm.evaluation.readings import (
+from trm.evaluation.grid_schema import (
     BOTH,
     FIRST,
     INSIDE,
@@ -20,6 +19,7 @@ from trm.evaluation.readings import (
     share,
     span,
 )
+from trm.evaluation.intervals import Share
 from trm.evaluation.report import compare_markdown, markdown, print_summary
 
 

@@ -222,7 +222,7 @@ def test_dropout_is_for_training_alone():
         ({"radius": -1}, "radius must be 0 or more"),
         ({"dropout": 1.0}, r"at least 0 and below 1, got 1\.0"),
         ({"rope_theta": 0.0}, "greater than 0"),
-        ({"compass": 4.0}, "set compass to 0 or position to relative_2d"),
+        ({"direction_bias": 4.0}, "set direction_bias to 0 or position to relative_2d"),
         ({"position": "randomised", "position_range": 24}, "at least 25, the tokens of a 4 x 5"),
     ],
 )

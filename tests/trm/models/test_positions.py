@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from trm.models.bias import attention_bias
-from trm.models.cells import NEIGHBOURHOODS, Cells, neighbourhood_mask, relative_classes
+from trm.models.coordinates import NEIGHBOURHOODS, Cells, neighbourhood_mask, relative_classes
 from trm.models.layers import rotate
 from trm.models.positions import POSITIONS, Relative2D, make_position
 
@@ -216,7 +216,7 @@ def test_every_position_says_something_but_none():
 
 def test_with_a_compass_each_head_starts_out_looking_one_way():
     cells = Cells.canvas(9, 9)
-    bias = Relative2D(num_heads=8, radius=2, scale=3.0, compass=4.0).bias(cells)
+    bias = Relative2D(num_heads=8, radius=2, scale=3.0, direction_bias=4.0).bias(cells)
     from_the_middle = bias[:, 40].reshape(8, 9, 9)
     clockwise = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)]
     for head, (down, right) in enumerate(clockwise):

@@ -7,7 +7,7 @@ import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models import recursive
-from trm.models.cells import NEIGHBOURHOODS
+from trm.models.coordinates import NEIGHBOURHOODS
 from trm.models.positions import POSITIONS
 from trm.models.recursive import TOKENS, RecursiveConfig, TinyRecursiveModel
 
@@ -217,7 +217,7 @@ def test_the_head_starts_by_doubting_every_answer():
         ({"block": "mixer"}, "set position to none"),
         ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),
         ({"radius": -1}, "radius must be 0 or more"),
-        ({"compass": 4.0}, r"set compass to 0 or position to relative_2d"),
+        ({"direction_bias": 4.0}, r"set direction_bias to 0 or position to relative_2d"),
         ({"num_prefixes": 2}, "go together"),
         ({"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}, r"at most .* = 16, got 17"),
         ({"expansion": 0.0}, "greater than 0"),

@@ -7,8 +7,8 @@ from canvas.problems import Problems, Task
 from canvas.render import Drawing, draw, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
-from trm.solving.rollout import Filled, free_running, teacher_forced
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction, free_running, teacher_forced
 from trm.solving.trace import PATIENCE, trace, unchanged
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
@@ -40,10 +40,10 @@ class Oracle:
     def fill(self, canvas: np.ndarray) -> np.ndarray:
         return self.drawing.canvases[self.which(canvas)]
 
-    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         self.seen.append(inputs.copy())
         filled = np.stack([self.fill(canvas) for canvas in inputs])
-        return Filled(filled, np.full(len(inputs), 0.5, np.float32), np.ones(len(inputs), int))
+        return Prediction(filled, np.full(len(inputs), 0.5, np.float32), np.ones(len(inputs), int))
 
 
 class Slip(Oracle):
@@ -117,12 +117,12 @@ def test_an_oracle_is_right_on_every_teacher_forced_row(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
     drawing = drawing_of(layout)
-    filler = Slip(drawing)
-    rollout = free_running(filler, drawing)
+    predictor = Slip(drawing)
+    rollout = free_running(predictor, drawing)
     assert not rollout.rows_exact[:, 0].any()
-    for inputs in filler.seen[1:]:
+    for inputs in predictor.seen[1:]:
         for canvas in inputs:
-            i = filler.which(canvas)
+            i = predictor.which(canvas)
             row = drawing.row_of_step(0)[i]
             assert (canvas[row] == DIGIT_ZERO + 7)[~drawing.given[i, row]].all()
 
@@ -130,9 +130,9 @@ def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     drawing = drawing_of(layout)
-    filler = Slip(drawing)
-    forced = teacher_forced(filler, drawing)
-    assert (np.concatenate(filler.seen) == row_steps(drawing).inputs).all()
+    predictor = Slip(drawing)
+    forced = teacher_forced(predictor, drawing)
+    assert (np.concatenate(predictor.seen) == row_steps(drawing).inputs).all()
     assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
 
 
@@ -163,9 +163,9 @@ def test_what_a_model_says_outside_the_masked_row_changes_nothing():
 
 def test_a_finished_problem_is_not_shown_again():
     drawing = drawing_of("standard")
-    filler = Oracle(drawing)
-    rollout = free_running(filler, drawing)
-    assert [len(inputs) for inputs in filler.seen] == [
+    predictor = Oracle(drawing)
+    rollout = free_running(predictor, drawing)
+    assert [len(inputs) for inputs in predictor.seen] == [
         (drawing.steps > step).sum() for step in range(drawing.steps.max())
     ]
     beyond = np.arange(drawing.steps.max()) >= drawing.steps[:, None]
@@ -179,11 +179,11 @@ def test_a_finished_problem_is_not_shown_again():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_mask_covers_a_full_row_but_its_givens_and_nothing_below_is_shown(layout):
     drawing = drawing_of(layout)
-    filler = Oracle(drawing)
-    free_running(filler, drawing)
-    for step, inputs in enumerate(filler.seen):
+    predictor = Oracle(drawing)
+    free_running(predictor, drawing)
+    for step, inputs in enumerate(predictor.seen):
         for canvas in inputs:
-            i = filler.which(canvas)
+            i = predictor.which(canvas)
             row = drawing.row_of_step(step)[i]
             expected = np.zeros(canvas.shape, dtype=bool)
             expected[row] = ~drawing.given[i, row]
@@ -204,14 +204,14 @@ def test_an_onlooker_sees_each_row_masked_and_then_filled():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_problems(layout):
     drawing, (model, _) = drawing_of(layout), sometimes_halting()
-    filler = RecursiveFiller(model, max_steps=6)
+    predictor = IterativePredictor(model, max_steps=6)
     sizes: list[int] = []
 
-    def watched(inputs: np.ndarray) -> Filled:
+    def watched(inputs: np.ndarray) -> Prediction:
         sizes.append(len(inputs))
-        return filler(inputs)
+        return predictor(inputs)
 
-    forced, at_once = teacher_forced(watched, drawing), filler(row_steps(drawing).inputs)
+    forced, at_once = teacher_forced(watched, drawing), predictor(row_steps(drawing).inputs)
     assert max(sizes) == len(drawing) < sum(sizes) == len(forced.rows_exact)
     assert (forced.filled.canvases == at_once.canvases).all()
     assert (forced.filled.steps == at_once.steps).all()
@@ -229,7 +229,7 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
     model, inputs = tiny_model(), row_steps(drawing_of("lattice")).inputs
     let_rows_settle(model)
     set_halting(model, 9.0)
-    filled = RecursiveFiller(model, max_steps=8)(inputs)
+    filled = IterativePredictor(model, max_steps=8)(inputs)
     same = calm(inputs, trace(model, inputs, 8).canvases)
     assert len(set(filled.steps.tolist())) > 2
     assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 3, 8)).all()
@@ -241,14 +241,14 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
 def test_a_model_sure_of_itself_that_may_take_one_step_takes_one():
     model = tiny_model()
     set_halting(model, 9.0)
-    filled = RecursiveFiller(model, max_steps=1)(row_steps(drawing_of("lattice")).inputs)
+    filled = IterativePredictor(model, max_steps=1)(row_steps(drawing_of("lattice")).inputs)
     assert (filled.steps == 1).all()
 
 
 def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
     model = tiny_model()
     set_halting(model, -9.0)
-    filled = RecursiveFiller(model, max_steps=40)(row_steps(drawing_of("lattice")).inputs)
+    filled = IterativePredictor(model, max_steps=40)(row_steps(drawing_of("lattice")).inputs)
     assert (filled.steps == 40).all()
     assert not filled.settled.any()
     assert (filled.confidence < 0.5).all()
@@ -267,7 +267,7 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
 
 def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
     model, inputs = sometimes_halting()
-    filled = RecursiveFiller(model, max_steps=6)(inputs)
+    filled = IterativePredictor(model, max_steps=6)(inputs)
     assert len(set(filled.steps.tolist())) > 1
     for canvas, cells, confidence, steps in zip(
         inputs, filled.canvases, filled.confidence, filled.steps, strict=True
@@ -280,8 +280,8 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
 
 def test_without_halting_every_row_gets_all_steps_and_unhalted_rows_stay_the_same():
     model, inputs = sometimes_halting()
-    early = RecursiveFiller(model, max_steps=6)(inputs)
-    late = RecursiveFiller(model, max_steps=6, halt=False)(inputs)
+    early = IterativePredictor(model, max_steps=6)(inputs)
+    late = IterativePredictor(model, max_steps=6, halt=False)(inputs)
     assert (late.steps == 6).all()
     same = early.steps == 6
     assert same.any()
@@ -291,7 +291,7 @@ def test_without_halting_every_row_gets_all_steps_and_unhalted_rows_stay_the_sam
 def test_the_order_of_samples_does_not_matter():
     model, inputs = sometimes_halting()
     order = np.random.default_rng(0).permutation(len(inputs))
-    straight, shuffled = (RecursiveFiller(model, 6)(x) for x in (inputs, inputs[order]))
+    straight, shuffled = (IterativePredictor(model, 6)(x) for x in (inputs, inputs[order]))
     assert (straight.canvases[order] == shuffled.canvases).all()
     assert (straight.steps[order] == shuffled.steps).all()
     np.testing.assert_allclose(straight.confidence[order], shuffled.confidence, atol=1e-5)
@@ -299,11 +299,11 @@ def test_the_order_of_samples_does_not_matter():
 
 def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
     model, _ = sometimes_halting()
-    filler = RecursiveFiller(model, max_steps=6)
-    together = free_running(filler, drawing_of("lattice"))
+    predictor = IterativePredictor(model, max_steps=6)
+    together = free_running(predictor, drawing_of("lattice"))
     for i, pair in enumerate(PAIRS):
         drawing = drawing_of("lattice", [pair])
-        alone = free_running(filler, drawing)
+        alone = free_running(predictor, drawing)
         n = int(drawing.steps[0])
         assert (alone.canvases[0] == together.canvases[i]).all()
         assert (alone.steps[0] == together.steps[i, :n]).all()
@@ -312,4 +312,4 @@ def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
 
 def test_a_row_needs_at_least_one_step():
     with pytest.raises(ValueError, match="at least one supervision step, not 0"):
-        RecursiveFiller(tiny_model(), max_steps=0)
+        IterativePredictor(tiny_model(), max_steps=0)

@@ -6,13 +6,13 @@ import pytest
 from canvas.layouts import LAYOUTS
 from canvas.problems import Canvas, Problems, Task
 from canvas.symbols import DIGIT_ZERO, MASK
-from trm.solving.rollout import Filled, Filler, Look
+from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
 
 
-class Scribe(Filler):
+class Scribe(Predictor):
     """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
 
     most_cells = 100
@@ -30,13 +30,13 @@ class Scribe(Filler):
     def told(self, solver: Solver, problem: Problems) -> None:
         self.canvas = solver.draw(problem).canvases[0]
 
-    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
+    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         (shown,) = inputs
         filled = self.canvas.copy()
         row = np.flatnonzero((shown == MASK).any(axis=1))[0]
         self.fault(filled[row])
         sure, settled = np.array([self.confidence], np.float32), np.array([row != self.unsettled])
-        return Filled(filled[None], sure, np.array([2]), settled=settled)
+        return Prediction(filled[None], sure, np.array([2]), settled=settled)
 
 
 def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):

@@ -6,7 +6,7 @@ from canvas.problems import Problems, Task
 from canvas.render import RowSteps, draw, row_steps
 from canvas.symbols import MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.trace import Trace, trace
 
 
@@ -46,7 +46,7 @@ def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
         model.halt_head.bias -= float(np.median(trust)) + 1e-3
     seen = trace(model, inputs, steps=6)
     assert 0 < (seen.halts_at > 0).sum() < len(inputs)
-    filled = RecursiveFiller(model, max_steps=6)(inputs)
+    filled = IterativePredictor(model, max_steps=6)(inputs)
     assert seen.canvases.shape == (6, *inputs.shape)
     assert seen.canvases.dtype == np.uint8
     np.testing.assert_array_equal(seen.answers, filled.canvases)

@@ -11,8 +11,8 @@ from augment.views import View, apply_views, distinct_views, undo_views
 from canvas.problems import Canvas, Problems, Task
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.solving.recursive import RecursiveFiller
-from trm.solving.rollout import Filled, Filler, fill_views, keys_of_step
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
 from trm.solving.solver import Solver
 from trm.solving.voting import VOTES, Voting, decide
 
@@ -81,7 +81,7 @@ def test_a_voting_that_cannot_be_is_refused(wrong, message):
         Voting(**wrong)
 
 
-class Knowing(Filler):
+class Knowing(Predictor):
     """Knows how each finished canvas looks in every view; ``blunders`` says where it errs.
 
     It recognises a canvas by its givens, and the view by where these lie.
@@ -106,7 +106,7 @@ class Knowing(Filler):
                 cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
                 self.known.append((view, *apply_views([view], cells, content[None])[0].unbind(-1)))
 
-    def __call__(self, inputs, keys=None, log_probs=False) -> Filled:
+    def __call__(self, inputs, keys=None, log_probs=False) -> Prediction:
         canvases, confidence = [], []
         for shown in torch.from_numpy(inputs):
             self.seen.append(shown.numpy().copy())
@@ -124,36 +124,36 @@ class Knowing(Filler):
         steps = np.full(len(inputs), 2)
         written, sure = np.stack(canvases), np.array(confidence, np.float32)
         if not log_probs:
-            return Filled(written, sure, steps)
+            return Prediction(written, sure, steps)
         said = np.eye(VOCAB_SIZE, dtype=bool)[written]
         rest = (1 - sure) / (VOCAB_SIZE - 1)
         spread = (slice(None), None, None, None)
-        return Filled(written, sure, steps, np.log(np.where(said, sure[spread], rest[spread])))
+        return Prediction(written, sure, steps, np.log(np.where(said, sure[spread], rest[spread])))
 
 
 def knowing(**how) -> tuple[Solver, Knowing]:
     task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
-    filler = Knowing(task, **how)
-    return Solver(filler, task, Canvas(7, 7), practised=tuple(SYMMETRIES)), filler
+    predictor = Knowing(task, **how)
+    return Solver(predictor, task, Canvas(7, 7), practised=tuple(SYMMETRIES)), predictor
 
 
 @pytest.mark.parametrize("per", ["row", "solution"])
 def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
     class Restless(Knowing):
-        def __call__(self, inputs, keys=None, log_probs=False) -> Filled:
+        def __call__(self, inputs, keys=None, log_probs=False) -> Prediction:
             filled = super().__call__(inputs, keys, log_probs)
             return replace(filled, settled=filled.confidence > 0.5)
 
     for view, doubted in (("r90", False), ("e", True)):
         task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
-        filler = Restless(
+        predictor = Restless(
             task, blunders=lambda v: v.symmetry == "r90",
             sure=lambda v, view=view: 0.2 if v.symmetry == view else 0.9,
         )  # fmt: skip
-        solver = Solver(filler, task, Canvas(7, 7), practised=tuple(SYMMETRIES))
+        solver = Solver(predictor, task, Canvas(7, 7), practised=tuple(SYMMETRIES))
         solver = solver.with_voting(Voting(views=24, per=per))
         problems = Problems.from_ints([(321, 654)])
-        filler.learn(solver, problems)
+        predictor.learn(solver, problems)
         (solution,) = solver.solve(problems)
         assert bool(solution.doubt) == doubted
 
@@ -161,13 +161,13 @@ def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
 @pytest.mark.parametrize("per", ["row", "solution"])
 @pytest.mark.parametrize("vote", VOTES)
 def test_views_that_are_right_outvote_views_that_blunder(per, vote):
-    solver, filler = knowing(
+    solver, predictor = knowing(
         blunders=lambda view: view.symmetry in ("e", "r90"),
         sure=lambda view: 0.6 if view.symmetry in ("e", "r90") else 0.8,
     )
     problems = Problems.from_ints([(321, 45)])
     voting = solver.with_voting(Voting(views=24, vote=vote, per=per))
-    filler.learn(voting, problems)
+    predictor.learn(voting, problems)
     (alone,), (together,) = solver.solve(problems), voting.solve(problems)
     assert not alone.correct
     assert together.exact
@@ -181,28 +181,28 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
 
 def test_rows_masked_before_the_view_come_back_to_their_place():
     """The mask must move with the canvas: what the model sees is the masked canvas, turned."""
-    solver, filler = knowing()
+    solver, predictor = knowing()
     problems = Problems.from_ints([(321, 45)])
     voting = solver.with_voting(Voting(views=8))
-    filler.learn(voting, problems)
+    predictor.learn(voting, problems)
     (solution,) = voting.solve(problems)
     assert solution.exact
     assert solution.agreement == 1
-    masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in filler.seen}
+    masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in predictor.seen}
     assert masked == {True, False}  # some views turn the masked row into a column
 
 
 def test_the_agreed_row_goes_back_onto_every_views_canvas():
-    solver, filler = knowing(blunders=lambda view: view.symmetry == "h")
+    solver, predictor = knowing(blunders=lambda view: view.symmetry == "h")
     problems = Problems.from_ints([(321, 456)])
     voting = solver.with_voting(Voting(views=16, per="row"))
-    filler.learn(voting, problems)
+    predictor.learn(voting, problems)
     (solution,) = voting.solve(problems)  # a view that went on alone would meet its own blunder
     assert solution.exact
 
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
-    solver = Solver(RecursiveFiller(tiny(), 4), Task(digits_b=(1, 3)), Canvas(7, 7))
+    solver = Solver(IterativePredictor(tiny(), 4), Task(digits_b=(1, 3)), Canvas(7, 7))
     voting = Voting(views=6, symmetries=tuple(SYMMETRIES), rollouts=2, noise=0.3, seed=5)
     problems = Problems.from_ints(PAIRS)
     for per in ("row", "solution"):
@@ -227,7 +227,7 @@ def tiny(**more) -> TinyRecursiveModel:
 
 
 def test_views_that_look_the_same_are_worked_out_once():
-    class Counting(RecursiveFiller):
+    class Counting(IterativePredictor):
         asked = 0
 
         def __call__(self, inputs, *more):
@@ -237,18 +237,18 @@ def test_views_that_look_the_same_are_worked_out_once():
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    filled = fill_views(Counting(tiny(), 2), np.repeat(canvas, 8, axis=0), views)
+    filled = predict_views(Counting(tiny(), 2), np.repeat(canvas, 8, axis=0), views)
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert len(np.unique(filled.confidence)) <= 2
 
 
 def test_undoing_brings_log_probabilities_back_cell_by_cell():
-    model = RecursiveFiller(tiny(), 2)
+    model = IterativePredictor(tiny(), 2)
     canvases = np.full((8, 5, 5), BLANK, np.uint8)
     canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
     views = [View(name) for name in SYMMETRIES]
-    filled = fill_views(model, canvases, views, log_probs=True)
+    filled = predict_views(model, canvases, views, log_probs=True)
     masked = canvases == MASK
     assert (filled.log_probs.argmax(-1) == filled.canvases)[masked].all()
     np.testing.assert_allclose(np.exp(filled.log_probs[masked]).sum(-1), 1, rtol=1e-5)
@@ -259,21 +259,21 @@ def test_undoing_brings_log_probabilities_back_cell_by_cell():
 
 
 def test_noise_follows_the_key_and_no_key_is_no_noise():
-    model = RecursiveFiller(tiny(), 3).perturbed(0.5, 0)
+    model = IterativePredictor(tiny(), 3).perturbed(0.5, 0)
     canvases = np.full((6, 4, 5), BLANK, np.uint8)
     canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
     keys = np.array([0, 7, 7, 9, 0, 11], dtype=np.uint64)
     said = model(canvases, keys, True).log_probs
     for one, other, same in ((1, 2, True), (0, 4, True), (1, 3, False), (0, 1, False)):
         assert (said[one] == said[other]).all() == same
-    plain = RecursiveFiller(tiny(), 3)(canvases[:1], None, True).log_probs
+    plain = IterativePredictor(tiny(), 3)(canvases[:1], None, True).log_probs
     np.testing.assert_allclose(said[0], plain[0], rtol=1e-5, atol=1e-6)
     padded = model(np.pad(canvases, ((0, 0), (0, 2), (0, 0)), constant_values=BLANK), keys, True)
     np.testing.assert_allclose(padded.log_probs[:, :4], said, rtol=1e-4, atol=1e-4)
 
 
 def test_noise_does_not_depend_on_the_samples_beside_it():
-    model = RecursiveFiller(tiny(), 3).perturbed(0.5, 0)
+    model = IterativePredictor(tiny(), 3).perturbed(0.5, 0)
     canvases = np.full((256, 4, 6), BLANK, np.uint8)
     canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
     canvases[1::2, 0, 4] = 5  # every other one has a token more
@@ -293,10 +293,10 @@ def test_the_noise_of_each_row_is_its_own_and_none_stays_none():
 
 
 def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
-    solver = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)), Canvas(6, 8))
+    solver = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)), Canvas(6, 8))
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
         solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
-    cut = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)))
+    cut = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)))
     (solution,) = cut.with_voting(Voting(views=4, symmetries=("t",))).solve(
         Problems.from_ints([(987, 6)])
     )
@@ -304,7 +304,7 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
 
 
 def test_views_that_vote_on_solutions_cannot_be_watched():
-    solver = Solver(RecursiveFiller(tiny(), 2), Task(digits_b=(1, 3)), Canvas(7, 7))
+    solver = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)), Canvas(7, 7))
     asked = solver.with_voting(Voting(views=2, per="solution"))
     with pytest.raises(ValueError, match="vote per row"):
         asked.solve(Problems.from_ints(PAIRS), on_row=lambda *_: None)

@@ -7,9 +7,9 @@ import pytest
 
 from canvas.problems import Problems, Task
 from canvas.symbols import MASK
-from trm.solving.checkpoint import load_solver
-from trm.solving.paths import SHIPPED
-from trm.solving.rollout import Filled, Filler, Look
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.paths import SHIPPED
+from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver
 from trm.solving.trace import trace
 from trm.solving.voting import Voting
@@ -23,7 +23,7 @@ def solver() -> Solver:
     return load_solver(SHIPPED, device="cpu")
 
 
-class AtOnce(Filler):
+class AtOnce(Predictor):
     """Fills in the right row of one problem without supervision steps, as a GPT does."""
 
     def __init__(self, task: Task) -> None:
@@ -35,8 +35,8 @@ class AtOnce(Filler):
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
         raise NotImplementedError
 
-    def __call__(self, inputs: np.ndarray, *_: object) -> Filled:
-        return Filled(self.canvas[None], np.array([0.5], np.float32), np.array([0]))
+    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
+        return Prediction(self.canvas[None], np.array([0.5], np.float32), np.array([0]))
 
 
 def moments_of(solver: Solver) -> tuple[list[Moment], list[tuple[int, int]]]:
@@ -63,7 +63,7 @@ def test_what_is_shown_is_what_the_model_holds_after_each_step(solver):
     shown, _ = moments_of(solver)
     masked = [moment for moment in shown if moment.masked]
     assert [moment.confidence for moment in masked] == [None] * 3
-    seen = trace(solver.filler.model, np.stack([moment.canvas for moment in masked]), 3)
+    seen = trace(solver.predictor.model, np.stack([moment.canvas for moment in masked]), 3)
     for moment in shown:
         if 0 < moment.step <= 3:
             row, i = moment.row, moment.number - 1

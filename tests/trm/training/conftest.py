@@ -12,8 +12,8 @@ from canvas.problems import Task
 from trm.models.recursive import RecursiveConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
+from trm.training.iterative_module import IterativeModule, LossConfig
 from trm.training.optimisers import OptimizerConfig
-from trm.training.recursive import LossConfig, RecursiveModule
 from trm.training.schedules import ScheduleConfig
 
 
@@ -22,12 +22,12 @@ def debug(repository: Path) -> tuple:
     return "--config", repository / "configs/debug.yaml"
 
 
-def _tiny_module() -> RecursiveModule:
+def _tiny_module() -> IterativeModule:
     torch.manual_seed(0)
     network = RecursiveConfig(
         hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1
     )
-    return RecursiveModule(
+    return IterativeModule(
         network,
         OptimizerConfig(lr=0.01),
         ScheduleConfig(),
@@ -44,8 +44,8 @@ def _little_data() -> CanvasDataModule:
 
 
 def _fit(
-    tmp_path, *added: L.Callback, module: RecursiveModule | None = None, **settings
-) -> RecursiveModule:
+    tmp_path, *added: L.Callback, module: IterativeModule | None = None, **settings
+) -> IterativeModule:
     module = module or _tiny_module()
     trainer = L.Trainer(
         callbacks=list(added),
@@ -63,7 +63,7 @@ def _fit(
 
 
 @pytest.fixture(scope="session")
-def tiny_module() -> Callable[[], RecursiveModule]:
+def tiny_module() -> Callable[[], IterativeModule]:
     return _tiny_module
 
 
@@ -73,6 +73,6 @@ def little_data() -> Callable[[], CanvasDataModule]:
 
 
 @pytest.fixture(scope="session")
-def fit() -> Callable[..., RecursiveModule]:
+def fit() -> Callable[..., IterativeModule]:
     """Trains for six steps, with a validation after every second one."""
     return _fit

@@ -12,10 +12,10 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import Problems
-from trm.solving.checkpoint import load_solver
+from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
+from trm.training.canvas_module import FIGURES
 from trm.training.data import SolvedProblems
-from trm.training.module import FIGURES
 
 CONSTANT = ("--model.schedule.decay", "constant")
 NOTE = """
@@ -73,7 +73,7 @@ def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
     run = trained / "runs/debug/version_0"
     solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
     data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
-    forced = teacher_forced(solver.filler, data.__getitems__(range(8))[1])
+    forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
     logged = EventAccumulator(str(run)).Reload().Scalars("training_problems/teacher_forced_cells")
     assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
@@ -117,15 +117,17 @@ def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command,
 def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
     command, repository, tmp_path
 ):
-    ran = command("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, folder=tmp_path)
+    ran = command(
+        "fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, folder=tmp_path
+    )
     assert ran.code == 0, ran.err
-    content = load(tmp_path, run="trm-note")
+    content = load(tmp_path, run="trm-reference")
     averaged, raw = content["state_dict"], content["current_model_state"]
     raw = {name.removeprefix("module."): value for name, value in raw.items()}
     assert set(raw) == set(averaged)
     assert any(not torch.equal(averaged[name], raw[name]) for name in averaged)
     solver = load_solver(tmp_path, device="cpu")
-    mine = solver.filler.model.state_dict()
+    mine = solver.predictor.model.state_dict()
     assert all(torch.equal(value, averaged[f"model.{name}"]) for name, value in mine.items())
     assert (solver.canvas.height, solver.canvas.width) == (8, 8)
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
@@ -135,7 +137,7 @@ def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
 def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     command, repository, tmp_path, precision
 ):
-    config = ("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, *CONSTANT)
+    config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
     config += ("--trainer.precision", precision)
     for folder, epochs in (("whole", 3), ("parts", 1)):
         (tmp_path / folder).mkdir()
@@ -144,8 +146,8 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     for epochs in (2, 3):
         more = ("--trainer.max_epochs", epochs, "--ckpt_path", "last")
         assert command(*config, *more, folder=tmp_path / "parts").code == 0
-    whole = load(tmp_path / "whole", run="trm-note")
-    parts = load(tmp_path / "parts", run="trm-note")
+    whole = load(tmp_path / "whole", run="trm-reference")
+    parts = load(tmp_path / "parts", run="trm-reference")
     assert (whole["carry"][0]["steps"] > 1).any()  # there was something to take over
     for key in ("state_dict", "current_model_state"):
         for name, weights in whole[key].items():
@@ -167,7 +169,7 @@ def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
 def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
     command, debug, tmp_path, monkeypatch, units
 ):
-    monkeypatch.setattr("trm.training.cli.cpu_multiplies_bfloat16", lambda: units)
+    monkeypatch.setattr("trm.training.lightning_cli.cpu_multiplies_bfloat16", lambda: units)
     ran = command(
         *("fit", *debug, "--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1),
         folder=tmp_path,
@@ -217,7 +219,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
 
 
 def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_path):
-    config = ("fit", "--config", repository / "configs/trm/note.yaml", *NOTE, *CONSTANT)
+    config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
     config += ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
     config += ("--trainer.enable_progress_bar", "false")
     for folder, epochs, more in (
@@ -229,8 +231,8 @@ def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_p
         words = (*config, "--trainer.max_epochs", epochs, *more)
         ran = process(*words, folder=tmp_path / folder)
         assert ran.code == 0, ran.err
-    whole = load(tmp_path / "whole", run="trm-note")
-    halves = load(tmp_path / "halves", run="trm-note")
+    whole = load(tmp_path / "whole", run="trm-reference")
+    halves = load(tmp_path / "halves", run="trm-reference")
     first, second = whole["carry"]
     assert not torch.equal(first["batch.inputs"], second["batch.inputs"])
     for name, weights in whole["state_dict"].items():
@@ -296,7 +298,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
             file.truncate(1000)
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("trm.training.checkpoints.torch.save", full)
+    monkeypatch.setattr("trm.checkpoints.lightning_io.torch.save", full)
     ran = command("fit", *debug, folder=tmp_path)
     assert len(saved) == 3
     assert (ran.code, "No space left on device" in ran.err) == (2, True)
@@ -325,7 +327,7 @@ def test_ctrl_c_says_how_to_go_on(command, debug, tmp_path, monkeypatch):
     def interrupted(*_) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trm.training.module.CanvasModule.evaluate", interrupted)
+    monkeypatch.setattr("trm.training.canvas_module.CanvasModule.evaluate", interrupted)
     ran = command("fit", *debug, folder=tmp_path)
     assert ran.code == 130
     assert "trm fit: stopped; with --ckpt_path last it goes on" in ran.err

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trm.models.cells import NEIGHBOURHOODS
+from trm.models.coordinates import NEIGHBOURHOODS
 from trm.training.data import CanvasDataModule
-from trm.training.gpt import GPTModule
+from trm.training.gpt_module import GPTModule
 from trm.training.help import keys_of, page
-from trm.training.recursive import RecursiveModule
+from trm.training.iterative_module import IterativeModule
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").rglob("*.yaml"))
 
@@ -32,7 +32,7 @@ def test_every_key_of_a_config_is_on_the_page(path):
 
 @pytest.mark.parametrize(
     ("kind", "prefix"),
-    [(RecursiveModule, "model"), (GPTModule, "model"), (CanvasDataModule, "data")],
+    [(IterativeModule, "model"), (GPTModule, "model"), (CanvasDataModule, "data")],
 )
 def test_every_key_has_a_meaning(kind, prefix):
     keys = list(keys_of(kind, prefix))
@@ -41,7 +41,7 @@ def test_every_key_has_a_meaning(kind, prefix):
 
 
 def test_choices_and_defaults_are_shown():
-    keys = {key.name: key for key in keys_of(RecursiveModule, "model")}
+    keys = {key.name: key for key in keys_of(IterativeModule, "model")}
     assert keys["model.model.neighbourhood"].choices == NEIGHBOURHOODS
     assert keys["model.depth.schedule"].choices == ("carry", "fresh")
     assert keys["model.optimizer.betas"].default == "[0.9, 0.95]"

@@ -7,7 +7,7 @@ from lightning.pytorch.callbacks.progress import rich_progress
 from rich.console import Console
 
 from trm.processes import ending_together
-from trm.training.cli import train
+from trm.training.lightning_cli import train
 from trm.training.progress import TrainingBar
 
 pytestmark = [

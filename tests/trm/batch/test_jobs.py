@@ -1,0 +1,297 @@
+"""Files of problems, solved by a checkpoint trained for some steps; stopped, resumed, shared."""
+
+import csv
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from canvas.problems import Problems
+from trm.batch import jobs
+from trm.batch.solving import solve
+from trm.checkpoints.loading import load_solver
+from trm.files import alone
+from trm.solving.voting import Voting
+
+PAIRS = [(a, b) for a in range(1, 34) for b in (3, 47)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    lines = [f"{a},{b},#{i}" for i, (a, b) in enumerate(PAIRS)]
+    lines[5], lines[17] = "no,problem,#5", ""
+    file = tmp_path / "problems.csv"
+    file.write_text("\n".join(["a,b,name", *lines, ""]))
+    return file
+
+
+def records_of(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_each_line_gets_its_record_in_order(command, checkpoint, source, tmp_path):
+    output = tmp_path / "answers.jsonl"
+    ran = command("solve", "--checkpoint", checkpoint, "--input", source, "--output", output)
+    assert ran.code == 1
+    assert "66 records: " in ran.err
+    assert "2 lines with an error" in ran.err
+    records = records_of(output)
+    assert [record["line"] for record in records] == list(range(2, 2 + len(PAIRS)))
+    bad = {i for i, record in enumerate(records) if record["error"]}
+    assert bad == {5, 17}
+    assert (records[5]["a"], records[5]["name"]) == ("no", "#5")
+    solver = load_solver(checkpoint)
+    for i, record in enumerate(records):
+        if i in bad:
+            assert record["answer"] is record["correct"] is None
+            continue
+        assert (record["a"], record["b"], record["name"]) == (*PAIRS[i], f"#{i}")
+        (alone,) = solver.solve(Problems.from_ints([PAIRS[i]]))
+        assert record["answer"] == alone.product
+        assert record["correct"] == (record["answer"] == PAIRS[i][0] * PAIRS[i][1])
+        assert record["steps"] == sum(alone.row_steps)
+        assert record["confidence"] == pytest.approx(alone.confidence, abs=1e-4)
+    assert {name.name for name in tmp_path.iterdir()} == {"answers.jsonl", "problems.csv"}
+
+
+def test_csv_says_the_same_and_canvases_and_votes_come_along(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--canvases", "--quiet")
+    words += ("--views", 4, "--vote-per", "solution", "--output")
+    ran = command(*words, tmp_path / "x.jsonl")
+    assert (ran.code, ran.err) == (1, "")
+    assert command(*words, tmp_path / "x.csv").code == 1
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text())))
+    for record, row in zip(records_of(tmp_path / "x.jsonl"), rows, strict=True):
+        assert row.keys() == record.keys() | {"name"}
+        for key, value in record.items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            assert row[key] == ("" if value is None else text)
+        if record["error"] is None:
+            assert sum(vote["views"] for vote in record["votes"][0]) == record["views"] <= 4
+            assert 0 < record["agreement"] <= 1
+            assert record["canvas"].count("\n") >= 2
+
+
+def test_a_pipe_goes_from_standard_input_to_standard_output(checkpoint, tmp_path):
+    command = [str(Path(sys.executable).with_name("trm")), "solve", "--checkpoint", str(checkpoint)]
+    ran = subprocess.run(
+        [*command, "--input", "-", "--output", "-", "--output-format", "csv"],
+        input=b'{"a": 12, "b": 3}\n{"a": 0, "b": 3}\n',
+        capture_output=True,
+        timeout=120,
+    )
+    assert ran.returncode == 1
+    rows = list(csv.DictReader(io.StringIO(ran.stdout.decode())))
+    assert [(row["line"], row["a"], bool(row["error"])) for row in rows] == [
+        ("1", "12", False),
+        ("2", "0", True),
+    ]
+
+
+def test_killed_at_any_time_it_goes_on_and_ends_with_the_same_bytes(
+    command, checkpoint, source, tmp_path, monkeypatch
+):
+    whole, output = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    words = ("--checkpoint", checkpoint, "--input", source, "--batch-size", 8, "--quiet")
+    assert command("solve", *words, "--output", whole).code == 1
+    trm = [str(Path(sys.executable).with_name("trm")), "solve", *map(str, words)]
+    process = subprocess.Popen([*trm, "--output", str(output)])
+    shards: list[Path] = []
+    until = time.monotonic() + 60
+    while not any(shard.stat().st_size for shard in shards) and time.monotonic() < until:
+        shards = list(tmp_path.glob(".cut.jsonl.*.parts/*.jsonl"))
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if shards and shards[0].exists():  # it may have been quicker than the signal
+        assert not output.exists()
+        text = shards[0].read_text()
+        shards[0].write_text(text + text[: len(text) // 3].rstrip("\n"))  # as a full disk leaves it
+    assert command("solve", *words, "--output", output).code == 1
+    assert output.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_path, monkeypatch):
+    words = ("--checkpoint", checkpoint, "--input", source, "--batch-size", 8, "--quiet")
+    whole, output = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    command("solve", *words, "--output", whole)
+    answer, asked = jobs.answer, []
+
+    def failing(solver, entries, *more):
+        asked.append(entries[0].line)
+        if len(asked) == 4:
+            raise OSError(28, "No space left on device")
+        return answer(solver, entries, *more)
+
+    monkeypatch.setattr(jobs, "answer", failing)
+    ran = command("solve", *words, "--output", output)
+    assert (ran.code, "No space left" in ran.err) == (2, True)
+    assert not output.exists()
+    assert command("solve", *words, "--output", output).code == 1
+    assert asked == [2, 10, 18, 26, 26, 34, 42, 50, 58, 66]
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_another_call_does_not_take_what_was_done(
+    command, checkpoint, source, tmp_path, monkeypatch
+):
+    parts = []
+    monkeypatch.setattr(jobs.shutil, "rmtree", parts.append)
+    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--quiet")
+    for more in ((), ("--views", "2"), ("--steps", "2"), ("--batch-size", "5")):
+        command(*words, *more, "--output", tmp_path / "x.jsonl")
+    assert len(set(parts)) == 4
+
+
+def test_two_processes_give_the_records_of_one(process, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
+    words += ("--device", "cpu", "--views", 3, "--output")
+    assert process(*words, "one.jsonl", folder=tmp_path).code == 1
+    ran = process(*words, "two.jsonl", "--devices", 2, "--oversubscribe", folder=tmp_path)
+    assert ran.code == 1, ran.err
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+    assert ran.err.count("66 records") == 1
+
+
+def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
+    drawn = []
+
+    def endless():
+        n = 0
+        while True:
+            n += 1
+            drawn.append(n)
+            yield n, 3
+
+    records = solve(checkpoint, endless(), Voting(views=2), batch_size=4)
+    first = [next(records) for _ in range(5)]
+    assert [(r["line"], r["a"], r["b"]) for r in first] == [(n, n, 3) for n in range(1, 6)]
+    assert len(drawn) <= 9
+    (bad,) = solve(checkpoint, [(0, 3)])
+    assert "whole numbers from 1 up" in bad["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--input", "problems.csv"), "go together"),
+        (("12x3", "--input", "problems.csv", "--output", "x.csv"), "one of the two"),
+        ((), "one of the two"),
+        (("--input", "none.csv", "--output", "x.csv"), "--input none.csv: there is no such file"),
+        (("--input", "problems.csv", "--output", "problems.csv"), "the input itself"),
+        (("--input", "problems.csv", "--output", "x.txt"), "does not say its format"),
+        (("--input", "problems.csv", "--output", "x.csv", "--watch"), "--watch"),
+        (("--input", "-", "--output", "x.csv", "--devices", "2"), "one device"),
+        (("--input", "problems.csv", "--output", "x.csv", "--rollouts", "3"), "differ by noise"),
+        (("12x3", "--views", "2", "--temperature", "1", "--rollouts", "2"), "of a GPT"),
+    ],
+)
+def test_a_wrong_call_is_told_and_writes_nothing(command, checkpoint, source, words, message):
+    before = set(source.parent.iterdir())
+    ran = command("solve", "--checkpoint", checkpoint, *words, folder=source.parent)
+    assert ran.code == 2
+    assert message in ran.err
+    assert set(source.parent.iterdir()) == before
+
+
+def test_a_problem_too_large_for_the_canvas_is_an_error_of_its_own(command, checkpoint, tmp_path):
+    source = tmp_path / "p.jsonl"
+    source.write_text(f'{{"a": 12, "b": 3}}\n{{"a": {"9" * 900}, "b": {"7" * 900}}}\n')
+    ran = command(
+        "solve", "--checkpoint", checkpoint, "--input", source, "--output", tmp_path / "o.jsonl"
+    )
+    assert ran.code == 1
+    one, other = records_of(tmp_path / "o.jsonl")
+    assert one["error"] is None
+    assert "its canvas of 902 x 904 cells is more than" in other["error"]
+
+
+def test_views_that_were_not_practised_are_called_foreign_ground(command, checkpoint):
+    ran = command("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "all", "12x3")
+    assert ran.code == 0
+    assert "not on views turned or mirrored" in ran.err
+    assert "agreement" in ran.out
+    assert "foreign" not in command("solve", "--checkpoint", checkpoint, "--views", 3, "12x3").err
+
+
+def test_a_canvas_made_square_by_the_call_takes_quarter_turns(command, checkpoint, source):
+    words = ("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "e,t", "--quiet")
+    words += ("--input", source, "--output", source.with_name("x.jsonl"))
+    ran = command(*words, "--height", 9, "--width", 9)
+    assert ran.code == 1, ran.err
+    assert (ran := command(*words, "--height", 6, "--width", 9)).code == 2
+    assert "quarter turns need a square canvas" in ran.err
+
+
+def test_what_cannot_be_replaced_is_written_through(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--batch-size", 64, "--quiet")
+    whole, pipe = tmp_path / "whole.jsonl", tmp_path / "pipe"
+    command(*words, "--input", source, "--output", whole)
+    assert command(*words, "--input", source, "--output", os.devnull).code == 1
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert command(*words, "--input", source, "--output", pipe).code == 1
+    reader.join()
+    assert read == [whole.read_text()]
+    writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
+    writer.start()
+    again = tmp_path / "again.jsonl"
+    assert command(*words, "--input", pipe, "--output", again).code == 1
+    writer.join()
+    assert again.read_text() == whole.read_text()
+
+
+def test_a_second_call_for_the_same_output_is_told_so(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--input", source)
+    with alone(tmp_path / "x.jsonl"):
+        ran = command(*words, "--output", tmp_path / "x.jsonl")
+    assert (ran.code, "another process is at work on" in ran.err) == (2, True)
+    assert command(*words, "--output", tmp_path / "x.jsonl").code == 1
+
+
+def test_what_killed_calls_left_is_swept_once_the_output_is_there(
+    command, checkpoint, source, tmp_path
+):
+    (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()
+    (tmp_path / ".x.jsonl.4711").touch()
+    (tmp_path / ".x.jsonl.lock").touch()
+    kept = [tmp_path / ".y.jsonl.4711", tmp_path / ".x.jsonl.orig"]
+    for file in kept:
+        file.touch()
+    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--quiet", "--output")
+    command(*words, tmp_path / "x.jsonl")
+    assert sorted(tmp_path.glob(".*")) == sorted(kept)
+
+
+def test_a_closed_standard_input_is_told(command, checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    words = ("--input", "-", "--output", tmp_path / "x.csv")
+    ran = command("solve", "--checkpoint", checkpoint, *words)
+    assert (ran.code, "standard input is closed" in ran.err) == (2, True)
+
+
+def test_one_bad_line_costs_one_record_and_columns_keep_apart(command, checkpoint, tmp_path):
+    deep = "[" * 484 + "]" * 484
+    lines = [f'{{"a": 12, "b": 3, "x": {x}}}' for x in (deep, '"\\ud800"', "1e999", "1")]
+    lines.append('{"a": 7, "b": 8, "line": "mine", "input_line": "too", "canvas": 1}')
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    words = ("solve", "--checkpoint", checkpoint, "--input", tmp_path / "p.jsonl")
+    assert command(*words, "--output", tmp_path / "o.jsonl").code == 1
+    records = records_of(tmp_path / "o.jsonl")
+    assert [bool(record["error"]) for record in records] == [True, True, True, False, False]
+    last = records[-1]
+    assert (last["line"], last["input_line"], last["input_input_line"]) == (5, "mine", "too")
+    assert not last["calibrated"]
+    assert "did not settle within the supervision steps" in last["doubt"]

@@ -1,0 +1,130 @@
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK
+from canvas.problems import Problems, Task
+from canvas.render import Drawing, RowSteps, draw, row_step
+from canvas.symbols import DIGIT_ZERO
+from trm.figures.row_panels import pixels, sample_panels
+from trm.solving.trace import Trace
+
+RULES = Task(layout="standard").rules
+
+
+def first_rows() -> tuple[Drawing, RowSteps]:
+    problems = Problems.from_ints([(123, 45), (67, 8)])
+    drawing = draw(RULES.work(problems.a, problems.b), 6, 7)
+    return drawing, row_step(drawing, np.array([0, 1]))
+
+
+def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> Trace:
+    """A trace whose rows are right, or wrong in every cell, as told for each [step][sample]."""
+    wrong = np.full_like(steps.labels, DIGIT_ZERO)
+    ways = np.stack([wrong, steps.labels])
+    canvases = np.stack([ways[np.array(row, dtype=int), np.arange(len(row))] for row in right])
+    return Trace(canvases, np.array(halt_logits, dtype=np.float32), steps.answer)
+
+
+def markers(figure: Figure, sample: int, fill: str) -> list[float]:
+    """The supervision steps marked with circles of that filling."""
+    return [
+        float(x)
+        for line in figure.axes[sample].lines
+        if line.get_marker() == "o" and line.get_markerfacecolor() == fill
+        for x in line.get_xdata()
+    ]
+
+
+def words(figure: Figure) -> str:
+    return "\n".join(text.get_text() for text in figure.texts)
+
+
+def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
+    """How much is drawn as wrong."""
+    orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
+    image = pixels(sample_panels(steps, given, seen, ["a sample"] * len(given)))
+    return int((image == orange).all(axis=2).sum())
+
+
+def test_markers_are_filled_where_the_row_was_right():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[False, True], [True, False], [True] * 2])
+    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
+    assert markers(figure, 0, HIGHLIGHT) == [2, 3]
+    assert markers(figure, 0, PAPER) == [1]
+    assert markers(figure, 1, HIGHLIGHT) == [1, 3]
+    assert markers(figure, 1, PAPER) == [2]
+
+
+def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
+    drawing, steps = first_rows()
+    right = [[True, True], [False, True], [False, True], [False, True]]
+    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2], [3, -2]], right)
+    said = words(sample_panels(steps, drawing.given, seen, ["one", "two"]))
+    assert "halts at step 4, row wrong" in said
+    assert "does not halt in 4 steps, row right" in said
+    for word in ("one", "two", "input", "label", "prediction"):
+        assert word in said.splitlines()
+
+
+def test_wrong_prediction_is_drawn_as_wrong():
+    drawing, steps = first_rows()
+    for right in (True, False):
+        seen = made_up(steps, [[-1, -1]], [[right, right]])
+        assert (orange_pixels(steps, drawing.given, seen) > 500) != right
+
+
+def test_pixels_are_an_image_of_the_figure_and_pyplot_stays_out():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-1, -1]], [[True, True]])
+    before = "matplotlib.pyplot" in sys.modules
+    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
+    image = pixels(figure)
+    assert image.dtype == np.uint8
+    width, height = (figure.get_size_inches() * figure.dpi).round()
+    assert image.shape == (height, width, 3)
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_panels_of_a_large_canvas_leave_out_what_is_blank_in_all_of_them():
+    problems = Problems.from_ints([(1234567, 7654321), (5, 6)])
+    worked = RULES.work(problems.a, problems.b)
+    drawing = draw(worked, 40, 60, top=np.array([30, 0]), left=3)
+    steps = row_step(drawing, np.array([3, 1]))
+    seen = made_up(steps, [[-1.0, -1.0]] * 40, [[True, True]] * 40)
+    image = pixels(sample_panels(steps, drawing.given, seen, ["long", "short"]))
+    assert image.shape[0] % 2 == 0  # a block each
+    assert image.shape[0] < 2 * 600
+    assert image.shape[1] < 900
+
+
+def test_what_a_model_writes_beside_a_working_is_shown():
+    problems = Problems.from_ints([(12, 3)])
+    drawing = draw(RULES.work(problems.a, problems.b), 6, 20, left=15)
+    steps = row_step(drawing, np.array([0]))
+    seen = made_up(steps, [[-1]], [[True]])
+    canvases = seen.canvases.copy()
+    canvases[steps.answer[None] & (np.arange(20) == 2)] = DIGIT_ZERO + 7
+    beside = Trace(canvases, seen.halt_logits, seen.masked)
+    assert orange_pixels(steps, drawing.given, seen) == 0
+    assert orange_pixels(steps, drawing.given, beside) > 50
+
+
+@pytest.mark.parametrize("digits", [3, 30])
+def test_panels_fit_a_window(digits):
+    problems = Problems.from_ints([(10**digits - 1, 10**digits - 7)])
+    worked = RULES.work(problems.a, problems.b)
+    drawing = draw(worked, *worked.symbols.shape[1:])
+    steps = row_step(drawing, np.array([0]))
+    seen = made_up(steps, [[-1.0]] * 3, [[True]] * 3)
+    assert pixels(sample_panels(steps, drawing.given, seen, ["one"])).shape[1] <= 1000
+
+
+def test_misuse_is_refused():
+    drawing, steps = first_rows()
+    seen = made_up(steps, [[-1, -1]], [[True, True]])
+    with pytest.raises(ValueError, match="got 2, 2 and 1 for 2 row steps"):
+        sample_panels(steps, drawing.given, seen, ["one"])

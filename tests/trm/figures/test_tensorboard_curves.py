@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trm.figures.tensorboard_curves import write_board
+
+
+def board(folder: Path) -> EventAccumulator:
+    return EventAccumulator(str(folder)).Reload()
+
+
+def test_each_model_is_a_run_with_its_shares_over_all_cells_and_by_length(make_grid, tmp_path):
+    grid = make_grid({"good": lambda a, b: 1.0, "so/so": lambda a, b: 0.5 if b < 3 else None}, 4, 3)
+    write_board(tmp_path, grid)
+    names = ("1_good", "2_so_so")
+    good, so_so = (board(tmp_path / "tensorboard" / name) for name in names)
+    [whole] = good.Scalars("all_cells/solutions")
+    assert (whole.step, whole.value) == (grid["models"][0]["step"], 1.0)
+    assert so_so.Scalars("all_cells/solutions")[0].value == pytest.approx(0.5, abs=0.01)
+    lengths = so_so.Scalars("by_digits_of_a/b_of_02_digits")
+    assert [event.step for event in lengths] == [1, 2, 3, 4]
+    assert "by_digits_of_a/b_of_03_digits" not in so_so.Tags()["scalars"]  # not applicable
+    assert "solutions/first_longer" in good.Tags()["scalars"]
+
+
+def test_every_curve_says_what_it_shows(make_grid, tmp_path):
+    write_board(tmp_path, make_grid({"one": lambda a, b: 1.0}))
+    events = board(tmp_path / "tensorboard/1_one")
+    assert len(events.Tags()["scalars"]) > 10
+    for tag in events.Tags()["scalars"]:
+        assert events.SummaryMetadata(tag).summary_description.endswith(".")

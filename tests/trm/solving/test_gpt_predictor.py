@@ -1,0 +1,287 @@
+import numpy as np
+import pytest
+import torch
+
+from augment.views import View
+from canvas.layouts import LAYOUTS
+from canvas.problems import Canvas, Problems, Task
+from canvas.render import IGNORE, Drawing, draw, row_steps, sequences, to_sequences
+from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
+from trm.models.gpt import GPT, GPTConfig
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.rollout import free_running, teacher_forced
+from trm.solving.solver import Solver
+from trm.solving.voting import VOTES, Voting
+
+PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
+HEIGHT, WIDTH = 10, 9
+
+
+def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> Drawing:
+    problems = Problems.from_ints(pairs)
+    worked = Task(layout).rules.work(problems.a, problems.b)
+    return draw(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
+
+
+def tiny_model() -> GPT:
+    torch.manual_seed(1)
+    config = GPTConfig(HEIGHT, WIDTH, hidden_size=16, num_heads=2, num_layers=1)
+    model = GPT(config).eval()
+    with torch.no_grad():
+        model.embed_tokens.weight.mul_(30)  # logits far apart: the order of sums decides nothing
+    return model
+
+
+class Knowing(torch.nn.Module):
+    """Continues any sequence that begins like one of a drawing's as that one goes on.
+
+    It gives token t a log-probability of minus t thousandths, and 0 to what follows an end.
+    """
+
+    def __init__(self, drawing: Drawing) -> None:
+        super().__init__()
+        self.anchor = torch.nn.Parameter(torch.zeros(1))
+        ids = to_sequences(drawing.canvases)
+        self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
+        self.asked: list[np.ndarray] = []
+
+    def accepts(self, height: int, width: int) -> bool:
+        return True
+
+    def generate(self, forced, height, width, end, temperature=0.0, noise=None, full=False):
+        forced = forced.numpy()
+        self.asked.append(forced.copy())
+        truth = self.truth[:, : forced.shape[1]]
+        ids = forced.copy()
+        for i, one in enumerate(forced):
+            [which] = {tuple(t) for t in truth if (t == one)[one >= 0].all()}  # no doubt is left
+            ids[i] = which
+        ended = np.cumsum(ids == end, axis=1) > 1
+        log_probs = np.where((forced < 0) & ~ended, log_prob(np.arange(forced.shape[1])), 0.0)
+        return torch.from_numpy(ids), torch.from_numpy(log_probs)
+
+
+def log_prob(tokens: np.ndarray) -> np.ndarray:
+    return -0.001 * tokens
+
+
+def log_prob_of_row(row: int, free: int = WIDTH) -> float:
+    """Of the first cells that are written in a row, from the right."""
+    first = 1 + row * (WIDTH + 1) + WIDTH - free
+    return float(log_prob(np.arange(first, first + free)).sum())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_model_that_goes_on_rightly_solves_everything(layout):
+    drawing = drawing_of(layout)
+    rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
+    assert (rollout.canvases == drawing.canvases).all()
+    present = np.arange(rollout.rows_exact.shape[1]) < drawing.steps[:, None]
+    assert (rollout.rows_exact == present).all()
+    assert (rollout.confidence[~present] == 1).all()
+    assert (rollout.steps == 0).all()
+
+
+def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_left():
+    drawing = drawing_of("standard")
+    rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
+    for i, steps in enumerate(drawing.steps):
+        rows = drawing.row_of_step(0)[i] + np.arange(steps)
+        said = [log_prob_of_row(row) for row in rows]
+        assert rollout.confidence[i, : steps - 1] == pytest.approx(np.exp(said[:-1]), rel=1e-4)
+        free = np.arange(1 + rows[0] * (WIDTH + 1), HEIGHT * (WIDTH + 1) + 2)
+        whole = log_prob(free).sum()
+        assert rollout.confidence[i, steps - 1] == pytest.approx(
+            np.exp(whole - sum(said[:-1])), rel=1e-4
+        )
+
+
+def test_rows_are_trusted_alike_whether_written_all_at_once_or_one_by_one():
+    drawing = drawing_of("standard")
+    predictor = GPTPredictor(Knowing(drawing), Calibration())
+    whole, rows = (
+        predictor.free_running(drawing),
+        free_running(lambda inputs, *_: predictor(inputs), drawing),
+    )
+    for i, steps in enumerate(drawing.steps):
+        np.testing.assert_allclose(
+            whole.confidence[i, : steps - 1], rows.confidence[i, : steps - 1], rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_but_the_operands_and_the_givens_is_told(layout):
+    drawing = drawing_of(layout)
+    model = Knowing(drawing)
+    GPTPredictor(model, Calibration()).free_running(drawing)
+    [forced] = model.asked
+    _, labels = sequences(drawing)
+    assert ((forced[:, 1:] < 0) == (labels != IGNORE)).all()
+    assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
+    drawing = drawing_of(layout)
+    model = Knowing(drawing)
+    forced = teacher_forced(GPTPredictor(model, Calibration()), drawing)
+    assert forced.rows_exact.all()
+    for prompt in model.asked:
+        assert prompt[0, 0] == START
+        free = np.flatnonzero((prompt < 0).any(axis=0))
+        assert free[-1] == prompt.shape[1] - 1  # the row is the last of what is asked for
+        assert free[-1] - free[0] < WIDTH
+
+
+@pytest.mark.parametrize("layout", ["standard", "lattice"])
+def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_where_they_should(
+    layout,
+):
+    drawing, model = drawing_of(layout), tiny_model()
+    predictor = GPTPredictor(model, Calibration())
+    ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
+    rows = free_running(lambda inputs, *_: predictor(inputs), drawing)
+    cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
+    for i, steps in enumerate(drawing.steps):
+        first = int(drawing.row_of_step(0)[i])
+        np.testing.assert_array_equal(
+            rows.canvases[i, first : first + steps], cells[i, first : first + steps]
+        )
+
+
+def with_row_ends(drawing: Drawing) -> np.ndarray:
+    ids, labels = sequences(drawing)
+    forced = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
+    forced[:, 1:][labels != IGNORE] = -1
+    forced[:, WIDTH + 1 :: WIDTH + 1] = ROW_END
+    forced[:, -1] = END
+    return forced
+
+
+def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
+    drawing, model = drawing_of("standard"), tiny_model()
+    steps = row_steps(drawing)
+    raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
+    log_probs = seen.look(steps.inputs).log_probs
+    assert (log_probs[~steps.answer] == 0).all()
+    for i in range(len(steps.inputs)):
+        assert raw.confidence[i] == pytest.approx(log_probs[i][steps.answer[i]].sum(), rel=1e-5)
+    calibrated = GPTPredictor(model, Calibration(0.5, 1.0))(steps.inputs)
+    np.testing.assert_allclose(calibrated.confidence, Calibration(0.5, 1.0)(raw.confidence))
+
+
+def test_a_look_goes_from_the_lowest_digit_up():
+    drawing = drawing_of("standard", [(321, 654)])
+    steps = row_steps(drawing)
+    seen = GPTPredictor(Knowing(drawing), Calibration()).look(steps.inputs)
+    labels = steps.labels.copy()
+    row = int(drawing.row_of_step(0)[0])
+    labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
+    curves = seen.curves(labels)
+    assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
+    first = 1 + row * (WIDTH + 1)
+    expected = np.exp(log_prob(np.arange(first, first + WIDTH)))
+    assert curves[0].confidence == pytest.approx(expected)
+    assert seen.log_probs[0, row, ::-1] == pytest.approx(np.log(expected))
+    assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
+
+
+def test_what_comes_after_the_end_is_blank_and_wrong_and_not_trusted():
+    drawing = drawing_of("standard", [(321, 654)])
+    model = Knowing(drawing)
+    row = int(drawing.row_of_step(1)[0])
+    model.truth[:, 1 + row * (WIDTH + 1) :] = END
+    predictor = GPTPredictor(model, Calibration(1.0, 9.0))
+    rollout = predictor.free_running(drawing)
+    assert rollout.rows_exact.tolist() == [[True, False, False, False]]
+    assert (rollout.canvases[0, row:] == BLANK).all()
+    assert rollout.confidence[0, 0] > 0.9
+    assert (rollout.confidence[0, 1:] == 0).all()
+    assert predictor(row_steps(drawing).inputs[1:2]).confidence == 0
+
+
+def test_blank_rows_that_an_early_end_leaves_out_do_no_harm():
+    drawing = drawing_of("standard", [(321, 654)])
+    model = Knowing(drawing)
+    last = int(drawing.row_of_step(3)[0])
+    model.truth[:, 1 + (last + 1) * (WIDTH + 1) :] = END
+    rollout = GPTPredictor(model, Calibration(1.0, 9.0)).free_running(drawing)
+    assert rollout.rows_exact.all()
+    assert (rollout.confidence > 0.5).all()
+
+
+def test_a_watcher_sees_rows_masked_and_then_written():
+    drawing = drawing_of("standard", [(321, 654), (7, 8)])
+    frames = []
+    predictor = GPTPredictor(Knowing(drawing), Calibration())
+    predictor.free_running(drawing, lambda step, canvases: frames.append((step, canvases.copy())))
+    assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
+    for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
+        masked = before[1] == MASK
+        there = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        assert (masked == there).all()
+        assert (after[1][there] == drawing.canvases[there]).all()
+    assert (frames[-1][1] == drawing.canvases).all()
+
+
+def test_an_untrained_model_writes_only_symbols_of_the_vocabulary():
+    drawing = drawing_of("standard")
+    rollout = GPTPredictor(tiny_model(), Calibration()).free_running(drawing)
+    assert rollout.canvases.max() < VOCAB_SIZE
+    assert (rollout.canvases[drawing.given] == drawing.canvases[drawing.given]).all()
+    assert ((rollout.confidence >= 0) & (rollout.confidence <= 1)).all()
+
+
+def test_a_model_for_one_canvas_accepts_no_larger_one():
+    predictor = GPTPredictor(tiny_model(), Calibration())
+    assert predictor.accepts(HEIGHT, WIDTH)
+    assert not predictor.accepts(HEIGHT + 1, WIDTH)
+
+
+def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
+    drawing = drawing_of("standard")
+    predictor = GPTPredictor(tiny_model(), Calibration())
+    views = [View("e", 1, 0)] * len(drawing)
+    rollout, said = predictor.free_running_views(drawing, views, log_probs=True)
+    one, zero = np.ones(len(drawing), int), np.zeros(len(drawing), int)
+    shifted = predictor.free_running(drawing.shifted(one, zero))
+    np.testing.assert_array_equal(rollout.canvases, np.roll(shifted.canvases, -1, axis=1))
+    np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
+    written = said.any(axis=-1)  # where it had a choice
+    assert written.any()
+    np.testing.assert_allclose(np.exp(said[written]).sum(axis=-1), 1, rtol=1e-4)
+    assert (said.argmax(axis=-1) == rollout.canvases)[written].all()
+
+
+def test_temperature_draws_by_the_key_whatever_is_beside_it():
+    drawing = drawing_of("standard")[np.zeros(6, int)]
+    predictor = GPTPredictor(tiny_model(), Calibration()).perturbed(0, temperature=1000.0)
+    keys = np.array([0, 5, 5, 6, 0, 7], dtype=np.uint64)
+    canvases = predictor.free_running_views(drawing, [View()] * 6, keys)[0].canvases
+    greedy = GPTPredictor(tiny_model(), Calibration()).free_running(drawing).canvases
+    np.testing.assert_array_equal(canvases[[0, 4]], greedy[[0, 4]])
+    np.testing.assert_array_equal(canvases[1], canvases[2])
+    assert len({canvas.tobytes() for canvas in canvases}) == 4
+    alone = predictor.free_running_views(drawing[np.array([0])], [View()], keys[3:4])[0].canvases
+    np.testing.assert_array_equal(alone[0], canvases[3])
+
+
+@pytest.mark.parametrize("per", ["row", "solution"])
+@pytest.mark.parametrize("vote", VOTES)
+def test_a_gpt_votes_over_shifts_and_samples(vote, per):
+    problems = Problems.from_ints(PAIRS)
+    solver = Solver(GPTPredictor(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    asked = solver.with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
+    solutions = asked.solve(problems)
+    assert {solution.views for solution in solutions} == {8}
+    for solution in solutions:
+        assert all(sum(v.views for v in votes) == 8 for votes in solution.votes)
+
+
+def test_a_gpt_knows_no_turned_canvases_and_no_noise():
+    solver = Solver(GPTPredictor(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    with pytest.raises(ValueError, match="shifts alone"):
+        solver.with_voting(Voting(views=4, symmetries=("e", "h")))
+    with pytest.raises(ValueError, match="differ by temperature"):
+        solver.with_voting(Voting(rollouts=2, noise=0.1))

@@ -1,0 +1,221 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Problems, Task
+from canvas.render import draw, row_steps
+from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.models.recursive import RecursiveConfig
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction
+from trm.training.data import Canvas, CanvasDataModule
+from trm.training.depth import DepthConfig
+from trm.training.iterative_module import IterativeModule, LossConfig
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
+
+
+def module(network: dict | None = None, **more) -> IterativeModule:
+    torch.manual_seed(0)
+    network = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
+    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
+    parts |= {"depth": DepthConfig(free_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
+    return IterativeModule(network, **(parts | more))
+
+
+def some_problems():
+    problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
+    return problems, draw(Task("lattice").rules.work(problems.a, problems.b), 4, 7)
+
+
+def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    mine.log = lambda name, value, **_: figures.update({name: value})
+    getattr(mine, f"{split}_step")(some_problems(), 0)
+    return figures
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
+    _, drawing = some_problems()
+
+    class Oracle(IterativePredictor):
+        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
+            of = [
+                next(
+                    truth
+                    for truth, given in zip(drawing.canvases, drawing.given, strict=True)
+                    if (canvas == truth)[given].all()
+                )
+                for canvas in inputs
+            ]
+            return Prediction(np.stack(of), np.full(len(of), 0.9, np.float32), np.full(len(of), 3))
+
+    mine = module()
+    monkeypatch.setattr(mine, "predictor", lambda: Oracle(mine.model, max_steps=3))
+    figures = evaluated(mine, split)
+    assert figures.pop(f"{split}/supervision_steps") == 3
+    assert figures.pop(f"{split}/loss") > 0  # of the model itself
+    assert len(figures) == 5
+    assert set(figures.values()) == {1.0}
+
+
+def test_a_model_without_training_solves_nothing():
+    figures = evaluated(module(), "validation")
+    assert figures["validation/solved"] == 0
+    # Its head starts at "wrong", and is right.
+    assert figures["validation/confidence_accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("depth", "steps", "losses"),
+    [
+        (DepthConfig(free_steps=(1, 6), supervised_steps=2, random_start=0.9), 5, 2),
+        (DepthConfig("carry", halt_max_steps=4), 4, 4),
+    ],
+)
+def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, monkeypatch):
+    mine = module(depth=depth).eval()
+    _, drawing = some_problems()
+    calls = []
+    for name in ("iterate", "read"):
+        real = getattr(mine.model, name)
+        monkeypatch.setattr(
+            mine.model, name, lambda *args, r=real, n=name: (calls.append(n), r(*args))[1]
+        )
+    loss, weight = mine.loss_on(drawing)
+    assert (calls.count("iterate"), calls.count("read")) == (steps, losses)
+    assert weight == 3
+    parts = [mine.loss_on(drawing[np.array([i])])[0] for i in range(3)]
+    assert loss == pytest.approx(np.mean(parts), rel=1e-5)
+
+
+def test_a_checkpoint_says_which_model_it_holds():
+    checkpoint: dict = {}
+    mine = module()
+    mine.on_save_checkpoint(checkpoint)
+    about = checkpoint[CHECKPOINT_KEY]
+    assert (about["family"], about["solve_steps"]) == ("recursive", 2)
+    assert RecursiveConfig(**about["model"]) == mine.model.config
+
+
+def test_the_carry_is_not_among_the_weights():
+    assert all(name.startswith("model.") for name in module().state_dict())
+
+
+def test_a_carry_needs_canvases_of_one_size():
+    mine = module(depth=DepthConfig("carry"))
+    for canvas in (Canvas(), Canvas(9, 9)):
+        data = CanvasDataModule(Task(), canvas)
+        mine._trainer = SimpleNamespace(datamodule=data)
+        if canvas.cut:
+            with pytest.raises(ValueError, match=r"set data.canvas.height and data.canvas.width"):
+                mine.setup("fit")
+        else:
+            mine.setup("fit")
+        mine.setup("validate")
+
+
+def test_a_carry_needs_as_many_tokens_in_every_batch():
+    mine = module({"tokens": "written"}, depth=DepthConfig("carry"))
+    mine._trainer = SimpleNamespace(datamodule=CanvasDataModule(Task(), Canvas(9, 9)))
+    with pytest.raises(ValueError, match=r"set model\.tokens: all, or depth"):
+        mine.setup("fit")
+
+
+def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
+    checkpoint: dict = {}
+    module().on_save_checkpoint(checkpoint)
+    del checkpoint[CHECKPOINT_KEY]["model"]["tokens"]
+    module().on_load_checkpoint(checkpoint)
+    with pytest.raises(ValueError, match=r"another model: tokens all \(here written\)"):
+        module({"tokens": "written"}).on_load_checkpoint(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"name": "softmx"}, "Did you mean softmax"),
+        ({"givens_weight": -1.0}, "givens_weight is 0 or more"),
+        ({"halt_weight": float("nan")}, "halt_weight is 0 or more"),
+    ],
+)
+def test_an_impossible_loss_is_refused_before_training(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        LossConfig(**settings)
+
+
+def test_a_model_that_may_not_take_a_step_is_refused_before_training():
+    with pytest.raises(ValueError, match="solve_steps is 1 or more, not 0"):
+        module(solve_steps=0)
+
+
+@pytest.fixture
+def compilations(monkeypatch) -> list[dict]:
+    """Compiles without code generation, and keeps the settings of each call."""
+    calls, compiled = [], torch.compile
+
+    def watched(function, **settings):
+        calls.append(settings)
+        return compiled(function, backend="eager", **settings)
+
+    monkeypatch.setattr("torch.compile", watched)
+    torch.compiler.reset()
+    return calls
+
+
+def set_up(mine: IterativeModule, *stages: str) -> IterativeModule:
+    data = CanvasDataModule(Task(), Canvas(4, 7))
+    mine._trainer = SimpleNamespace(datamodule=data, current_epoch=0)
+    for stage in stages:
+        mine.setup(stage)
+    return mine
+
+
+def row_step_batch() -> dict[str, torch.Tensor]:
+    _, drawing = some_problems()
+    steps = row_steps(drawing)
+    names = ("inputs", "labels", "answer")
+    batch = {name: torch.from_numpy(getattr(steps, name)) for name in names}
+    return {**batch, "seeds": torch.arange(len(steps.inputs))}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_compiled_module_learns_what_a_plain_one_does(schedule, compilations):
+    batch, depth = row_step_batch(), DepthConfig(schedule, free_steps=(1, 1))
+    losses, weights = [], []
+    for compile in (False, True):
+        mine = set_up(module(depth=depth, compile=compile), "fit")
+        optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+        for _ in range(3):
+            loss = mine._step(batch, 0).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss)
+        weights.append(mine.state_dict())
+    assert len(compilations) == 1
+    torch.testing.assert_close(losses[0], losses[1])
+    assert list(weights[0]) == list(weights[1])  # checkpoints of one are checkpoints of the other
+    for key, value in weights[0].items():
+        torch.testing.assert_close(weights[1][key], value)
+
+
+def test_a_module_is_compiled_once_for_canvases_of_any_size_and_only_to_train(compilations):
+    mine = set_up(module(compile=True), "validate", "test", "predict")
+    assert compilations == []
+    set_up(mine, "fit", "validate", "fit")
+    assert compilations == [{"dynamic": True}]
+
+
+def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkeypatch):
+    mine = set_up(module(compile=True), "fit")
+    monkeypatch.setattr(mine, "_compiled", None)  # would fail if called
+    assert mine.predictor().model is mine.model
+    assert "iterate" not in vars(mine.model)
+    assert evaluated(mine, "validation")["validation/solved"] == 0

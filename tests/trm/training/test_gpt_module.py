@@ -1,0 +1,307 @@
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from canvas.problems import Canvas, Problems, Task
+from canvas.render import IGNORE, draw
+from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints.loading import load_solver
+from trm.models.gpt import GPTConfig
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.rollout import teacher_forced
+from trm.training.data import CanvasDataModule, SequenceSamples
+from trm.training.gpt_module import GPTModule
+from trm.training.losses import sequence_loss
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+TINY = """
+    --trainer.accelerator=cpu --trainer.max_epochs=2 --trainer.check_val_every_n_epoch=1
+    --trainer.log_every_n_steps=1 --trainer.precision=32-true --model.model.hidden_size=16
+    --model.model.num_heads=2 --model.model.num_layers=1 --model.schedule.warmup_steps=1
+    --model.schedule.decay=constant --data.batch_size=8 --data.batches_per_epoch=4
+    --data.validation_problems=9 --data.canvas.height=6 --data.canvas.width=6
+""".split()  # noqa: SIM905
+
+
+@pytest.fixture
+def small(repository: Path) -> tuple:
+    return "fit", "--config", repository / "configs/gpt/small_learned_2d.yaml", *TINY
+
+
+def run_of(folder: Path, version: int = 0) -> Path:
+    return folder / f"runs/gpt-small-learned-2d/version_{version}"
+
+
+def load(folder: Path, version: int = 0) -> dict:
+    return torch.load(run_of(folder, version) / "checkpoints/last.ckpt", weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def trained_gpt(command, repository, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("gpt")
+    config = repository / "configs/gpt/small_learned_2d.yaml"
+    ran = command("fit", "--config", config, *TINY, folder=folder)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
+    events = EventAccumulator(str(run_of(trained_gpt))).Reload()
+    scalars = set(events.Tags()["scalars"])
+    assert {
+        *(f"train/{name}" for name in ("loss", "cell_accuracy", "row_accuracy")),
+        *(f"validation/{name}" for name in ("solved", "loss", "teacher_forced_rows")),
+        *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
+        "speed/samples_per_second",
+    } <= scalars
+    assert set(events.Tags()["images"]) == {  # and no supervision steps
+        *(f"panels/{kind}_{i}" for kind in ("row", "worst") for i in range(1, 7)),
+        *(f"figures/{name}" for name in ("by_length", "by_kind", "reliability")),
+    }
+
+
+def test_its_checkpoint_solves_without_being_told_what_it_is(trained_gpt, command):
+    solver = load_solver(trained_gpt, device="cpu")
+    assert isinstance(solver.predictor, GPTPredictor)
+    ran = command("solve", "--checkpoint", trained_gpt, "12x34", folder=trained_gpt)
+    assert ran.code == 0, ran.err
+    assert "12 × 34 = " in ran.out
+
+
+def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
+    kept = Calibration(**load(trained_gpt)[CHECKPOINT_KEY]["calibration"])
+    assert kept != Calibration()
+    solver = load_solver(run_of(trained_gpt) / "checkpoints/last.ckpt", device="cpu")
+    assert solver.predictor.calibration == kept
+    data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
+    judged = [
+        teacher_forced(GPTPredictor(solver.predictor.model, np.asarray), drawing)
+        for _, drawing in data.val_dataloader()[0]
+    ]
+    scores, right = (
+        np.concatenate(parts)
+        for parts in zip(*((j.filled.confidence, j.rows_exact) for j in judged), strict=True)
+    )
+    again = fit_calibration(scores, right)
+    assert (again.scale, again.offset) == pytest.approx((kept.scale, kept.offset), rel=1e-3)
+
+
+def test_what_is_predicted_from_a_checkpoint_is_calibrated(trained_gpt, command, small, tmp_path):
+    last = shutil.copy(run_of(trained_gpt) / "checkpoints/last.ckpt", tmp_path)
+    ran = command("predict", *small[1:], "--ckpt_path", last, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    file = tmp_path / "predictions-0.jsonl"  # beside a checkpoint that lies in no run
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    solver = load_solver(last, device="cpu")
+    data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
+    _, drawing = next(iter(data.test_dataloader()))
+    expected = solver.predictor.free_running(drawing).confidence
+    plain = GPTPredictor(solver.predictor.model, Calibration()).free_running(drawing).confidence
+    for i, record in enumerate(records):
+        n = len(record["row_confidence"])
+        assert record["row_confidence"] == pytest.approx(expected[i, :n].tolist(), rel=1e-4)
+    assert not np.allclose(expected, plain, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--model.model.position", "rope_2d"), "position learned_2d (here rope_2d)"),
+        (("--model.model.num_heads", "1"), "num_heads 2 (here 1)"),
+    ],
+)
+def test_weights_of_another_shape_are_refused_even_where_they_would_fit(
+    trained_gpt, command, small, tmp_path, words, named
+):
+    best = run_of(trained_gpt) / "checkpoints/best.ckpt"
+    ran = command("test", *small[1:], *words, "--ckpt_path", best, folder=tmp_path)
+    assert ran.code == 2
+    assert "the checkpoint holds another model" in ran.err
+    assert named in ran.err
+
+
+def test_a_checkpoint_of_the_other_family_is_refused(
+    trained_gpt, checkpoint, command, small, tmp_path
+):
+    best = run_of(trained_gpt) / "checkpoints/best.ckpt"
+    debug = ("--config", small[2].parents[1] / "debug.yaml")
+    for words, path in ((small[1:], checkpoint), (debug, best)):
+        ran = command("test", *words, "--ckpt_path", path, folder=tmp_path)
+        assert ran.code == 2
+        assert "the checkpoint holds another model: family" in ran.err
+
+
+def test_learned_places_need_a_canvas_of_one_size(command, small, tmp_path):
+    words = ("--data.canvas.height=null", "--data.canvas.width=null")
+    ran = command(*small, *words, folder=tmp_path)
+    assert ran.code == 2
+    assert "learned_2d positions are learned place by place" in ran.err
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_weights_stay_in_float32(command, small, tmp_path, precision):
+    ran = command(*small, "--trainer.precision", precision, folder=tmp_path)
+    assert ran.code == 2
+    assert f"trainer.precision {precision}" in ran.err
+
+
+@pytest.mark.parametrize("layout", ["lattice", "running_sum"])
+def test_every_layout_is_a_sequence(command, small, tmp_path, layout):
+    words = ("--data.task.layout", layout, "--data.task.digits_b=[1,1]", "--trainer.max_epochs=1")
+    ran = command(*small, *words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    [solution] = load_solver(tmp_path, device="cpu").solve(Problems.from_ints([(12, 3)]))
+    assert len(solution.rows) == {"lattice": 1, "running_sum": 2}[layout]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+def test_a_compiled_module_learns_what_a_plain_one_does(monkeypatch):
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **more: compiled(f, backend="eager", **more))
+    losses = []
+    for wish in (False, True):
+        torch.manual_seed(0)
+        config = GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1)
+        mine = GPTModule(config, OptimizerConfig(), ScheduleConfig(), compile=wish)
+        mine._trainer = SimpleNamespace(
+            global_step=0, current_epoch=0, log_every_n_steps=99, datamodule=None
+        )
+        mine.setup("fit")
+        assert (mine._compiled is not None) == wish
+        loss = mine.training_step(batch(), 0)
+        loss.backward()
+        losses.append((loss.item(), mine.model.embed_tokens.weight.grad.norm().item()))
+        assert all("_orig_mod" not in name for name in mine.state_dict())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("position", ["learned_2d", "randomised"])
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, tmp_path, position):
+    words = (*small, "--model.model.position", position)
+    for folder, epochs in (("whole", 2), ("halves", 1)):
+        (tmp_path / folder).mkdir()
+        ran = command(*words, "--trainer.max_epochs", epochs, folder=tmp_path / folder)
+        assert ran.code == 0, ran.err
+    ran = command(*words, "--ckpt_path", "last", folder=tmp_path / "halves")
+    assert ran.code == 0, ran.err
+    whole, resumed = load(tmp_path / "whole"), load(tmp_path / "halves")
+    assert resumed["global_step"] == 8
+    for name, weights in whole["state_dict"].items():
+        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
+    assert resumed[CHECKPOINT_KEY] == whole[CHECKPOINT_KEY]
+
+
+def test_two_processes_follow_one_on_the_same_global_batch(process, small, trained_gpt, tmp_path):
+    words = [*map(str, small), "--trainer.devices=2", "--trainer.strategy=ddp", "--oversubscribe"]
+    words += ["--trainer.enable_progress_bar=false"]
+    ran = process(*words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "Starting with 2 processes" in ran.err
+    one, two = load(trained_gpt), load(tmp_path)
+    assert two["global_step"] == 8
+    # Each device averages over its own tokens; the two halves of a batch have nearly as many.
+    for name, weights in one["state_dict"].items():
+        torch.testing.assert_close(two["state_dict"][name], weights, rtol=0.05, atol=0.02)
+    calibrations = [c[CHECKPOINT_KEY]["calibration"] for c in (one, two)]
+    assert calibrations[0] == pytest.approx(calibrations[1], rel=0.2)
+
+
+def module(**model) -> GPTModule:
+    config = GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model)
+    return GPTModule(config, OptimizerConfig(), ScheduleConfig())
+
+
+def batch(n: int = 8) -> dict:
+    data = SequenceSamples(Task("standard"), Canvas(6, 6), "train", 0, n, n)
+    return data.__getitems__(range(n))
+
+
+def test_only_what_comes_after_the_operands_is_charged_for():
+    sequences, logits = batch(), torch.zeros(8, 43, 18)
+    flat = sequence_loss(logits, sequences["labels"])
+    assert flat.loss == pytest.approx(np.log(18), rel=1e-5)
+    ignored = sequences["labels"] == IGNORE
+    logits[ignored] = torch.randn(int(ignored.sum()), 18)
+    assert sequence_loss(logits, sequences["labels"]).loss == flat.loss
+    known = torch.nn.functional.one_hot(sequences["labels"].clamp(min=0), 18).float() * 100
+    sure = sequence_loss(known, sequences["labels"])
+    assert sure.loss == pytest.approx(0, abs=1e-6)
+    assert sure.accuracy == 1
+
+
+def test_rows_are_counted_where_something_was_to_write():
+    mine, sequences = module(), batch()
+    figures: dict = {}
+    mine.log = lambda name, value, **_: figures.update({name: float(value)})
+    logits = torch.nn.functional.one_hot(sequences["labels"].clamp(min=0), 18).float()
+    mine._log_step(sequence_loss(logits, sequences["labels"]), sequences)
+    assert figures["train/row_accuracy"] == figures["train/solved_teacher_forced"] == 1
+    wrong = logits.clone()
+    wrong[0, -2] = wrong[0, -2].roll(1)  # the row end of the first problem's last row
+    mine._log_step(sequence_loss(wrong, sequences["labels"]), sequences)
+    rows = (sequences["labels"][:, :-1].view(8, 6, 7) != IGNORE).any(dim=2).sum()
+    assert figures["train/row_accuracy"] == pytest.approx(1 - 1 / int(rows))
+    assert figures["train/solved_teacher_forced"] == pytest.approx(7 / 8)
+
+
+def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
+    sequences, losses = batch(), []
+    for epoch, index in ((0, 0), (0, 0), (0, 1), (1, 0)):
+        torch.manual_seed(0)
+        mine = module(position="randomised", position_range=500)
+        # One optimiser step may add up the gradients of several batches.
+        mine._trainer = SimpleNamespace(global_step=0, current_epoch=epoch, log_every_n_steps=99)
+        losses.append(mine.training_step(sequences, index).item())
+    assert losses[0] == losses[1]
+    assert len(set(losses)) == 3
+
+
+def test_both_families_practise_the_same_problems_at_the_same_places():
+    data = SequenceSamples(Task("standard"), Canvas(6, 6), "train", 3, 8, 8)
+    problems, drawing, _, _ = data._drawing(range(8))
+    ids = data.__getitems__(range(8))["ids"]
+    worked = Task("standard").rules.work(problems.a, problems.b)
+    again = draw(worked, 6, 6, top=drawing.top, left=drawing.left)
+    cells = ids[:, 1:].view(8, 6, 7)[:, :, :6].flip(2)
+    assert (cells.numpy() == again.canvases).all()
+
+
+def test_views_are_refused_for_sequences(command, small, tmp_path):
+    ran = command(*small, "--data.transforms=[albumentations.D4]", folder=tmp_path)
+    assert ran.code == 2
+    assert "data.transforms turn and flip row steps" in ran.err
+
+
+def test_a_cut_canvas_trains_where_positions_allow_it(command, small, tmp_path):
+    words = (*small, "--data.canvas.height=null", "--data.canvas.width=null")
+    ran = command(*words, "--model.model.position=rope_2d", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    [solution] = load_solver(tmp_path, device="cpu").solve(Problems.from_ints([(12345, 67)]))
+    assert solution.canvas.shape == (6, 8)
+
+
+def test_a_data_module_gives_each_family_what_it_trains_on():
+    data = CanvasDataModule(Task(), Canvas(6, 6), batch_size=4, batches_per_epoch=1)
+
+    class Trainer:
+        world_size, global_rank, lightning_module = 1, 0, module()
+
+    assert "inputs" in next(iter(data.train_dataloader()))
+    data.trainer = Trainer()
+    assert {"ids", "labels", "height", "width"} == set(next(iter(data.train_dataloader())))
+
+
+def test_under_the_glass_it_shows_its_rows(trained_gpt, command, tmp_path):
+    ran = command("inspect", "--checkpoint", trained_gpt, "12x34", "--output", tmp_path)
+    assert ran.code == 0, ran.err
+    assert "neither states nor supervision steps" in ran.out
+    assert {path.name for path in tmp_path.glob("*.*g*")} >= {"rows.png", "solving.gif"}
+    assert not (tmp_path / "attention.png").exists()

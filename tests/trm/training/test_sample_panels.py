@@ -1,0 +1,191 @@
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import lightning as L
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import EMAWeightAveraging
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from canvas.problems import Problems, Task, split_of
+from canvas.render import draw
+from canvas.symbols import MASK
+from trm.solving import iterative_predictor as recursive
+from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
+from trm.training.canvas_module import Validated
+from trm.training.data import Canvas
+from trm.training.sample_panels import SamplePanels, example_steps, titles, worst_rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
+    pytest.mark.filterwarnings("ignore:.*LeafSpec"),
+    pytest.mark.filterwarnings("ignore:You have overridden `transfer_batch_to_device`"),
+    pytest.mark.filterwarnings("ignore:Precision bf16-mixed is not supported by the model summary"),
+]
+
+
+@dataclass
+class Look:
+    """What the panels' trace was run on."""
+
+    inputs: np.ndarray
+    steps: int
+    training: bool
+    autocast: bool
+    weights: torch.Tensor
+
+
+@pytest.fixture(scope="module")
+def run(fit, tmp_path_factory):
+    """A short run with averaged weights: its looks, module and TensorBoard events."""
+    looks, trace = [], recursive.trace
+
+    def watched(model, inputs, steps):
+        weights = model.lm_head.weight.detach().clone()
+        autocast = torch.is_autocast_enabled("cpu")
+        looks.append(Look(inputs, steps, model.training, autocast, weights))
+        return trace(model, inputs, steps)
+
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recursive, "trace", watched)
+        module = fit(folder, EMAWeightAveraging(decay=0.5), SamplePanels(num_samples=3))
+    [path] = folder.rglob("events*")
+    events = EventAccumulator(str(path), size_guidance={"images": 0}).Reload()
+    return SimpleNamespace(looks=looks, module=module, events=events)
+
+
+def test_rows_are_drawn_at_each_validation_but_not_at_the_sanity_check(run):
+    assert len(run.looks) == 3
+    for tag in ("row_1", "row_2", "row_3", "worst_1", "worst_2", "worst_3"):
+        assert [image.step for image in run.events.Images(f"panels/{tag}")] == [1, 3, 5]
+
+
+def test_rows_are_the_same_every_time(run):
+    for look in run.looks:
+        np.testing.assert_array_equal(look.inputs[:3], run.looks[0].inputs[:3])
+        assert look.steps == run.module.solve_steps
+
+
+def test_rows_are_looked_at_in_evaluation_mode_and_under_the_trainers_precision(run):
+    assert not any(look.training for look in run.looks)
+    assert all(look.autocast for look in run.looks)
+    assert run.module.training
+
+
+def test_rows_are_looked_at_with_the_averaged_weights_as_validation_is(run):
+    final = run.module.model.lm_head.weight  # the average, once training has ended
+    torch.testing.assert_close(run.looks[-1].weights, final.detach())
+
+
+def test_every_other_validation_and_more_steps_than_in_solving(fit, tmp_path, monkeypatch):
+    looks, trace = [], recursive.trace
+
+    def watched(model, inputs, steps):
+        looks.append(steps)
+        return trace(model, inputs, steps)
+
+    monkeypatch.setattr(recursive, "trace", watched)
+    fit(tmp_path, SamplePanels(num_samples=1, steps=5, every_n_validations=2))
+    assert looks == [5, 5]  # the first and the third of three
+
+
+def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr(recursive, "trace", None)  # would fail if called
+    fit(tmp_path, SamplePanels(), logger=CSVLogger(tmp_path))
+
+
+def test_another_module_has_no_panels(little_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(recursive, "trace", None)
+    log = TensorBoardLogger(tmp_path)
+    trainer = SimpleNamespace(
+        sanity_checking=False, is_global_zero=True, loggers=[log], datamodule=little_data()
+    )
+    SamplePanels().on_validation_batch_end(trainer, L.LightningModule(), None, None, 0)
+
+
+@pytest.mark.parametrize("name", ["num_samples", "steps", "every_n_validations"])
+def test_numbers_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} of SamplePanels is 1 or more, not 0"):
+        SamplePanels(**{name: 0})
+
+
+def validated(right: list[bool], confidence: list[float]) -> Validated:
+    """Problems of one row each, right or wrong and believed in as told."""
+    problems = Problems.from_ints([(10 + i, 7) for i in range(len(right))])
+    drawing = draw(Task("lattice").rules.work(problems.a, problems.b), 3, 6)
+
+    def fill(inputs: np.ndarray) -> Prediction:
+        said = np.where(np.array(right)[:, None, None], drawing.canvases, 0)
+        return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
+
+    forced: TeacherForced = teacher_forced(fill, drawing)
+    return Validated(problems, drawing, forced.rows_exact, forced)
+
+
+def test_the_worst_rows_are_sure_errors_then_other_errors_then_unsure_hits():
+    batch = validated([True, False, True, False, True], [0.9, 0.2, 0.3, 0.8, 1.0])
+    rows = worst_rows(batch, 4)
+    assert [row.title[:2] for row in rows] == ["13", "11", "12", "10"]
+    assert [row.rank[0] for row in rows] == [False, False, True, True]
+    np.testing.assert_array_equal(rows[0].steps.labels[0], batch.drawing.canvases[3])
+
+
+def test_the_worst_are_looked_for_in_all_batches(fit, little_data, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(self, trainer, module, data):
+        seen.append({row.title.split("   ")[0] for row in self._worst})
+
+    monkeypatch.setattr(SamplePanels, "_draw", watched)
+    fit(tmp_path, SamplePanels(num_samples=1000))  # every row of 16 problems in two batches
+    problems = {
+        name.replace("x", "×")
+        for batch, _ in little_data().val_dataloader()[0]
+        for name in batch.names()
+    }
+    assert seen == [problems] * 3
+
+
+def lengths_of(problems) -> list[tuple[int, int]]:
+    return list(zip(problems.a.lengths.tolist(), problems.b.lengths.tolist(), strict=True))
+
+
+def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
+    task = Task(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
+    problems, drawing, steps = example_steps(task, Canvas(8, 9), 0, 256, 6)
+    assert len(set(lengths_of(problems))) == 6
+    assert lengths_of(problems)[0] == (1, 1)
+    assert lengths_of(problems)[-1] == (4, 4)
+    assert len(set(steps.step.tolist())) > 2
+    assert (steps.step < drawing.steps).all()
+    assert (split_of(problems.a, problems.b) == 1).all()
+    assert ((steps.inputs == MASK) == steps.answer).all()
+    assert steps.inputs.shape == (6, 8, 9)
+
+
+def test_few_pairs_of_lengths_give_several_problems_each():
+    task = Task(digits_a=(2, 2), digits_b=(1, 2))
+    problems, _, _ = example_steps(task, Canvas(), 0, 64, 5)
+    assert len(set(problems.names())) == 5
+    assert set(lengths_of(problems)) == {(2, 1), (2, 2)}
+
+
+def test_few_validation_problems_give_fewer_samples():
+    problems, _, _ = example_steps(Task(), Canvas(), 0, 2, 6)
+    assert len(problems) == 2
+
+
+def test_title_names_the_problem_the_row_and_its_kind():
+    task = Task(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
+    problems, drawing, steps = example_steps(task, Canvas(), 0, 8, 2)
+    a, b = problems.a.to_ints()[0], problems.b.to_ints()[0]
+    assert titles(problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
+
+
+def test_title_of_a_very_long_problem_gives_its_digits():
+    task = Task(digits_a=(40, 40), digits_b=(30, 30))
+    first = titles(*example_steps(task, Canvas(), 0, 1, 1))[0]
+    assert first.startswith("40 × 30 digits   row 1 of 30")

@@ -1,0 +1,1 @@
+"""Many problems: files in, records out, on any number of devices."""

@@ -1,0 +1,132 @@
+"""The models of a grid: what ``grid.json`` says of each checkpoint beside its cells."""
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.loading import find_checkpoint, load_checkpoint, load_solver
+from trm.configs import read_config
+from trm.evaluation.run_names import told_apart
+from trm.files import fingerprint
+
+
+def versions() -> dict[str, str]:
+    """Of what computes the figures."""
+    packages = ("canvas-trm", "torch", "lightning", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
+    """A model's entry in ``grid.json``, without its cells.
+
+    Args:
+        checkpoint: file, or folder of a run.
+        name: what to call it.
+        steps: supervision steps a row gets at most; None: as the checkpoint says.
+
+    Raises:
+        FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`; or the run's
+            configuration is damaged.
+    """
+    file = find_checkpoint(checkpoint)
+    solver = load_solver(file, steps, device="cpu")
+    content = load_checkpoint(file)
+    predictor = solver.predictor
+    return {
+        "name": name,
+        "checkpoint": str(checkpoint),
+        "sha256": fingerprint(file),
+        "family": content[CHECKPOINT_KEY]["family"],
+        "parameters": sum(p.numel() for p in predictor.model.parameters()),
+        "model": content[CHECKPOINT_KEY]["model"],
+        "solve_steps": getattr(predictor, "max_steps", None),
+        "seed": content[DATA_KEY].get("seed"),
+        "config": _config(file),
+        "task": asdict(solver.task),
+        "canvas": asdict(solver.canvas),
+        "step": content["global_step"],
+        "epoch": content["epoch"],
+    }
+
+
+def _config(file: Path) -> Any:
+    """The run's configuration as data fit for JSON; None where none lies beside the checkpoint."""
+    run = file.absolute().parent
+    written = (run.parent if run.name == "checkpoints" else run) / "config.yaml"
+    if not written.is_file():
+        return None
+    try:
+        config = read_config(written)
+    except ValueError:
+        raise ValueError(f"{written} is damaged: mend it, or move it away") from None
+    return json.loads(json.dumps(config, default=str))  # YAML knows dates
+
+
+def labels(checkpoints: Sequence[str | Path]) -> list[str]:
+    """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart.
+
+    First by what their runs had set otherwise, such as the seed, then by version and file.
+    """
+    files = [find_checkpoint(checkpoint) for checkpoint in checkpoints]
+    parts = [_parts(file) for file in files]
+    names = told_apart([part[0] for part in parts], [_config(file) for file in files])
+    for more in (2, 3):
+        names = [
+            "/".join(part[:more]) if names.count(name) > 1 else name
+            for part, name in zip(parts, names, strict=True)
+        ]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
+
+
+def _parts(file: Path) -> list[str]:
+    """Run, version and file of ``run/version_0/checkpoints/best.ckpt``; of others the file."""
+    folders = file.absolute().parts[:-1]
+    if len(folders) > 3 and folders[-1] == "checkpoints":
+        return [folders[-3], folders[-2], file.stem]
+    return [file.stem]
+
+
+def describe_all(
+    checkpoints: Sequence[str | Path],
+    names: Sequence[str] | None = None,
+    steps: int | None = None,
+) -> list[dict[str, Any]]:
+    """The entries of models that are asked the same problems.
+
+    Args:
+        checkpoints: files, or folders of runs.
+        names: a label for each; None: `labels`.
+        steps: see `describe`.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: a checkpoint cannot be read or is given twice, their bases differ, or their
+            names do not.
+    """
+    files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
+    twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]
+    if twice:
+        raise ValueError(f"{' and '.join(twice)}: one checkpoint, given more than once")
+    names = labels(checkpoints) if names is None else names
+    if len(names) != len(checkpoints) or len(set(names)) < len(names):
+        raise ValueError(
+            f"every checkpoint has a name of its own: {len(checkpoints)} different names are "
+            f"wanted, not {', '.join(names)}"
+        )
+    models = [describe(path, name, steps) for path, name in zip(checkpoints, names, strict=True)]
+    bases = {model["name"]: model["task"]["base"] for model in models}
+    if len(set(bases.values())) > 1:
+        told = ", ".join(f"{name} in base {base}" for name, base in bases.items())
+        raise ValueError(
+            f"models of different bases cannot be asked the same problems: {told}. Evaluate the "
+            "bases one by one"
+        )
+    return models

@@ -1,0 +1,1 @@
+"""What is drawn with matplotlib, for reports and for TensorBoard."""

@@ -1,0 +1,241 @@
+"""The GPT as it solves: a canvas is a sequence, its rows reversed, decoded greedily."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from augment.views import View, undo_views
+from canvas import symbols
+from canvas.render import IGNORE, Drawing, from_sequences, sequences, to_sequences
+from trm.models.gpt import GPT
+from trm.solving.rollout import Curve, OnRow, Prediction, Predictor, Rollout
+
+Calibrate = Callable[[np.ndarray], np.ndarray]
+
+FREE = -1  # a token that the model is to write
+
+
+@dataclass(frozen=True)
+class TokenTrace:
+    """Rows that a GPT wrote, symbol by symbol.
+
+    Attributes:
+        answers: ``uint8 [B, H, W]``; only masked cells count.
+        log_probs: ``float32 [B, H, W]``, of each symbol that it wrote, given those before; else 0.
+        masked: ``bool [B, H, W]``, the cells to fill in.
+    """
+
+    heading = "confidence symbol by symbol, as it writes"
+
+    answers: np.ndarray
+    log_probs: np.ndarray
+    masked: np.ndarray
+
+    def curves(self, labels: np.ndarray) -> list[Curve]:
+        """See `trm.solving.rollout.Look`: a point for each symbol, from the lowest digit up."""
+        curves = []
+        for answer, label, log_probs, masked in zip(
+            self.answers, labels, self.log_probs, self.masked, strict=True
+        ):
+            right = (answer == label)[masked][::-1]
+            outcome = f"row {'right' if right.all() else 'wrong'}"
+            curves.append(Curve(np.exp(log_probs[masked][::-1]), right, 0, outcome))
+        return curves
+
+
+class GPTPredictor(Predictor):
+    """Fills rows with a GPT, token by token.
+
+    A row's confidence is the calibrated log-probability of its symbols together, their mean times
+    their number. That of a free-running solution's last row covers what belongs to no row, too: row
+    ends, blank rows below, the end.
+
+    Args:
+        model: on the device where it is to run.
+        calibration: from log-probabilities of rows to the probability that they are right.
+        temperature: of the symbols that samples with a key draw; 0 takes the likeliest.
+
+    Raises:
+        ValueError: a negative temperature.
+    """
+
+    turns = False
+
+    def __init__(self, model: GPT, calibration: Calibrate, temperature: float = 0.0) -> None:
+        if not 0 <= temperature < np.inf:
+            raise ValueError(f"a temperature is 0 or more, not {temperature}")
+        self.model, self.calibration, self.temperature = model, calibration, temperature
+
+    def accepts(self, height: int, width: int) -> bool:
+        """See `Predictor`."""
+        return self.model.accepts(height, width)
+
+    def perturbed(self, noise: float, temperature: float) -> "GPTPredictor":
+        """See `Predictor`."""
+        if noise:
+            raise ValueError(
+                "noise is of a recursive model, which has states to perturb; a GPT's rollouts "
+                "differ by temperature"
+            )
+        return GPTPredictor(self.model, self.calibration, temperature)
+
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Prediction:
+        """See `Predictor`; of what is below the masked row the model sees nothing."""
+        seen, said = self._look(inputs, keys, log_probs)
+        steps = np.zeros(len(inputs), dtype=np.int64)
+        return Prediction(
+            seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps, said
+        )
+
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> "TokenTrace":
+        """See `Predictor`: its confidence in each symbol, in the order of writing."""
+        return self._look(inputs)[0]
+
+    def _look(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False
+    ) -> tuple[TokenTrace, np.ndarray | None]:
+        """How rows are written, and if wanted the log-probabilities of all symbols
+        ``float32 [B, H, W, V]``.
+        """
+        masked = inputs == symbols.MASK
+        answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
+        said = np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
+        rows = masked.any(axis=2).argmax(axis=1)
+        _, height, width = inputs.shape
+        for row in np.unique(rows):  # one length of prompt at a time
+            chosen = rows == row
+            forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
+            forced[forced == symbols.MASK] = FREE
+            mine = None if keys is None else keys[chosen]
+            written = self._generate(forced, height, width, mine, full)
+            answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
+            log_probs[chosen, row] = written.log_probs[:, : -width - 1 : -1]
+            if said is not None and written.full is not None:
+                said[chosen, row] = written.full[:, : -width - 1 : -1]
+        return TokenTrace(answers, log_probs, masked), said
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """See `Predictor`. The whole sequence is decoded, and then shown row by row."""
+        rollout, _ = self._decode(drawing)
+        if on_row:
+            _show(drawing, rollout.canvases, on_row)
+        return rollout
+
+    def free_running_views(
+        self,
+        drawing: Drawing,
+        views: Sequence[View],
+        keys: np.ndarray | None = None,
+        log_probs: bool = False,
+    ) -> tuple[Rollout, np.ndarray | None]:
+        """See `Predictor`; of views only shifts, as it writes in one direction."""
+        shifts = np.array([(view.down, view.right) for view in views])
+        rollout, said = self._decode(drawing.shifted(*shifts.T), keys, log_probs)
+        canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
+        if said is not None:
+            said = undo_views(views, torch.from_numpy(said)).numpy()
+        return replace(rollout, canvases=canvases), said
+
+    def _decode(
+        self, drawing: Drawing, keys: np.ndarray | None = None, full: bool = False
+    ) -> tuple[Rollout, np.ndarray | None]:
+        """Whole workings, and if wanted the log-probabilities of all symbols."""
+        B, height, width = drawing.canvases.shape
+        ids, labels = sequences(drawing)
+        forced = np.concatenate([ids, np.full((B, 1), symbols.END)], axis=1)
+        forced[:, 1:][labels != IGNORE] = FREE
+        written = self._generate(forced, height, width, keys, full)
+        canvases = from_sequences(written.ids, height, width)
+        sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
+        present = steps < drawing.steps[:, None]  # [B, S]
+        rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
+        by_cell = written.log_probs[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
+        said = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
+        # Blank rows that an early end leaves out are as good as written.
+        other = _known_sum(written.log_probs) - _known_sum(said)
+        said[sample, drawing.steps - 1] += other
+        exact = (canvases == drawing.canvases).all(axis=2)[sample[:, None], rows] & present
+        confidence = np.where(present, self.calibration(said), np.float32(1))
+        everything = None
+        if written.full is not None:
+            cells = written.full[:, 1:-1].reshape(B, height, width + 1, -1)
+            everything = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
+        steps_used = np.zeros(present.shape, dtype=np.int64)
+        settled = np.ones(present.shape, dtype=bool)
+        return Rollout(canvases, exact, confidence, steps_used, settled), everything
+
+    def _generate(
+        self,
+        forced: np.ndarray,
+        height: int,
+        width: int,
+        keys: np.ndarray | None,
+        full: bool,
+    ) -> "_Written":
+        device = next(self.model.parameters()).device
+        noise, temperature = None, 0.0
+        if self.temperature and keys is not None:
+            noise, temperature = _gumbel(keys, forced.shape[1]).to(device), self.temperature
+        written, said = self.model.generate(
+            torch.from_numpy(forced).to(device),
+            height,
+            width,
+            end=symbols.END,
+            temperature=temperature,
+            noise=noise,
+            full=full,
+        )
+        chosen = said.gather(2, written[..., None])[..., 0] if full else said
+        ids, log_probs = written.cpu().numpy(), chosen.float().cpu().numpy()
+        cells = slice(0, 1 + height * (width + 1))  # where no end belongs
+        missing = (ids == symbols.END) & (forced == FREE)
+        log_probs[:, cells][missing[:, cells]] = -np.inf
+        return _Written(ids, log_probs, said.float().cpu().numpy() if full else None)
+
+
+class _Written(NamedTuple):
+    """Sequences with the free tokens written.
+
+    Attributes:
+        ids: ``int64 [B, T]``.
+        log_probs: ``float32 [B, T]``, of what was written; minus infinity where a token is missing
+            because the sequence has ended too early.
+        full: ``float32 [B, T, V]``, of all symbols, if wanted; 0 where nothing was written.
+    """
+
+    ids: np.ndarray
+    log_probs: np.ndarray
+    full: np.ndarray | None
+
+
+def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:
+    """Gumbel noise ``float32 [B, T, V]`` that each sample draws by itself; zeros for key 0."""
+    noise = torch.zeros(len(keys), length, symbols.VOCAB_SIZE)
+    for i, key in enumerate(keys):
+        if key:
+            generator = torch.Generator().manual_seed(int(key))
+            noise[i].exponential_(generator=generator).log_().neg_()
+    return noise
+
+
+def _known_sum(log_probs: np.ndarray) -> np.ndarray:
+    """Sums over the last dimension, minus infinity left out."""
+    return np.where(np.isneginf(log_probs), 0.0, log_probs).sum(axis=-1)
+
+
+def _show(drawing: Drawing, canvases: np.ndarray, on_row: OnRow) -> None:
+    """Canvases that are filled already, uncovered row by row; the last step uncovers all."""
+    shown = drawing.unsolved()
+    height = canvases.shape[1]
+    for step in range(int(drawing.steps.max())):
+        masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
+        done = np.arange(height) <= drawing.row_of_step(step)[:, None]
+        done |= (drawing.steps <= step + 1)[:, None]
+        shown = np.where(done[:, :, None], canvases, shown)
+        on_row(step, shown)

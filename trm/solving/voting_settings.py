@@ -1,0 +1,75 @@
+"""How a problem is looked at many times, and how the looks are to agree: the settings of a vote.
+
+Needs no framework: command lines are read before one is imported. `trm.solving.voting` votes.
+"""
+
+from dataclasses import dataclass
+
+from augment.symmetry import SYMMETRIES, lookup
+from canvas.choices import check_choice
+
+# How answers become one, and where that comes from.
+VOTES = {
+    "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
+    "Jolicoeur-Martineau's TRM on ARC)",
+    "weighted": "the answer with the largest sum of confidences (soft voting)",
+    "max_confidence": "the answer of the most confident view (the note's)",
+    "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
+    "experts, Hinton 2002)",
+}
+PER = ("row", "solution")
+
+
+@dataclass(frozen=True)
+class Voting:
+    """How often a problem is looked at, and how the looks agree.
+
+    Attributes:
+        views: different views of a problem at most, the identity first.
+        symmetries: names of those to draw views from, beside their shifts; None: those that the
+            model has practised.
+        vote: one of `VOTES`.
+        per: `row` or `solution`, see above.
+        rollouts: of each view; the first is without noise.
+        noise: of the other rollouts of a recursive model, see `Predictor.perturbed`.
+        temperature: of the other rollouts of a GPT.
+        seed: which views, and which noise.
+
+    Raises:
+        ValueError: a value that cannot be.
+    """
+
+    views: int = 1
+    symmetries: tuple[str, ...] | None = None
+    vote: str = "majority"
+    per: str = "row"
+    rollouts: int = 1
+    noise: float = 0.0
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("vote", self.vote, VOTES)
+        check_choice("vote-per", self.per, PER)
+        for name in self.symmetries or ():
+            check_choice("symmetry", name, SYMMETRIES)
+        if self.views < 1 or self.rollouts < 1:
+            raise ValueError("a problem is looked at in at least one view and one rollout")
+        random = self.noise > 0 or self.temperature > 0
+        if (self.rollouts > 1) != random:
+            raise ValueError(
+                "rollouts differ by noise (of a recursive model) or by temperature (of a GPT), and "
+                "the first is without: give a number of rollouts from 2 up together with one of "
+                f"these, not rollouts {self.rollouts}, noise {self.noise:g} and temperature "
+                f"{self.temperature:g}"
+            )
+
+    @property
+    def transposes(self) -> bool:
+        """Whether a view may exchange rows and columns."""
+        return any(lookup(name).transpose for name in self.symmetries or ())
+
+    @property
+    def looks(self) -> int:
+        """How often a problem is looked at, at most."""
+        return self.views * self.rollouts

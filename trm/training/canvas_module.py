@@ -1,0 +1,239 @@
+"""What both families' LightningModules share: they connect, and compute nothing themselves."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import lightning as L
+import numpy as np
+import torch
+
+from canvas.problems import Problems, keys
+from canvas.render import Drawing
+from trm.checkpoints.keys import CHECKPOINT_KEY, FORMAT
+from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
+from trm.solving.solver import Solver
+from trm.training.data import VALIDATED, CanvasDataModule
+from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.schedules import ScheduleConfig, build_schedule
+
+# What is logged of each group of problems that is worked out, and what it means.
+FIGURES = {
+    "solved": "share of whole solutions that are right, each row built on the model's own rows",
+    "loss": "training's loss, with nothing left to chance: of a recursive model on one row of each "
+    "problem, of a GPT on all rows",
+    "free_running_rows": "share of rows that are right, each built on the model's own rows",
+    "teacher_forced_rows": "share of rows that are right, each built on the true rows",
+    "teacher_forced_cells": "share of cells that are right in rows built on the true rows",
+    "supervision_steps": "supervision steps that a row built on the true rows takes, on average",
+    "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong",
+}
+
+
+class Validated(NamedTuple):
+    """A batch of problems, worked out.
+
+    Attributes:
+        problems, drawing: the problems on their canvases.
+        solved: ``bool [B]``, whole solutions that are right, each row built on the model's own.
+        forced: every row from the true rows before it.
+    """
+
+    problems: Problems
+    drawing: Drawing
+    solved: np.ndarray
+    forced: TeacherForced
+
+
+class CanvasModule(L.LightningModule):
+    """Trains a model that fills canvases, and scores it by solving problems.
+
+    Attributes:
+        samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
+        deepest: most supervision steps that training takes; 0 of a model without any.
+        model: the network.
+    """
+
+    samples = "row_steps"
+    deepest = 0
+    compiled_method: str  # of the model, the part that is worth compiling
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        compile: bool,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
+        self.compile_steps = compile
+        self._compiled: Callable[..., Any] | None = None
+
+    def setup(self, stage: str) -> None:
+        """Compile what is trained, once; it is traced when and where training begins."""
+        if self.compile_steps and stage == "fit" and self._compiled is None:
+            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
+            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
+
+    def trained(self) -> Any:
+        """The model for a training step, compiled if so wished.
+
+        A second view of the same weights: solving keeps the plain one, as its batches shrink and
+        its sequences grow.
+        """
+        if self._compiled is None:
+            return self.model
+        model = copy(self.model)
+        setattr(model, self.compiled_method, self._compiled)
+        return model
+
+    @abstractmethod
+    def predictor(self) -> Predictor:
+        """The model as it solves."""
+
+    @abstractmethod
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """Training's loss on problems, with nothing left to chance, and its weight in a mean."""
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint has to say beside the model's config: its family, how it solves."""
+
+    def batch_seed(self, batch_idx: int) -> int:
+        """Of what is drawn for a training batch as a whole: its own, and on every device the same.
+
+        A function of (seed, epoch, batch), so that batches whose gradients are added up differ.
+        """
+        own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
+        return int(own[0] >> np.uint64(1))
+
+    @property
+    def logs_this_step(self) -> bool:
+        """Whether the trainer keeps what this training step logs.
+
+        What is logged between its logging steps is dropped, at a cost that small models feel.
+        """
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        return every > 0 and (self.global_step + 1) % every == 0
+
+    def log_training(self, figures: dict[str, Any]) -> None:
+        """Log a training step's figures."""
+        for name, value in figures.items():
+            self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities of being right, from what validation's rows came with instead."""
+        return scores
+
+    def validation_step(
+        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Validated]:
+        """Solve whole problems, free-running and teacher-forced: of validation, or of training."""
+        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
+
+    def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> dict[str, Validated]:
+        """As `validation_step`, on the test split."""
+        return {"validated": self.score(batch, "test")}
+
+    def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
+        """Solve whole problems; returns a record of each, see `Solution.record`."""
+        problems, drawing = batch
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        solver = Solver(self.predictor(), data.task)
+        return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
+
+    def score(self, batch: tuple[Problems, Drawing], group: str) -> Validated:
+        """Solve a batch of problems, and log how that went and whether the model knew."""
+        validated = self.evaluate(batch, group, self.predictor())
+        self.log_confidence(validated.forced, group)
+        return validated
+
+    def evaluate(
+        self, batch: tuple[Problems, Drawing], group: str, predictor: Predictor
+    ) -> Validated:
+        """Solve a batch of problems and log how that went."""
+        problems, drawing = batch
+        free, forced = predictor.free_running(drawing), teacher_forced(predictor, drawing)
+        solved = (free.canvases == drawing.canvases).all(axis=(1, 2))
+        rows, asked = len(forced.rows_exact), len(drawing)
+        figures = {
+            "solved": (solved.mean(), asked),
+            "loss": self.loss_on(drawing),
+            "free_running_rows": (free.rows_exact.sum() / rows, rows),
+            "teacher_forced_rows": (forced.rows_exact.mean(), rows),
+            "teacher_forced_cells": (forced.cells_right.mean(), rows),
+        }
+        if forced.filled.steps.any():
+            figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
+        for name, (value, weight) in figures.items():
+            self.log(
+                f"{group}/{name}",
+                float(value),
+                batch_size=weight,
+                sync_dist=True,
+                prog_bar=name == "solved",
+                add_dataloader_idx=False,
+            )
+        return Validated(problems, drawing, solved, forced)
+
+    def log_confidence(self, forced: TeacherForced, group: str) -> None:
+        """Log how often the model rightly holds a row more likely right than wrong, or wrong."""
+        believed = forced.filled.confidence > 0.5
+        self.log(
+            f"{group}/confidence_accuracy",
+            float((believed == forced.rows_exact).mean()),
+            batch_size=len(believed),
+            sync_dist=True,
+            add_dataloader_idx=False,
+        )
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
+        """Training batches go to the device; whole problems stay: solvers send what they need."""
+        if isinstance(batch, dict):
+            return super().transfer_batch_to_device(batch, device, index)
+        return batch
+
+    def configure_optimizers(self) -> Any:
+        """One optimiser, its learning rate set anew after every step."""
+        optimizer = build_optimizer(self.model, self.optimizer)
+        total = self.trainer.estimated_stepping_batches
+        scheduler = build_schedule(optimizer, self.schedule, total)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {
+                "scheduler": scheduler,
+                "interval": "step",
+                "name": "learning_rate",
+            },
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse the weights of another model: some would fit, and mean something else.
+
+        Raises:
+            ValueError: the checkpoint is of another family or shape.
+        """
+        held = checkpoint.get(CHECKPOINT_KEY, {})
+        mine: dict[str, Any] = {"family": self.about()["family"], **asdict(self.model.config)}
+        # What a config did not have when the checkpoint was written is at its default.
+        default = asdict(type(self.model.config)())
+        theirs = {"family": held.get("family"), **default, **held.get("model", {})}
+        differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
+        if differ:
+            raise ValueError(
+                f"the checkpoint holds another model: {', '.join(differ[:4])}. Take its own "
+                "config, or another checkpoint"
+            )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Write down, in plain data, which model the weights belong to."""
+        checkpoint[CHECKPOINT_KEY] = {
+            "format": FORMAT,
+            "model": asdict(self.model.config),
+            **self.about(),
+        }

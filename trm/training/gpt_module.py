@@ -1,0 +1,140 @@
+"""The GPT as a LightningModule."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+
+from canvas.problems import Problems
+from canvas.render import IGNORE, Drawing, sequences
+from trm.checkpoints import keys
+from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.models.gpt import GPT, GPTConfig
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.data import Batch, CanvasDataModule
+from trm.training.losses import SequenceLoss, sequence_loss
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+
+class GPTModule(CanvasModule):
+    """Trains a `GPT` to write worked multiplications token by token.
+
+    After every validation its confidence is calibrated on the rows just judged.
+
+    Args:
+        model: the network's shape.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        compile: compile the layers for training (needs a C++ compiler on a CPU).
+        seed: of the positions that the encoding `randomised` draws while training.
+    """
+
+    samples = "sequences"
+    compiled_method = "hidden"
+
+    def __init__(
+        self,
+        model: GPTConfig,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        compile: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(GPT(model), optimizer, schedule, compile, seed)
+        self.calibration = Calibration()
+        # Log-probabilities of the rows of a validation, and which were right.
+        self._judged: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def setup(self, stage: str) -> None:
+        """See `CanvasModule`.
+
+        Raises:
+            ValueError: positions are learned for a canvas whose size changes.
+        """
+        data, position = getattr(self.trainer, "datamodule", None), self.model.config.position
+        cut = isinstance(data, CanvasDataModule) and data.canvas.cut
+        if stage == "fit" and cut and position.startswith("learned"):
+            raise ValueError(
+                f"{position} positions are learned place by place, and a cut canvas has other "
+                "places in every batch: set data.canvas.height and data.canvas.width, or another "
+                "model.init_args.model.position"
+            )
+        super().setup(stage)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """One optimiser step."""
+        generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
+        logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
+        result = sequence_loss(logits, batch["labels"])
+        if self.logs_this_step:
+            self._log_step(result, batch)
+        return result.loss
+
+    def _log_step(self, result: SequenceLoss, batch: Batch) -> None:
+        rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
+        right, counted = (
+            part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
+        )
+        rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
+        self.log_training(
+            {
+                "loss": result.loss.detach(),
+                "cell_accuracy": result.accuracy,
+                "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
+                "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
+            }
+        )
+
+    @torch.no_grad()
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """See `CanvasModule`; on whole sequences, each symbol after the true ones."""
+        ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
+        logits = self.model(ids, *drawing.canvases.shape[1:])
+        return float(sequence_loss(logits, labels).loss), int((labels != IGNORE).sum())
+
+    def predictor(self) -> GPTPredictor:
+        """See `CanvasModule`."""
+        return GPTPredictor(self.model, self.calibration)
+
+    def about(self) -> dict[str, Any]:
+        """See `CanvasModule`."""
+        return {"family": keys.GPT, "calibration": asdict(self.calibration)}
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """See `CanvasModule`; of log-probabilities."""
+        return self.calibration(scores)
+
+    def validation_step(
+        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Validated]:
+        """Solve whole problems, and keep what there is to calibrate the confidence by."""
+        if dataloader_idx:  # of training, which calibrates nothing
+            return super().validation_step(batch, batch_idx, dataloader_idx)
+        predictor = GPTPredictor(self.model, calibration=np.asarray)
+        validated = self.evaluate(batch, "validation", predictor)
+        forced = validated.forced
+        self._judged.append((forced.filled.confidence, forced.rows_exact))
+        return {"validated": validated}
+
+    def on_validation_epoch_end(self) -> None:
+        """Calibrate the confidence, alike on all devices."""
+        judged, self._judged = self._judged, []
+        if self.trainer.world_size > 1:
+            everywhere: list[Any] = [None] * self.trainer.world_size
+            torch.distributed.all_gather_object(everywhere, judged)
+            judged = [part for one in everywhere for part in one]
+        log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        self.calibration = fit_calibration(log_probs, right)
+        # Of the rows that the two numbers were fitted to: there are hundreds of times as many.
+        accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
+        self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the calibration over."""
+        super().on_load_checkpoint(checkpoint)
+        self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])

@@ -1,0 +1,190 @@
+"""The recursive model as a LightningModule."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+
+from canvas.choices import check_choices, one_of
+from canvas.render import Drawing, row_step
+from trm.checkpoints import keys
+from trm.models.draws import words
+from trm.models.halting import Batch, Carry
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.training.canvas_module import CanvasModule
+from trm.training.data import CanvasDataModule
+from trm.training.depth import (
+    DepthConfig,
+    LossFunction,
+    StepResult,
+    carried_step,
+    fresh_step,
+)
+from trm.training.losses import LOSSES, step_loss
+from trm.training.optimisers import OptimizerConfig
+from trm.training.schedules import ScheduleConfig
+
+_CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
+
+
+@dataclass
+class LossConfig:
+    """What is charged for.
+
+    Attributes:
+        name: cross entropy of the softmax, or of the reference's stablemax.
+        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
+        halt_weight: weight of the halting head's loss.
+    """
+
+    name: str = one_of("softmax", LOSSES)
+    givens_weight: float = 0.0
+    halt_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_choices(self, "loss.")
+        for name in ("givens_weight", "halt_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")
+
+
+class IterativeModule(CanvasModule):
+    """Trains a `TinyRecursiveModel` to fill in one masked row of a canvas.
+
+    Args:
+        model: the network's shape.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        depth: how recursion is trained.
+        loss: what is charged for.
+        solve_steps: supervision steps a row gets at most when problems are solved.
+        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
+        seed: of the model's own draws while training.
+    """
+
+    compiled_method = "iterate"
+
+    def __init__(
+        self,
+        model: RecursiveConfig,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        depth: DepthConfig,
+        loss: LossConfig,
+        solve_steps: int = 16,
+        compile: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if solve_steps < 1:
+            raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
+        super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile, seed)
+        self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
+        self.deepest = depth.most_steps
+        self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
+
+    def setup(self, stage: str) -> None:
+        """See `CanvasModule`.
+
+        Raises:
+            ValueError: the state cannot be carried over, as canvases or tokens differ in number.
+        """
+        data = getattr(self.trainer, "datamodule", None)
+        carried = stage == "fit" and self.depth.schedule == "carry"
+        if carried and self.model.config.tokens != "all":
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, as many tokens "
+                "each: set model.tokens: all, or depth.schedule: fresh"
+            )
+        if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, on canvases of one "
+                "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
+            )
+        super().setup(stage)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """One optimiser step."""
+        result = self._step(batch, batch_idx)
+        if self.logs_this_step:
+            self._log_step(result)
+        return result.loss
+
+    def _log_step(self, result: StepResult) -> None:
+        last = result.last
+        figures: dict[str, Any] = {
+            "loss": result.loss.detach(),
+            "loss_cells": last.lm.detach(),
+            "loss_halting": last.halt.detach(),
+            "cell_accuracy": last.cell_accuracy,
+            "row_accuracy": last.row_exact.float().mean(),
+            "halting_accuracy": last.halt_accuracy,
+        }
+        if self.depth.schedule == "carry":  # how many samples need; under `fresh` they are drawn
+            figures["supervision_steps"] = result.steps
+        self.log_training(figures)
+
+    def _step(self, batch: Batch, batch_idx: int) -> StepResult:
+        charge = self._charge()
+        model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
+        if self.depth.schedule == "fresh":
+            return fresh_step(model, batch, self.depth, charge, self.batch_seed(batch_idx))
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge)
+        return result
+
+    def _charge(self) -> LossFunction:
+        return partial(
+            step_loss,
+            loss=self.loss.name,
+            givens_weight=self.loss.givens_weight,
+            halt_weight=self.loss.halt_weight,
+        )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See `CanvasModule`; and what the next step goes on with, of every device."""
+        super().on_save_checkpoint(checkpoint)
+        if self.carry is not None:
+            mine = self.carry.plain()
+            carries: list[Any] = [mine] * self.trainer.world_size
+            if self.trainer.world_size > 1:
+                torch.distributed.all_gather_object(carries, mine)
+            checkpoint[_CARRY] = carries
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See `CanvasModule`; a carry is taken over by as many devices as had it."""
+        super().on_load_checkpoint(checkpoint)
+        carries = checkpoint.get(_CARRY)
+        if carries and len(carries) == self.trainer.world_size:
+            self.carry = Carry.from_plain(carries[self.global_rank])
+
+    @torch.no_grad()
+    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+        """See `CanvasModule`; on one row of each problem, as training has it.
+
+        All rows get the same supervision steps: under `fresh` the middle number of free ones and
+        then the supervised ones, under `carry`, which has no such number, as many as it may take.
+        """
+        # Which row follows from the canvas: neither batches nor devices change it.
+        which = drawing.canvases.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
+        steps = row_step(drawing, which)
+        batch = {
+            name: torch.from_numpy(getattr(steps, name)).to(self.device)
+            for name in ("inputs", "labels", "answer")
+        }
+        free, supervised = sum(self.depth.free_steps) // 2, self.depth.supervised_steps
+        if self.depth.schedule == "carry":
+            free, supervised = 0, self.depth.halt_max_steps
+        settled = DepthConfig("fresh", free_steps=(free, free), supervised_steps=supervised)
+        loss = fresh_step(self.model, batch, settled, self._charge(), seed=0).loss
+        return float(loss), len(drawing)
+
+    def predictor(self) -> IterativePredictor:
+        """See `CanvasModule`."""
+        return IterativePredictor(self.model, self.solve_steps)
+
+    def about(self) -> dict[str, Any]:
+        """See `CanvasModule`."""
+        return {"family": keys.RECURSIVE, "solve_steps": self.solve_steps}

@@ -1,0 +1,282 @@
+"""LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
+
+import logging
+import warnings
+from argparse import ArgumentError
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+import yaml
+from jsonargparse import Namespace, get_loader, set_loader
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.callbacks import RichProgressBar
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from canvas.choices import meant
+from trm.checkpoints.lightning_io import CheckpointFiles
+from trm.checkpoints.loading import load_checkpoint
+from trm.commands.arguments import QUIET, VERBOSE
+from trm.configs import check_size, foreign_names
+from trm.devices import check_cores
+from trm.launcher import end_together
+from trm.processes import Processes, ending_together
+from trm.training.callbacks import (
+    BestCheckpoint,
+    Gradients,
+    LastCheckpoint,
+    LearningRates,
+    Throughput,
+)
+from trm.training.canvas_module import CanvasModule
+from trm.training.config_errors import explained
+from trm.training.data import CanvasDataModule
+from trm.training.predictions import PredictionWriter
+from trm.training.progress import Milestones, TrainingBar
+from trm.training.run_page import RunPage, ValidationFigures
+from trm.training.runs import NEWEST, Runs
+from trm.training.sample_panels import SamplePanels
+from trm.training.scores import Scores
+
+# Warnings of Lightning about itself: the user can do nothing about them.
+_NOT_OURS = (
+    r".*treespec, LeafSpec.*",
+    r".*is not supported by the model summary.*",
+    r".*does not have many workers.*",
+    r".*overridden `transfer_batch_to_device` in `LightningModule`.*",
+    r".*The dirpath has changed.*",  # as it does when a checkpoint is scored, or begins a new run
+    r".*exists and is not empty.*",  # as it is where a run goes on
+    r".*LightningCLI's args parameter is intended.*",  # the command line less two words
+)
+SEED_HELP = "of everything: sets seed_everything, data.seed and model.seed"
+OVERSUBSCRIBE = "--oversubscribe"  # more processes than CPU cores
+_BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
+
+
+_load_yaml = get_loader("yaml")
+
+
+def _load_checked(text: str) -> Any:
+    """jsonargparse's reading of YAML, with sizes checked and foreign code named before it runs."""
+    check_size(text)
+    value = _load_yaml(text)
+    if foreign := sorted(set(foreign_names(value))):
+        rank_zero_info(
+            "Note: the configuration names code that is not this project's, which is now imported "
+            f"and run: {', '.join(foreign)}"
+        )
+    return value
+
+
+class TrainingCLI(LightningCLI):
+    """Models and data from one YAML file; the canvas size is written once, under `data`."""
+
+    def __init__(
+        self,
+        *settings: Any,
+        processes: Processes | None = None,
+        oversubscribe: bool = False,
+        **more: Any,
+    ) -> None:
+        self.processes, self.oversubscribe = processes or Processes(), oversubscribe
+        super().__init__(*settings, **more)
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """What every run has, under a key of its own, and what follows from another key."""
+        parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
+        parser.set_defaults(
+            {
+                "checkpoint.filename": "best",
+                "checkpoint.monitor": "validation/solved",
+                "checkpoint.mode": "max",
+            }
+        )
+        parser.add_argument("--seed", type=int | None, help=SEED_HELP)
+        parser.add_lightning_class_args(SamplePanels, "panels")
+        parser.add_lightning_class_args(ValidationFigures, "figures")
+        # Learned positions and the mixer are made for the canvas that the data is drawn on.
+        for side in ("height", "width"):
+            parser.link_arguments(
+                f"data.canvas.{side}",
+                f"model.init_args.model.{side}",
+                compute_fn=lambda size: size or 20,
+            )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Also look into the checkpoint, which Lightning itself would read with a traceback.
+
+        Raises:
+            ValueError: there is none, it is not one of this package, or training cannot go on
+                from it.
+        """
+        super().parse_arguments(parser, args)
+        subcommand = self.config.get("subcommand")
+        self._settle_seed(self.config[subcommand] if subcommand else self.config)
+        path = self.config.get(f"{subcommand}.ckpt_path")
+        if path == "":
+            raise ValueError("the name after --ckpt_path is empty: give best, last or a file")
+        if not path or path in NEWEST or "://" in path:
+            return
+        if not Path(path).is_file():
+            raise ValueError(f"there is no checkpoint {path}.{meant(path, NEWEST, 0.6)}")
+        if "optimizer_states" not in load_checkpoint(path) and subcommand == "fit":
+            raise ValueError(
+                f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
+                "of the run"
+            )
+
+    def _settle_seed(self, config: Namespace) -> None:
+        """`--seed` stands for all seeds, under whose own names it is kept.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if config.get("seed") is None:
+            return
+        if not 0 <= config.seed < 2**32:
+            raise ValueError(f"seed is a whole number from 0 to {2**32 - 1}, not {config.seed}")
+        for key in ("seed_everything", "data.seed", "model.init_args.seed"):
+            config[key] = config.seed
+        config.seed = None
+
+    def before_instantiate_classes(self) -> None:
+        """Settle what depends on the machine and on earlier runs."""
+        if self.subcommand is not None:
+            config = self.config[self.subcommand]
+            self._settle_precision(config)
+            self._find_earlier_run(config)
+            if self.subcommand in ("validate", "test"):
+                config.verbose = False  # `Scores` says it better
+            if self.subcommand == "predict":
+                config.return_predictions = False  # they are written as they come
+            if self.subcommand != "fit" and not config.ckpt_path:
+                raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
+
+    def _settle_precision(self, config: Namespace) -> None:
+        """bfloat16 without the units for it is emulated, many times slower than float32.
+
+        Raises:
+            ValueError: weights in another precision than float32 are asked for.
+        """
+        if config.trainer.precision not in (None, 32, "32", "32-true", "bf16-mixed", "16-mixed"):
+            raise ValueError(
+                f"trainer.precision {config.trainer.precision} is not among bf16-mixed, 16-mixed "
+                "and 32-true: weights stay in float32"
+            )
+        on_cpu = config.trainer.accelerator == "cpu" or (
+            config.trainer.accelerator == "auto" and not torch.accelerator.is_available()
+        )
+        if on_cpu and config.trainer.precision == "bf16-mixed" and not cpu_multiplies_bfloat16():
+            rank_zero_info("This CPU has no bfloat16 units: computing in float32 instead.")
+            config.trainer.precision = "32-true"
+
+    def _find_earlier_run(self, config: Namespace) -> None:
+        """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.
+
+        Lightning looks for them in the folder of the new run, where there is nothing yet.
+
+        Raises:
+            ValueError: there is no such checkpoint, or the run would write over another one.
+        """
+        runs = Runs(config)
+        if config.ckpt_path == "last" and self.subcommand == "fit":
+            found = runs.to_go_on_from()
+            config.ckpt_path = str(found) if found else None
+        elif config.ckpt_path in NEWEST:
+            config.ckpt_path = str(runs.newest_checkpoint(config.ckpt_path))
+        if self.subcommand != "fit":
+            config.trainer.logger = False  # nothing is trained, and there is no curve to draw
+        elif config.ckpt_path:
+            runs.go_on_in_place(Path(config.ckpt_path))
+        else:
+            runs.refuse_to_overwrite()
+
+    def instantiate_trainer(self, **settings: Any) -> L.Trainer:
+        """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""
+        try:
+            trainer: Any = super().instantiate_trainer(**settings)
+        except TypeError as error:  # Lightning's, for example of devices that are no number
+            raise ValueError(f"trainer: {error}") from error
+        trainer.callbacks = [
+            TrainingBar() if type(callback) is RichProgressBar else callback
+            for callback in trainer.callbacks
+        ]
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = CheckpointFiles()
+        if not self.oversubscribe:
+            check_cores(trainer, "--trainer.devices")
+        end_together(trainer, self.processes)
+        return trainer
+
+    def before_fit(self) -> None:
+        """Say what is trained."""
+        if isinstance(self.model, CanvasModule):
+            rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this CPU has instructions for products of bfloat16 matrices."""
+    # Older releases of torch do not tell.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
+
+
+def run(arguments: list[str]) -> None:
+    """Run the subcommand of Lightning's trainer that the command line names."""
+    words = [word for word in arguments if word not in (*QUIET, *VERBOSE, OVERSUBSCRIBE)]
+    if any(word in QUIET for word in arguments):
+        words += _BARE
+        for name in ("lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
+        lambda record: "Tip: For seamless cloud" not in record.getMessage()
+    )
+    set_loader("yaml", _load_checked, exceptions=(yaml.YAMLError,))
+    with ending_together() as processes, warnings.catch_warnings():
+        for message in _NOT_OURS:
+            warnings.filterwarnings("ignore", message)
+        try:
+            train(words, processes, OVERSUBSCRIBE in arguments)
+        except MisconfigurationException as error:
+            raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
+        except (ArgumentError, ValueError) as error:
+            raise ValueError(explained(str(error))) from error
+
+
+def train(arguments: list[str], processes: Processes, oversubscribe: bool = False) -> TrainingCLI:
+    """Do what these words of a command line say, in processes that end together.
+
+    Args:
+        arguments: without those that Lightning does not know.
+        processes: see `trm.processes.ending_together`.
+        oversubscribe: whether there may be more processes than CPU cores.
+    """
+    # What is wrong is told in a sentence of ours; half a name is wrong.
+    quiet = {"exit_on_error": False, "allow_abbrev": False}
+    return TrainingCLI(
+        L.LightningModule,
+        CanvasDataModule,
+        subclass_mode_model=True,
+        args=arguments,
+        parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands(), quiet)},
+        seed_everything_default=0,
+        save_config_callback=RunPage,
+        processes=processes,
+        oversubscribe=oversubscribe,
+        trainer_defaults={
+            "callbacks": [
+                LearningRates(),
+                Throughput(),
+                Gradients(),
+                Milestones(),
+                LastCheckpoint(),
+                PredictionWriter(),
+                Scores(),
+            ],
+            "num_sanity_val_steps": 0,
+            "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
+        },
+    )
