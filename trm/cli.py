@@ -30,6 +30,7 @@ COMMANDS = {
         "how well confidence tells right from wrong",
     ),
     "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
+    "configs": ("trm.commands.configs", "the configs that come along: list, print, copy"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
     "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
     "completion": ("trm.commands.completion", "a script with which a shell completes this command"),
@@ -45,8 +46,8 @@ Tiny recursive transformers that learn long multiplication on a 2D canvas.
 
 examples:
   trm render 321x654 --layout lattice
-  trm fit --config configs/quickstart.yaml
-  trm fit --config configs/trm/small.yaml --trainer.max_steps 5000 --model.optimizer.lr 1e-3
+  trm fit --config quickstart                           # `trm configs` lists them
+  trm fit --config trm/small --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve 123x456                                     # with the model that comes along
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
@@ -126,7 +127,7 @@ def run(arguments: list[str]) -> int:
             if name in TRAINING:
                 from trm.configs import check_call
 
-                check_call(arguments)
+                arguments = check_call(arguments)
 
                 if {"-h", "--help"} & set(arguments) and "all" not in arguments:
                     from trm.training.help import page

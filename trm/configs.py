@@ -14,12 +14,12 @@ from typing import Any
 
 import yaml
 
-from canvas.choices import meant
+from trm.shipped_configs import find_config
 
 _LARGEST = 2**18  # characters of a file
 _VALUES = 20_000  # values in it, those of aliases counted as often as they are repeated
 _DEEPEST = 50  # levels of lists and mappings
-_ALIKE = 0.6  # of a file's name and what may have been meant by it
+_OPTIONS, _JOINED = ("--config", "-c"), "--config="  # what a configuration is named after
 _KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
@@ -83,26 +83,31 @@ def read_config(file: Path) -> dict[str, Any]:
     return held
 
 
-def check_call(words: list[str]) -> None:
+def check_call(words: list[str]) -> list[str]:
     """Look at the configurations that the words of a training command name.
+
+    Returns:
+        the words, with files in place of names of the package's own configurations.
 
     Raises:
         ValueError: none is given, or one cannot be read; the message names it.
     """
-    command, *words = words
     if {"-h", "--help"} & set(words):
-        return
-    joined = [word.removeprefix("--config=") for word in words if word.startswith("--config=")]
-    named = [file for word, file in pairwise(words) if word in ("--config", "-c")]
-    if not named and not joined and not any(word.startswith("--model") for word in words):
-        raise ValueError(f"give a config, as in `trm {command} --config configs/quickstart.yaml`")
-    if "" in (*named, *joined):
-        raise ValueError("the name after --config is empty: give a file")
-    for file in map(Path, [*named, *joined]):
-        if not file.is_file():
-            others = [str(other) for other in file.parent.glob("*.yaml")]
-            raise ValueError(f"there is no config {file}.{meant(file, others, _ALIKE)}")
+        return words
+    checked, given = list(words), False
+    for place, (before, word) in enumerate(pairwise(words), start=1):
+        option = _JOINED if word.startswith(_JOINED) else ""
+        if not option and before not in _OPTIONS:
+            continue
+        given, name = True, word.removeprefix(option)
+        if not name:
+            raise ValueError("the name after --config is empty: give a file")
+        file = find_config(name)
         read_config(file)
+        checked[place] = f"{option}{file}"
+    if not given and not any(word.startswith("--model") for word in words):
+        raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
+    return checked
 
 
 def foreign_names(value: Any) -> Iterator[str]:

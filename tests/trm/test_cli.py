@@ -57,6 +57,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
         "calibration": ["answers.jsonl", "--output", "trust.png"],
         "compare": ["grid", "other", "--output", "compared"],
+        "configs": ["quickstart", "--copy", "mine"],
         "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
         "doctor": [],
         "completion": ["bash"],
@@ -71,6 +72,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
         ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
         ["compare", "nowhere", "--output", "compared"],
+        ["configs", "nowhere"],
         ["fit"],
         ["fit", "--config", "nowhere.yaml"],
     ]

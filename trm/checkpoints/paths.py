@@ -32,5 +32,5 @@ def find_checkpoint(path: str | Path) -> Path:
         raise FileNotFoundError(f"there is no checkpoint below {path}")
     raise FileNotFoundError(
         f"there is no checkpoint {path}; train one, for example with "
-        "`trm fit --config configs/quickstart.yaml`, and name its file or its run's folder"
+        "`trm fit --config quickstart`, and name its file or its run's folder"
     )

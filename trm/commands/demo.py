@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if folder != run_folder:
         told.print(f"see inside    tensorboard --logdir {run_folder}")
-    told.print("train more    trm fit --config configs/trm/small.yaml")
+    told.print("train more    trm fit --config trm/small")
     return 0
 
 

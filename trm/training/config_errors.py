@@ -63,7 +63,7 @@ def explained(told: str) -> str:
     told_already = "Expected" not in sentence or "Got value" in sentence
     sentence = _GIVEN.sub("" if told_already else r" Got value: \g<value>", sentence)
     if re.search(r"required: \w+\.model", sentence):
-        return "the configs name no model: give one more, as in configs/quickstart.yaml"
+        return "the configs name no model: give one more, such as quickstart"
     sentence = re.sub(r"Expected a <class 'tuple'>\.?", "expected two values, as [1, 3].", sentence)
     sentence = re.sub(r"Expected a <class '([\w.]+)'>\.?", r"expected \1.", sentence)
     sentence = re.sub(r"Expected a typing\.Literal\[(.*?)\]\.?", r"expected one of \1.", sentence)

@@ -45,9 +45,10 @@ _RUN = {  # Lightning's own, as far as a run needs them
 _HEAD = """\
 usage: trm {command} --config FILE [--KEY VALUE ...]
 
-Every key can stand in the YAML file or on the command line, where it wins. The files in configs/
-are examples in which every line is explained. A config is code: it imports and calls the classes
-that it names. `trm {command} --help all` lists Lightning's keys, too.
+Every key can stand in the YAML file or on the command line, where it wins. FILE can also be the
+name of one that comes with the package, such as quickstart: `trm configs` lists them, and
+`trm configs quickstart` prints one, in which every line is explained. A config is code: it imports
+and calls the classes that it names. `trm {command} --help all` lists Lightning's keys, too.
 """
 
 

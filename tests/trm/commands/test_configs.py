@@ -1,0 +1,70 @@
+"""`trm configs`."""
+
+import pytest
+
+from trm.commands.configs import listed
+from trm.shipped_configs import shipped_configs
+
+
+@pytest.fixture
+def configs(repository):
+    return repository / "configs"
+
+
+def test_they_are_listed_with_what_they_are(command, configs):
+    ran = command("configs")
+    lines = ran.out.splitlines()
+    assert len(lines) == len(list(configs.rglob("*.yaml")))
+    assert "debug                 Some seconds, to see that everything runs" in lines
+
+
+def test_a_narrow_terminal_gets_lines_that_fit():
+    lines = listed(shipped_configs(), width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any(line.startswith(" " * 22) for line in lines)
+
+
+def test_one_is_printed_as_it_is(command, configs):
+    for name in ("gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"):
+        ran = command("configs", name)
+        assert (ran.code, ran.out) == (0, (configs / "gpt/small_learned.yaml").read_text())
+
+
+def test_copies_are_made_and_named(command, configs, tmp_path):
+    ran = command("configs", "--copy", "mine", "quickstart", "trm/small", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == ["mine/quickstart.yaml", "mine/trm/small.yaml"]
+    for name in ("quickstart.yaml", "trm/small.yaml"):
+        assert (tmp_path / "mine" / name).read_text() == (configs / name).read_text()
+
+
+def test_without_names_all_are_copied(command, configs, tmp_path):
+    ran = command("configs", "--copy", ".", "--quiet", folder=tmp_path)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    copies, originals = (sorted(folder.rglob("*.yaml")) for folder in (tmp_path, configs))
+    assert [f.relative_to(tmp_path) for f in copies] == [f.relative_to(configs) for f in originals]
+
+
+def test_nothing_is_overwritten_and_then_nothing_is_copied(command, tmp_path):
+    (tmp_path / "quickstart.yaml").write_text("mine")
+    ran = command("configs", "--copy", ".", folder=tmp_path)
+    assert ran.code == 2
+    told = "trm configs: quickstart.yaml is there already, and stays: choose another folder\n"
+    assert ran.err == told
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["quikstart"], "no config quikstart comes with the package. Did you mean quickstart?"),
+        (["frobnicate"], "`trm configs` lists them all."),
+        (["--copy", ""], "the name after --copy is empty: name a folder"),
+        (["--copy", "file"], "--copy file is no folder to write to"),
+    ],
+)
+def test_a_wrong_call_gets_a_sentence_and_exit_code_2(command, tmp_path, words, told):
+    (tmp_path / "file").touch()
+    ran = command("configs", *words, folder=tmp_path)
+    assert ran.code == 2
+    assert told in ran.err
