@@ -1,0 +1,122 @@
+"""The package as others get it: built as a wheel, installed, and run far from the sources.
+
+Nothing is downloaded: the packages that it needs are those of the environment that runs the tests.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+PACKAGES = ("canvas", "augment", "trm")
+PIP = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))
+} | {"OMP_NUM_THREADS": "1"}
+
+
+def done(*words: object, folder: Path) -> str:
+    """What a process printed that had to succeed."""
+    ran = subprocess.run(
+        [*map(str, words)], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(repository, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    unwanted = shutil.ignore_patterns("__pycache__")
+    for name in (*PACKAGES, "configs"):
+        shutil.copytree(repository / name, folder / "sources" / name, ignore=unwanted)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repository / name, folder / "sources")
+    words = ("--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder)
+    done(*PIP, "wheel", *words, folder / "sources", folder=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The programs of an environment into which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    done(sys.executable, "-m", "venv", "--without-pip", folder, folder=folder)
+    bin_ = folder / ("Scripts" if os.name == "nt" else "bin")
+    words = ("--python", bin_ / "python", "install", "--no-deps", "--no-index", wheel)
+    done(*PIP, *words, folder=folder)
+    # Only now, as pip would take an installation of the sources for one to be replaced.
+    own = done(bin_ / "python", "-c", "import trm; print(trm.__path__[0])", folder=folder)
+    others = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    Path(own.strip()).with_name("others.pth").write_text("\n".join(others))
+    return bin_
+
+
+@pytest.fixture(scope="module")
+def working_folder(tmp_path_factory) -> Path:
+    """Somewhere else, where a file is called as one of the packages is."""
+    folder = tmp_path_factory.mktemp("somewhere")
+    (folder / "canvas.py").write_text("raise AssertionError('the wrong one')")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trm(installed, working_folder):
+    """Runs the installed command `trm` there."""
+    return lambda *words: done(installed / "trm", *words, folder=working_folder)
+
+
+def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
+    wanted = {
+        file.relative_to(repository).as_posix()
+        for package in PACKAGES
+        for file in (repository / package).rglob("*")
+        if file.is_file() and file.suffix != ".pyc"
+    }
+    configs = repository / "configs"
+    wanted |= {f"trm/recipes/{f.relative_to(configs).as_posix()}" for f in configs.rglob("*.yaml")}
+    held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == wanted, "`packages` in pyproject.toml names every package"
+    assert {f"{package}/py.typed" for package in PACKAGES} <= held
+
+
+def test_what_runs_is_what_was_installed(repository, installed, working_folder):
+    lines = "import sys, json, trm, canvas.render, augment; found = map(sys.modules.get, sys.argv)"
+    lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
+    told = done(installed / "python", "-c", lines, *PACKAGES, folder=working_folder)
+    path, folders = json.loads(told)
+    assert str(repository) not in path
+    assert [Path(folder).name for folder in folders] == list(PACKAGES)
+    assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)
+
+
+def test_it_says_its_version_either_way(installed, working_folder, trm):
+    told = trm("--version")
+    assert told.startswith("trm ")
+    assert done(installed / "python", "-m", "trm", "--version", folder=working_folder) == told
+
+
+def test_its_configs_are_the_projects_own(repository, trm):
+    names = [line.split()[0] for line in trm("configs").splitlines()]
+    assert len(names) == len(list((repository / "configs").rglob("*.yaml")))
+    assert trm("configs", "quickstart") == (repository / "configs/quickstart.yaml").read_text()
+
+
+def test_its_model_solves(trm):
+    assert "408" in trm("solve", "12x34")
+
+
+def test_it_trains_by_a_configs_name_in_two_processes_and_evaluates(installed, trm, working_folder):
+    fit = ("-m", "trm", "fit", "--config", "debug", "--trainer.max_epochs=1", "--quiet")
+    two = ("--trainer.devices=2", "--oversubscribe")
+    done(installed / "python", *fit, *two, folder=working_folder)
+    asked = ("--digits-a", "1..2", "--digits-b", 1, "--problems", 4, "--device", "cpu")
+    trm("evaluate", "--checkpoint", "runs/debug", *asked, "--output", "grid")
+    grid = json.loads((working_folder / "grid/grid.json").read_text())
+    assert len(grid["models"][0]["cells"]) == 2
