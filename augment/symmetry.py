@@ -48,19 +48,6 @@ def lookup(name: str) -> Symmetry:
     return SYMMETRIES[name]
 
 
-def compose(first: str, second: str) -> str:
-    """Name of the symmetry that does `first`, then `second`.
-
-    Raises:
-        ValueError: an unknown name.
-    """
-    a, b = lookup(first), lookup(second)
-    # Moving b's transpose in front of a's flips turns row flips into column flips and back.
-    rows, columns = (a.flip_columns, a.flip_rows) if b.transpose else (a.flip_rows, a.flip_columns)
-    moves = Symmetry(a.transpose != b.transpose, rows != b.flip_rows, columns != b.flip_columns)
-    return _NAMES[moves]
-
-
 def invert(name: str) -> str:
     """Name of the symmetry that undoes `name`.
 

@@ -64,38 +64,6 @@ def possible_shifts(content: Tensor) -> Room:
     return Room(top, height - 1 - bottom, leftmost, width - 1 - rightmost)
 
 
-def random_views(
-    content: Tensor, symmetries_allowed: Sequence[str], generator: torch.Generator
-) -> list[View]:
-    """A random view for each canvas: a uniform symmetry, then a uniform one of its possible shifts.
-
-    Args:
-        content: `bool [B, H, W]`, before the views; square if any allowed symmetry transposes.
-        symmetries_allowed: the names to draw from.
-        generator: a CPU generator, the only source of randomness.
-
-    Returns:
-        B views that `apply_views` accepts with this content.
-
-    Raises:
-        ValueError: no or unknown symmetries; a transposing symmetry with H ≠ W.
-    """
-    if not symmetries_allowed:
-        raise ValueError("no symmetries to draw from; allow at least the identity, 'e'")
-    batch = len(content)
-    drawn = torch.randint(len(symmetries_allowed), (batch,), generator=generator)
-    turns = [View(symmetries_allowed[i]) for i in drawn.tolist()]
-    room = possible_shifts(_turn_content(turns, content))
-    chance = torch.rand(2, batch, generator=generator, dtype=torch.float64)
-    negative = torch.stack([room.up, room.left]).cpu()
-    positive = torch.stack([room.down, room.right]).cpu()
-    shifts = (chance * (negative + positive + 1)).long() - negative
-    return [
-        View(turn.symmetry, down, right)
-        for turn, (down, right) in zip(turns, shifts.T.tolist(), strict=True)
-    ]
-
-
 def distinct_views(
     content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int
 ) -> list[View]:

@@ -26,11 +26,15 @@ from pathlib import Path
 
 import torch
 
+from canvas.addition import Addition
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.batch.formats import Reader, make_writer
+from trm.batch.solving import written
 from trm.checkpoints.exported import pack
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.checkpoints.paths import SHIPPED
+from trm.solving.record import COLUMNS, Record
 
 SCRIPT = Path(sys.executable).with_name("trm")
 DEBUG = Path(__file__).parents[1] / "configs/debug.yaml"
@@ -139,7 +143,9 @@ def every(times: int, dice: random.Random, processes: tuple[int, ...]) -> Iterat
 def took(command: list[str], folder: Path) -> float:
     """Seconds of an undisturbed run."""
     began = time.monotonic()
-    subprocess.run(command, cwd=folder, capture_output=True, timeout=600)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    if ran.returncode not in (0, 1):
+        raise SystemExit(f"an undisturbed run has failed: {ran.stderr.strip()[-500:]}")
     return time.monotonic() - began
 
 
@@ -151,7 +157,7 @@ def solve(times: int, dice: random.Random) -> Iterator[str]:
         lines[7], lines[99] = "x,1", ""
         (folder / "p.csv").write_text("\n".join(["a,b", *lines, ""]))
         words = [str(SCRIPT), "solve", "--input", "p.csv", "--quiet", "--batch-size", "24"]
-        words += ["--device", "cpu", "--oversubscribe", "--output"]
+        words += ["--accelerator", "cpu", "--oversubscribe", "--output"]
         yield from _compared(
             [*words, "whole.jsonl"], [*words, "x.jsonl"], folder, times, dice,
             lambda: (folder / "whole.jsonl").read_bytes() == (folder / "x.jsonl").read_bytes(),
@@ -165,7 +171,7 @@ def evaluate(times: int, dice: random.Random) -> Iterator[str]:
         folder = Path(name)
         words = [str(SCRIPT), "evaluate", "--checkpoint", str(SHIPPED), "--quiet"]
         words += ["--digits-a", "1..5", "--digits-b", "1..4", "--problems", "16"]
-        words += ["--device", "cpu", "--oversubscribe", "--output"]
+        words += ["--accelerator", "cpu", "--oversubscribe", "--output"]
 
         def figures(output: str) -> list[dict]:
             grid = json.loads((folder / output / "grid.json").read_text())
@@ -190,7 +196,7 @@ def fit(times: int, dice: random.Random) -> Iterator[str]:
     common += ["--trainer.max_epochs", "6", "--figures.every_n_validations", "9"]
     common += ["--panels.every_n_validations", "9", "--model.depth.random_start", "0.3"]
     carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
-    carry += ["--model.depth.exploration", "0.5", "--model.model.tokens", "all"]
+    carry += ["--model.depth.exploration", "0.5", "--model.network.config.skip_blank", "false"]
     carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]
     two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--oversubscribe"]
     with tempfile.TemporaryDirectory() as name:
@@ -258,31 +264,44 @@ _JSON = (
 )  # fmt: skip
 
 
+# Headers of CSV, and under each a line of CSV and what a line of JSON begins with.
+_LINES = {
+    "a,b,line": ("1,2,x", '"a": 12, "b": 34'),
+    "problem,line": ("1*2,x", '"problem": "12*34"'),
+    "line,operands": ('x,"[1, 2]"', '"operands": [12, 34]'),
+}
+
+
 def lines(times: int, dice: random.Random) -> Iterator[str]:
     """Odd files of problems: each line one record that can be written, or the file is refused."""
     for _ in range(times * 100):
-        format = dice.choice(("csv", "jsonl"))
+        format, task = dice.choice(("csv", "jsonl")), dice.choice((Multiplication(), Addition()))
+        shape = dice.choice(list(_LINES))
+        head, *forms = (text.replace("*", task.sign) for text in (shape, *_LINES[shape]))
         rows = []
         for _ in range(6):
-            row = "1,2,x"
+            row = forms[0]
             if format == "jsonl":
-                row = f'{{"a": 12, "b": 34, "x": {dice.choice(_JSON)}}}'
+                row = f'{{{forms[1]}, "x": {dice.choice(_JSON)}}}'
             for _ in range(dice.choice((0, 0, 1, 3))):
                 at = dice.randrange(len(row) + 1)
                 row = row[:at] + dice.choice(_JSON) + row[at + dice.choice((0, 1, 5)) :]
             rows.append(row.replace("\n", " "))
-        text = "\n".join((["a,b,line"] if format == "csv" else []) + rows)
+        text = "\n".join(([head] if format == "csv" else []) + rows)
         data = bytearray(text.encode("utf-8", "surrogatepass"))
         for _ in range(dice.choice((0, 0, 2))):
             data[dice.randrange(len(data))] = dice.randrange(256)
         try:
-            reader = Reader(io.BytesIO(data), "x", format, 10)
+            reader = Reader(io.BytesIO(data), "x", format, task)
             for entry in reader:
-                record = {"line": entry.line, **entry.given, **entry.other, "error": entry.error}
-                for written in ("csv", "jsonl"):
-                    line = make_writer(written, list(record), None).line(record)
+                record = Record(
+                    line=entry.line, problem=entry.problem, error=entry.error, other=entry.other
+                )
+                values = written(record, list(COLUMNS))
+                for kind in ("csv", "jsonl"):
+                    line = make_writer(kind, list(values), None).line(values)
                     line.encode("utf-8")
-                    if written == "jsonl":
+                    if kind == "jsonl":
                         json.loads(line, parse_constant=_no_json)
         except ValueError as error:
             yield (

@@ -13,20 +13,22 @@ from collections.abc import Callable
 import numpy as np
 
 from canvas import symbols
-from canvas.layouts import get_layout
-from canvas.problems import Problems, Task, sample
-from canvas.render import draw, row_steps
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
+from canvas.sampling import sample
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def ours(problems: Problems, height: int, width: int) -> Arrays:
     """Inputs, labels and answer masks of all row steps of a batch, ``[N, H, W]`` each."""
-    steps = row_steps(draw(get_layout("standard").work(problems.a, problems.b), height, width))
+    worked = Multiplication.layouts["standard"].work(problems)
+    steps = row_steps(draw_worked(worked, height, width))
     return steps.inputs, steps.labels, steps.answer
 
 
-def plain(pairs: list[tuple[int, int]], height: int, width: int) -> Arrays:
+def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
     """The same, one problem and one row after the other."""
     inputs, labels, answers = [], [], []
     for a, b in pairs:
@@ -34,7 +36,7 @@ def plain(pairs: list[tuple[int, int]], height: int, width: int) -> Arrays:
         rows = [str(a), "*_" + str(b)]
         rows += [str(a * int(digit)) + "_" * i for i, digit in enumerate(digits)]
         rows.append(str(a * b))
-        right = max(len(row) for row in rows)
+        right = max(len(str(a)) + len(digits), len(digits) + 2)
         canvas = np.full((height, width), symbols.BLANK, dtype=np.uint8)
         for i, row in enumerate(rows):
             if i >= 2:
@@ -67,9 +69,9 @@ def main() -> None:
     options = parser.parse_args()
 
     length = (options.digits, options.digits)
-    task = Task(layout="standard", digits_a=length, digits_b=length)
+    task = Multiplication(layout="standard", digits_a=length, digits_b=length)
     problems = sample(task, 0, "train", 0, np.arange(options.batch))
-    pairs = list(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True))
+    pairs = problems.to_ints()
     size = (options.size, options.size)
     for mine, theirs in zip(ours(problems, *size), plain(pairs, *size), strict=True):
         if not (mine.dtype == theirs.dtype and np.array_equal(mine, theirs)):

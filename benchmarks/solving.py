@@ -15,8 +15,9 @@ import numpy as np
 import torch
 import yaml
 
-from canvas.problems import Task, sample
+from canvas.multiplication import Multiplication
 from canvas.render import Drawing, draw
+from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 
@@ -46,15 +47,15 @@ def main() -> None:
     torch.set_num_threads(options.threads)
 
     torch.manual_seed(0)
-    model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).eval()
+    model = TinyRecursiveModel(RecursiveConfig(**settings["network"]["init_args"]["config"])).eval()
     predictor = IterativePredictor(model, options.steps, halt=False)
     n, m = options.digits
-    task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
+    task = Multiplication("lattice", digits_a=(n, n), digits_b=(m, m))
     height, width = (cells + 2 for cells in task.extent())
     drawings = {}
     for batch in options.batches:
         problems = sample(task, 0, "test", 0, np.arange(batch))
-        drawings[batch] = draw(task.rules.work(problems.a, problems.b), height, width, 1, 1)
+        drawings[batch] = draw(task.rules.prompt(problems), height, width, 1, 1)
 
     cases = [(batch, bf16) for batch in options.batches for bf16 in (False, True)]
     seconds: dict[tuple[int, bool], list[float]] = {case: [] for case in cases}

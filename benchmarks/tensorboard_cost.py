@@ -57,7 +57,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     config = yaml.safe_load(options.config.read_text())
-    between = config["data"]["batches_per_epoch"] * config["trainer"]["check_val_every_n_epoch"]
+    epochs = config["trainer"].get("check_val_every_n_epoch", 1)
+    between = config["data"]["batches_per_epoch"] * epochs
 
     logged = Stopwatch()  # what modules log, and what loggers write of it
     logged.around(L.LightningModule, "log")

@@ -1,7 +1,7 @@
 """What blank cells cost: training steps and solved problems a second, with and without them.
 
 The network, the optimiser and the problems are those of configs/generalise/decimal.yaml; only
-`model.tokens` differs. The rows of the problems solved are longer than any of its training's.
+`skip_blank` differs. The rows of the problems solved are longer than any of its training's.
 """
 
 import argparse
@@ -16,7 +16,9 @@ import numpy as np
 import torch
 import yaml
 
-from canvas.problems import Canvas, Task, sample
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
@@ -32,9 +34,12 @@ STEPS = 4  # supervision steps a row, whatever the untrained model makes of it
 class Model:
     """A model in training, and as it solves."""
 
-    def __init__(self, settings: dict[str, Any], task: Task, canvas: Canvas, tokens: str) -> None:
+    def __init__(
+        self, settings: dict[str, Any], task: Multiplication, canvas: Canvas, skip_blank: bool
+    ) -> None:
         torch.manual_seed(0)
-        config = RecursiveConfig(**settings["model"] | {"tokens": tokens})
+        network = settings["network"]["init_args"]["config"]
+        config = RecursiveConfig(**network | {"skip_blank": skip_blank})
         self.model = TinyRecursiveModel(config)
         self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
         self.depth = DepthConfig(**settings["depth"])
@@ -71,10 +76,11 @@ def main() -> None:
 
     config = yaml.safe_load(CONFIG.read_text())
     settings, data = config["model"]["init_args"], config["data"]
-    task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
+    task, canvas = Multiplication(**data["task"]["init_args"]), Canvas(**data["canvas"])
     size = data["batch_size"]
     samples = RowStepSamples(task, canvas, "train", 0, size * (options.repeats + 1), size)
-    models = {name: Model(settings, task, canvas, name) for name in ("all", "written")}
+    tokens = {"all": False, "written": True}
+    models = {name: Model(settings, task, canvas, skip) for name, skip in tokens.items()}
     training: dict[str, list[float]] = {name: [] for name in models}
     for step in range(options.repeats + 1):  # the first warms up
         batch = samples.__getitems__(range(step * size, (step + 1) * size))

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import yaml
 
-from canvas.problems import Canvas, Task
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.data import RowStepSamples
@@ -34,7 +35,9 @@ class Trainer:
     def __init__(self, samples: RowStepSamples, settings: dict[str, Any], bf16: bool) -> None:
         torch.manual_seed(0)
         self.samples, self.bf16 = samples, bf16
-        self.model = TinyRecursiveModel(RecursiveConfig(**settings["model"])).train()
+        self.model = TinyRecursiveModel(
+            RecursiveConfig(**settings["network"]["init_args"]["config"])
+        ).train()
         self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
         self.depth = DepthConfig(**settings["depth"])
         loss = LossConfig(**settings["loss"])
@@ -73,8 +76,9 @@ def main() -> None:
 
     config = yaml.safe_load(CONFIG.read_text())
     settings, data = config["model"]["init_args"], config["data"]
-    settings["model"] |= {side: data["canvas"][side] for side in ("height", "width")}
-    task, canvas = Task(**data["task"]), Canvas(**data["canvas"])
+    network = settings["network"]["init_args"]["config"]
+    network |= {side: data["canvas"][side] for side in ("height", "width")}
+    task, canvas = Multiplication(**data["task"]["init_args"]), Canvas(**data["canvas"])
     size = options.batch * options.repeats
     samples = RowStepSamples(task, canvas, "train", data["seed"], size, options.batch)
     trainers = {"fp32": Trainer(samples, settings, False), "bf16": Trainer(samples, settings, True)}

@@ -88,7 +88,7 @@ class Remembering(Predictor):
         if type(self.predictor).free_running_views is Predictor.free_running_views:
             return super().free_running_views(drawing, views, keys, log_probs)
         # A model that writes all rows in one go remembers the lot.
-        name = repr((views, drawing.unsolved().tobytes(), None if keys is None else list(keys)))
+        name = repr((views, drawing.canvases.tobytes(), None if keys is None else list(keys)))
         if name.encode() not in self.alone:
             self.alone[name.encode()] = self.predictor.free_running_views(
                 drawing, views, keys, True
@@ -160,16 +160,16 @@ def measure(args: argparse.Namespace, digits_a: int, digits_b: int) -> dict[str,
     solver = replace(plain, predictor=Remembering(plain.predictor))
     memory = solver.predictor
     assert isinstance(memory, Remembering)
-    problems = cell_problems(plain.task, digits_a, digits_b, args.problems, args.seed)
+    problems = cell_problems(plain.task, (digits_a, digits_b), args.problems, args.seed)
     cases = settings(args)
     one: list[Solution] = []
     by_case: list[list[Solution]] = [[] for _ in cases]
     for start in range(0, len(problems), args.batch_size):
         part = problems[start : start + args.batch_size]
         memory.forget()
-        one += solver.solve(part)
+        one += solver.solve(part, with_truth=True)
         for mine, voting in zip(by_case, cases, strict=True):
-            mine += solver.with_voting(voting).solve(part)
+            mine += solver.with_voting(voting).solve(part, with_truth=True)
         print(f"{digits_a} x {digits_b}: {len(one)} of {len(problems)}", flush=True)
     # Votes cost alike, but what the product needs: log-probabilities.
     timed = [voting for voting in cases if voting.vote == "majority"]

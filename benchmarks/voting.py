@@ -1,7 +1,7 @@
 """What many views cost: time over that of one view, voting by row and by solution.
 
 The network is untrained and of the shape of configs/generalise/decimal.yaml; every row takes the
-same number of supervision steps in every view, as in a model that has practised them all.
+same number of supervision steps in every view, as in a model that was trained in them all.
 """
 
 import argparse
@@ -14,7 +14,9 @@ import torch
 import yaml
 
 from augment.symmetry import SYMMETRIES
-from canvas.problems import Canvas, Task, sample
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
@@ -38,10 +40,14 @@ def main() -> None:
     torch.set_num_threads(options.threads)
 
     torch.manual_seed(0)
-    settings = yaml.safe_load(CONFIG.read_text())["model"]["init_args"]["model"]
-    model = TinyRecursiveModel(RecursiveConfig(**settings)).eval().to(options.device)
+    network = yaml.safe_load(CONFIG.read_text())["model"]["init_args"]["network"]
+    model = (
+        TinyRecursiveModel(RecursiveConfig(**network["init_args"]["config"]))
+        .eval()
+        .to(options.device)
+    )
     n, m = options.digits
-    task = Task("lattice", digits_a=(n, n), digits_b=(m, m))
+    task = Multiplication("lattice", digits_a=(n, n), digits_b=(m, m))
     one = Solver(
         IterativePredictor(model, STEPS, halt=False),
         task,

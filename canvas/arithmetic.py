@@ -84,16 +84,23 @@ class Numbers:
         return digits
 
 
-def parse(text: str, base: int = 10) -> int:
-    """A positive integer from its digits in ``base``.
+def parse(text: str, base: int = 10, smallest: int = 1) -> int:
+    """A whole number from its digits in ``base``.
+
+    Args:
+        text: the digits, perhaps with blanks around them.
+        base: 2 to 10.
+        smallest: number that is read, 0 or 1.
 
     Raises:
-        ValueError: the text is not a positive whole number in that base.
+        ValueError: the text is not such a number.
     """
     digits = "0123456789"[:base]
     text = text.strip()
-    if not text or any(character not in digits for character in text) or not text.strip("0"):
-        kind = "a positive whole number" if base == 10 else f"a positive number in base {base}"
+    zero = not text.strip("0")
+    if not text or any(character not in digits for character in text) or (zero and smallest):
+        kind = "positive whole number" if smallest else "whole number from 0 up"
+        kind = f"a {kind}" + ("" if base == 10 else f" in base {base}")
         raise ValueError(f"{text!r} is not {kind}; write it with the digits {digits} alone")
     return _to_int(text, base)
 
@@ -107,19 +114,25 @@ def _to_int(text: str, base: int) -> int:
     return value
 
 
-def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int = 10) -> Numbers:
+def numbers_from_words(
+    words: np.ndarray, lengths: np.ndarray, base: int = 10, smallest: int = 1
+) -> Numbers:
     """Numbers of exactly the given lengths from random words, uniform over all such numbers.
 
     Args:
         words: ``uint64 [B, n]`` uniform random words, one a digit.
-        lengths: ``[B]``, 1 to n. A top digit is never zero, so that one-digit numbers start at 1.
+        lengths: ``[B]``, 1 to n, or 0 for no number. A top digit is never zero.
         base: 2 to 10.
+        smallest: one-digit number, 0 or 1.
     """
     high = words >> np.uint64(32)
     digits = (high * np.uint64(base)) >> np.uint64(32)
     leading = ((high * np.uint64(base - 1)) >> np.uint64(32)) + np.uint64(1)
     place = np.arange(words.shape[1])
-    digits = np.where(place == lengths[:, None] - 1, leading, digits)
+    top = place == lengths[:, None] - 1
+    if smallest == 0:
+        top &= lengths[:, None] > 1
+    digits = np.where(top, leading, digits)
     digits[place >= lengths[:, None]] = 0
     return Numbers(digits.astype(np.uint8), lengths.astype(np.int64), base)
 
@@ -155,16 +168,6 @@ def drop_lowest_digit(x: Numbers) -> Numbers:
     digits = np.zeros_like(x.digits)
     digits[:, :-1] = x.digits[:, 1:]
     return Numbers(digits, np.maximum(x.lengths - 1, 1), x.base)
-
-
-def multiply(a: Numbers, b: Numbers) -> Numbers:
-    """a · b by long multiplication."""
-    total = Numbers.from_digits(np.zeros((len(a), 1), dtype=np.uint8), a.base)
-    n = a.digits.shape[1] + b.digits.shape[1]
-    for i in range(b.digits.shape[1]):
-        total = add_shifted(total, times_digit(a, b.digits[:, i]), i)
-        total = Numbers(total.padded(n), total.lengths, a.base)
-    return total
 
 
 def compare(x: Numbers, y: Numbers) -> np.ndarray:

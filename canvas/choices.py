@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from difflib import get_close_matches
 from typing import Any
 
-CHOICES = "choices"  # of a field's metadata
+CHOICES, OPEN = "choices", "open"  # of a field's metadata
 
 
 def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
@@ -31,9 +31,12 @@ def meant(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
     return f" Did you mean {near[0]}?" if near and near[0] != value else ""
 
 
-def one_of(default: str, choices: Iterable[str]) -> Any:
-    """A dataclass's field whose value is one of some names: `check_choices` checks it."""
-    return field(default=default, metadata={CHOICES: tuple(choices)})
+def one_of(default: str, choices: Iterable[str], open: bool = False) -> Any:
+    """A dataclass's field whose value is one of some names: `check_choices` checks it.
+
+    An open one can also be a name with dots, of code of the user's own.
+    """
+    return field(default=default, metadata={CHOICES: tuple(choices), OPEN: open})
 
 
 def check_choices(settings: Any, prefix: str = "") -> None:
@@ -46,4 +49,6 @@ def check_choices(settings: Any, prefix: str = "") -> None:
     for entry in fields(settings):
         if CHOICES in entry.metadata:
             value = getattr(settings, entry.name)
+            if entry.metadata.get(OPEN) and isinstance(value, str) and "." in value:
+                continue
             check_choice(prefix + entry.name, value, entry.metadata[CHOICES])

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 from rich.text import Text
 
+from canvas.layouts import CellIndex
 from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
 from canvas.symbols import BLANK, CHARACTERS, MASK, TIMES, decode
 
@@ -24,7 +25,6 @@ HIGHLIGHT = READ = "#0072B2"
 POINTER = "►"
 CELL = 24  # pixels of a cell, unless told
 
-Place = tuple[int, int]  # row and column of a cell
 
 _SIGNS = {TIMES: "×", MASK: "■", BLANK: ""}
 
@@ -55,7 +55,7 @@ def to_terminal(
     given: np.ndarray | None = None,
     highlight_row: int | None = None,
     confidence: Sequence[float] | None = None,
-    read: Sequence[Place] = (),
+    read: Sequence[CellIndex] = (),
 ) -> Text:
     """The canvas for a terminal, as rich text; `.plain` is the same without colour.
 
@@ -110,7 +110,7 @@ def to_sketch(
     truth: np.ndarray | None = None,
     given: np.ndarray | None = None,
     highlight_row: int | None = None,
-    read: Sequence[Place] = (),
+    read: Sequence[CellIndex] = (),
     cell: int = CELL,
 ) -> Sketch:
     """The canvas on a grid, as shapes.

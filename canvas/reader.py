@@ -1,68 +1,63 @@
 """A canvas back to the numbers on it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.layouts import Layout
+from canvas.layouts import CellIndex, Layout
 
 
 @dataclass(frozen=True)
-class Multiplication:
-    """What a canvas says: a times b makes product, whether or not that is true.
+class Reading:
+    """What a canvas says, whether or not it is true.
 
     Attributes:
-        a, b, product: the numbers.
-        places: row and column on the canvas of each of the product's digits, the lowest first.
+        operands, answer: the numbers.
+        answer_cells: row and column on the canvas of each of the answer's digits, the lowest first.
     """
 
-    a: int
-    b: int
-    product: int
-    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
-
-    @property
-    def correct(self) -> bool:
-        """Whether the product is right."""
-        return self.a * self.b == self.product
+    operands: tuple[int, ...]
+    answer: int
+    answer_cells: tuple[CellIndex, ...]
 
 
-def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Multiplication:
-    """Operands and product of one canvas ``uint8 [H, W]``.
+def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
+    """Operands and answer of one canvas ``uint8 [H, W]``.
 
     Raises:
-        ValueError: the canvas is not a multiplication in that layout; the message says why.
+        ValueError: the canvas is no finished working in that layout; the message says why.
     """
     rows, columns = np.nonzero(canvas != symbols.BLANK)
     if not rows.size:
-        raise ValueError("the canvas is blank: there is no multiplication on it")
+        raise ValueError("the canvas is blank: there is no problem on it")
     content = canvas[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     if (content == symbols.MASK).any():
         raise ValueError("a row is still masked: the canvas is not worked out")
-    times = np.argwhere(content == symbols.TIMES)
-    if len(times) != 1:
-        raise ValueError(f"a multiplication has one sign {'*'!r}, this canvas has {len(times)}")
-    row, column = times[0].tolist()
-    a, b = map(_filled, layout.read_operands(content, (row, column)))
-    height = len(content)
-    if height <= layout.first_step:
-        raise ValueError("there is nothing below the operands: the canvas is not worked out")
-    operands = {"a": _number(a, "multiplicand", base), "b": _number(b, "multiplier", base)}
-    expected_height, _ = layout.extent(len(a), len(b))
+    signs = np.argwhere(content == layout.sign)
+    if len(signs) != 1:
+        sign = symbols.CHARACTERS[layout.sign]
+        raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
+    row, column = signs[0].tolist()
+    named = {
+        name: _filled(ids) for name, ids in layout.read_operands(content, (row, column)).items()
+    }
+    operands = tuple(_number(ids, name, base) for name, ids in named.items())
+    lengths = [len(ids) for ids in named.values()]
+    height, expected_height = len(content), layout.room(lengths, base)[0]
     if height != expected_height:
         raise ValueError(
-            f"a multiplier of {len(b)} digits takes {expected_height} rows in the {layout.name} "
-            f"layout, this canvas has {height}: it is not worked out"
+            f"operands of {' and '.join(map(str, lengths))} digits take {expected_height} rows in "
+            f"the {layout.name} layout, this canvas has {height}: it is not worked out"
         )
-    places = layout.answer_places(content)
-    product = np.array([content[place] for place in places], dtype=np.uint8)
+    cells = layout.answer_cells(content)
+    answer = np.array([content[cell] for cell in cells], dtype=np.uint8)
     top, left = int(rows.min()), int(columns.min())
-    return Multiplication(
-        **operands,
-        product=_number(product, "product", base),
-        places=tuple((top + row, left + column) for row, column in places),
+    return Reading(
+        operands,
+        _number(answer, "answer", base),
+        tuple((top + row, left + column) for row, column in cells),
     )
 
 

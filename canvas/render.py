@@ -1,12 +1,13 @@
 """Workings onto canvases: drawing at an offset, the row steps of a problem, reversed sequences."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
-from canvas.layouts import Worked
+from canvas.layouts import Prompt, Worked
 
 IGNORE = -100  # a label that no loss counts
 
@@ -15,25 +16,22 @@ _BLOCK = 2**17  # cells drawn at once
 
 @dataclass(frozen=True)
 class Drawing:
-    """A batch of finished workings on canvases of one size.
+    """A batch of problems on canvases of one size, to be worked out.
 
     Attributes:
-        canvases: ``uint8 [B, H, W]`` ids.
+        canvases: ``uint8 [B, H, W]`` ids, blank but for what is given.
         given: ``bool [B, H, W]``, cells that are shown from the start.
-        top, left: ``int64 [B]``, where each working's first row and column lie.
-        kinds: ``int8 [B, R]``, as in `Worked`.
-        heights, widths: ``int64 [B]``, as in `Worked`.
-        first_step: as in `Worked`.
+        top, left: ``int64 [B]``, where each working's space begins.
+        heights, widths, first_step: as in `Prompt`.
     """
 
     canvases: np.ndarray
     given: np.ndarray
     top: np.ndarray
     left: np.ndarray
-    kinds: np.ndarray
     heights: np.ndarray
     widths: np.ndarray
-    first_step: int
+    first_step: np.ndarray
 
     def __len__(self) -> int:
         return len(self.canvases)
@@ -47,34 +45,42 @@ class Drawing:
         """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
         return self.top + self.first_step + step
 
-    def __getitem__(self, index: np.ndarray) -> "Drawing":
+    def __getitem__(self, index: np.ndarray) -> Self:
         """Some of the problems, in another order, or more than once: ``int64 [N]``."""
-        batch = ("canvases", "given", "top", "left", "kinds", "heights", "widths")
-        return replace(self, **{name: getattr(self, name)[index] for name in batch})
-
-    def shifted(self, down: np.ndarray, right: np.ndarray) -> "Drawing":
-        """Each working moved on its canvas by so many cells ``int64 [B]``, along which it fits."""
-        height, width = self.canvases.shape[1:]
-        sample = np.arange(len(self))[:, None, None]
-        rows = (np.arange(height) - down[:, None])[:, :, None] % height
-        columns = (np.arange(width) - right[:, None])[:, None] % width
         return replace(
-            self,
-            canvases=self.canvases[sample, rows, columns],
-            given=self.given[sample, rows, columns],
-            top=self.top + down,
-            left=self.left + right,
+            self, **{part.name: getattr(self, part.name)[index] for part in fields(self)}
         )
-
-    def unsolved(self) -> np.ndarray:
-        """The canvases with only the givens on them, ``uint8 [B, H, W]``."""
-        return np.where(self.given, self.canvases, np.uint8(symbols.BLANK))
 
     def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
         """The cells that a step fills in, ``bool [B, H, W]``: its full row but for the givens."""
         height = self.canvases.shape[1]
         row = np.arange(height) == self.row_of_step(step)[:, None]
         return row[:, :, None] & ~self.given
+
+
+@dataclass(frozen=True)
+class WorkedDrawing(Drawing):
+    """The same with the finished workings, for training and evaluation.
+
+    Attributes:
+        truth: ``uint8 [B, H, W]`` ids.
+        kinds: ``int8 [B, R]``, as in `Worked`.
+    """
+
+    truth: np.ndarray
+    kinds: np.ndarray
+
+    def rows_right(self, canvases: np.ndarray) -> np.ndarray:
+        """Which rows of filled canvases ``uint8 [B, H, W]`` are right in every cell.
+
+        Returns:
+            ``bool [B, S]``, S being the most steps of a problem; False beyond its last.
+        """
+        steps = np.arange(int(self.steps.max()))
+        rows = self.row_of_step(0)[:, None] + steps
+        same = (canvases == self.truth).all(axis=2)
+        present = steps < self.steps[:, None]
+        return same[np.arange(len(self))[:, None], rows.clip(max=same.shape[1] - 1)] & present
 
 
 @dataclass(frozen=True)
@@ -97,36 +103,53 @@ class RowSteps:
 
 
 def draw(
-    worked: Worked,
+    prompt: Prompt,
     height: int,
     width: int,
     top: np.ndarray | int = 0,
     left: np.ndarray | int = 0,
 ) -> Drawing:
-    """Draw workings on ``height × width`` canvases, each at its own offset.
+    """Draw problems on ``height × width`` canvases, each at its own offset.
 
     Raises:
-        ValueError: a working does not fit; the message says which canvas would.
+        ValueError: a working would not fit; the message says which canvas it needs.
     """
-    B = len(worked)
+    B = len(prompt)
     top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))
     left = np.broadcast_to(np.asarray(left, dtype=np.int64), (B,))
     if (top < 0).any() or (left < 0).any():
         raise ValueError("a working cannot begin above or left of its canvas: use offsets from 0")
-    too_large = (top + worked.heights > height) | (left + worked.widths > width)
+    too_large = (top + prompt.heights > height) | (left + prompt.widths > width)
     if too_large.any():
         i = int(np.argmax(too_large))
-        rows, columns = int(worked.heights[i]), int(worked.widths[i])
+        rows, columns = int(prompt.heights[i]), int(prompt.widths[i])
         offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
         raise ValueError(
             f"a working of {rows} x {columns} cells{offset} needs a canvas of at least "
             f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
         )
-    canvases = _placed(worked.symbols, symbols.BLANK, (height, width), top, left)
-    given = _placed(worked.given, False, (height, width), top, left)
     return Drawing(
-        canvases, given, top, left, worked.kinds, worked.heights, worked.widths, worked.first_step
+        _placed(prompt.symbols, symbols.BLANK, (height, width), top, left),
+        _placed(prompt.given, False, (height, width), top, left),
+        top,
+        left,
+        prompt.heights,
+        prompt.widths,
+        prompt.first_step,
     )
+
+
+def draw_worked(
+    worked: Worked,
+    height: int,
+    width: int,
+    top: np.ndarray | int = 0,
+    left: np.ndarray | int = 0,
+) -> WorkedDrawing:
+    """As `draw`, with the finished workings."""
+    drawing = draw(worked, height, width, top, left)
+    truth = _placed(worked.truth, symbols.BLANK, (height, width), drawing.top, drawing.left)
+    return WorkedDrawing(**vars(drawing), truth=truth, kinds=worked.kinds)
 
 
 def _placed(
@@ -141,7 +164,7 @@ def _placed(
     return np.ascontiguousarray(room[:, : size[0], : size[1]])
 
 
-def row_step(drawing: Drawing, step: np.ndarray) -> RowSteps:
+def row_step(drawing: WorkedDrawing, step: np.ndarray) -> RowSteps:
     """One step of every problem.
 
     Args:
@@ -152,15 +175,15 @@ def row_step(drawing: Drawing, step: np.ndarray) -> RowSteps:
     return _row_steps(drawing, problem, np.asarray(step))
 
 
-def row_steps(drawing: Drawing) -> RowSteps:
+def row_steps(drawing: WorkedDrawing) -> RowSteps:
     """All steps of all problems, problem by problem."""
     problem = np.repeat(np.arange(len(drawing)), drawing.steps)
     first = np.cumsum(drawing.steps) - drawing.steps
     return _row_steps(drawing, problem, np.arange(len(problem)) - first[problem])
 
 
-def _row_steps(drawing: Drawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
-    height, width = drawing.canvases.shape[1:]
+def _row_steps(drawing: WorkedDrawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
+    height, width = drawing.truth.shape[1:]
     target = drawing.row_of_step(0)[problem] + step
     # Speed is memory traffic here: masks are copied whole from a small table, steps are drawn in
     # blocks that stay in the processor's cache, and one large array can have large pages.
@@ -175,7 +198,7 @@ def _row_steps(drawing: Drawing, problem: np.ndarray, step: np.ndarray) -> RowSt
     for start in range(0, len(problem), size):
         block = slice(start, start + size)
         at, below = masks.take(target[block], axis=1) & unknown.take(problem[block], axis=0)
-        cells = drawing.canvases.take(problem[block], axis=0)
+        cells = drawing.truth.take(problem[block], axis=0)
         _fill(cells, below, symbols.BLANK)
         labels[block] = cells
         _fill(cells, at, symbols.MASK)
@@ -191,26 +214,38 @@ def _fill(cells: np.ndarray, where: np.ndarray, symbol: int) -> None:
     cells ^= change
 
 
-def sequences(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
+def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
     """Canvases as sequences in the order in which people write: what a GPT reads.
 
     Every row is reversed left to right, so that low digits come first, and ends with ``#``; a start
     and an end symbol enclose the whole.
 
     Returns:
-        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on; they
-        are `IGNORE` up to the last row of the operands, and for givens below it (a lattice's
-        margin digits): nothing earlier in the sequence tells those, a generator has to insert them.
+        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on, and
+        `IGNORE` where `tokens_to_write` is False.
+    """
+    ids = to_sequences(drawing.truth)
+    following = np.concatenate([ids[:, 1:], np.full((len(ids), 1), symbols.END)], axis=1)
+    return ids, np.where(tokens_to_write(drawing)[:, 1:], following, IGNORE)
+
+
+def tokens_to_write(drawing: Drawing) -> np.ndarray:
+    """Which tokens of a sequence follow from what is before them.
+
+    All behind the last row of the operands, but for givens there (a lattice's margin digits), which
+    a generator has to insert.
+
+    Returns:
+        ``bool [B, H · (W + 1) + 2]``, start and end symbol included.
     """
     B, height, width = drawing.canvases.shape
     given = np.zeros((B, height, width + 1), dtype=bool)
     given[:, :, :width] = drawing.given[:, :, ::-1]
-    ids = to_sequences(drawing.canvases)
-    labels = np.concatenate([ids[:, 1:], np.full((B, 1), symbols.END)], axis=1)
-    operands = drawing.top + drawing.first_step
-    labels[np.arange(labels.shape[1]) < operands[:, None] * (width + 1)] = IGNORE
-    labels[:, :-1][given.reshape(B, -1)] = IGNORE
-    return ids, labels
+    free = np.ones((B, 2 + height * (width + 1)), dtype=bool)
+    free[:, 1:-1] = ~given.reshape(B, -1)
+    operands = (drawing.top + drawing.first_step) * (width + 1)
+    free[np.arange(free.shape[1]) <= operands[:, None]] = False
+    return free
 
 
 def to_sequences(canvases: np.ndarray) -> np.ndarray:

@@ -116,7 +116,7 @@ def test_it_trains_by_a_configs_name_in_two_processes_and_evaluates(installed, t
     fit = ("-m", "trm", "fit", "--config", "debug", "--trainer.max_epochs=1", "--quiet")
     two = ("--trainer.devices=2", "--oversubscribe")
     done(installed / "python", *fit, *two, folder=working_folder)
-    asked = ("--digits-a", "1..2", "--digits-b", 1, "--problems", 4, "--device", "cpu")
+    asked = ("--digits-a", "1..2", "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
     trm("evaluate", "--checkpoint", "runs/debug", *asked, "--output", "grid")
     grid = json.loads((working_folder / "grid/grid.json").read_text())
     assert len(grid["models"][0]["cells"]) == 2

@@ -1,5 +1,9 @@
 """Tiny recursive transformers that fill canvases, and what trains and drives them.
 
+    from trm import evaluate, load_solver, render, solve
+
+See `trm.api`; nothing heavy is imported before one of them is asked for.
+
 The packages `canvas` and `augment` beside this one are imported with it, from where it is itself:
 a user's own `canvas.py` in the working folder is not taken for one of them.
 """
@@ -10,6 +14,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import module_from_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 
 def _import_beside(name: str) -> None:
@@ -40,3 +45,23 @@ try:
     __version__ = version("canvas-trm")
 except PackageNotFoundError:  # the sources alone, without an installation
     __version__ = "0+unknown"
+
+if TYPE_CHECKING:
+    from trm.api import evaluate as evaluate
+    from trm.api import load_solver as load_solver
+    from trm.api import render as render
+    from trm.api import solve as solve
+
+_API = ("evaluate", "load_solver", "render", "solve")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _API:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from trm import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_API]

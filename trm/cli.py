@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from canvas.choices import meant
+from canvas.plugins import import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, add_verbosity
 from trm.processes import INTERRUPTED, TERMINATED, Terminated
@@ -23,7 +24,10 @@ COMMANDS = {
     "render": ("trm.commands.render", "draw a multiplication in the terminal or to a file"),
     "solve": ("trm.commands.solve", "work problems out with a trained model"),
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
-    "inspect": ("trm.commands.inspect", "one problem under the glass: steps, attention, states"),
+    "inspect": (
+        "trm.commands.inspect",
+        "a model at work on one problem: steps, attention",
+    ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "calibration": (
         "trm.commands.calibration",
@@ -48,7 +52,7 @@ examples:
   trm render 321x654 --layout lattice
   trm fit --config quickstart                           # `trm configs` lists them
   trm fit --config trm/small --trainer.max_steps 5000 --model.optimizer.lr 1e-3
-  trm solve 123x456                                     # with the model that comes along
+  trm solve 123x456                                     # with the shipped model
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
   trm demo --checkpoint runs/quickstart
@@ -144,8 +148,11 @@ def run(arguments: list[str]) -> int:
                 command = importlib.import_module(module)
                 parser = Parser(prog=f"trm {name}", description=command.__doc__)
                 add_arguments(module, parser)
-                return command.run(parser.parse_args(arguments[1:]))
-    except BrokenPipeError:  # who reads has had enough
+                args = parser.parse_args(arguments[1:])
+                for word in getattr(args, "imports", ()):
+                    import_code(word)
+                return command.run(args)
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except ImportError as error:
@@ -156,12 +163,12 @@ def run(arguments: list[str]) -> int:
     except (ValueError, OSError, MemoryError, FloatingPointError) as error:
         if verbose:
             traceback.print_exc()
-        told: object = error
+        message: object = error
         if isinstance(error, OSError) and error.filename and error.strerror:
-            told = f"{error.filename}: {error.strerror}"
+            message = f"{error.filename}: {error.strerror}"
         lost = isinstance(error, FloatingPointError | ChildProcessError)  # numbers, or a process
         goes_on = _GOES_ON.get(name, "") if isinstance(error, ChildProcessError) else ""
-        print(f"trm {name}: {told}{goes_on}", file=sys.stderr)
+        print(f"trm {name}: {message}{goes_on}", file=sys.stderr)
         return 1 if lost else 2
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.

@@ -21,6 +21,8 @@ _VALUES = 20_000  # values in it, those of aliases counted as often as they are 
 _DEEPEST = 50  # levels of lists and mappings
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="  # what a configuration is named after
 _KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
+# Keys whose value may be a class.
+_NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
@@ -108,6 +110,29 @@ def check_call(words: list[str]) -> list[str]:
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     return checked
+
+
+def own_classes(value: Any) -> Iterator[str]:
+    """The classes of the user's own that a configuration asks for, by their dotted names."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            if key in _NAMES_CLASS and isinstance(below, str):
+                if _DOTTED.fullmatch(below) and below.partition(".")[0] not in _KNOWN:
+                    yield below
+            else:
+                yield from own_classes(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from own_classes(below)
+
+
+def classes_in_call(words: list[str]) -> Iterator[str]:
+    """As `own_classes`, of what the words of a command line set."""
+    for word, after in pairwise([*words, ""]):
+        option, joined, value = word.partition("=")
+        if option.startswith("--"):
+            key = option.removeprefix("--").rpartition(".")[2]
+            yield from own_classes({key: value if joined else after})
 
 
 def foreign_names(value: Any) -> Iterator[str]:

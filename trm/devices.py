@@ -25,8 +25,8 @@ class Work(L.LightningModule):
 
 
 def make_trainer(
-    device: str,
-    devices: int,
+    accelerator: str,
+    devices: int | list[int],
     nodes: int,
     callbacks: Sequence[L.Callback],
     oversubscribe: bool = False,
@@ -34,26 +34,20 @@ def make_trainer(
     """A trainer that only predicts.
 
     Args:
-        device: an accelerator as Lightning names it, or one of its devices, like ``cuda:1``.
-        devices, nodes: as Lightning's trainer takes them.
+        accelerator, devices, nodes: as Lightning's trainer takes them; a list of devices holds
+            their indices.
         callbacks: what shows progress.
         oversubscribe: whether there may be more processes than CPU cores.
 
     Raises:
         ValueError: there are no such devices, or too many processes are asked for.
     """
-    kind, _, index = device.partition(":")
-    chosen: int | list[int] = devices
-    if index:
-        if not index.isdecimal() or devices * nodes > 1:
-            raise ValueError(
-                f"{device} is no device, or one: for several take {kind} and their number"
-            )
-        chosen = 1 if kind == "cpu" else [int(index)]
+    if isinstance(devices, list) and accelerator == "cpu":
+        raise ValueError("processes on a CPU have no indices: give --devices their number")
     with _quiet(), _as_value_errors():
         trainer = L.Trainer(
-            accelerator=kind,
-            devices=chosen,
+            accelerator=accelerator,
+            devices=devices,
             num_nodes=nodes,
             logger=False,
             callbacks=list(callbacks),

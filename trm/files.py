@@ -133,7 +133,7 @@ def read_json(file: Path) -> Any:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it holds no JSON, or data nested so deeply that nobody can have meant it.
+        ValueError: it holds no JSON, or data nested too deeply.
     """
     try:
         return json.loads(file.read_text(encoding="utf-8"))

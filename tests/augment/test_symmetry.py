@@ -24,17 +24,10 @@ def test_there_are_eight_different_symmetries():
     assert len({symmetry.apply(name, square).tobytes() for name in SYMMETRIES}) == 8
 
 
-@pytest.mark.parametrize("first", SYMMETRIES)
-@pytest.mark.parametrize("second", SYMMETRIES)
-def test_composing_names_is_applying_one_after_the_other(first, second):
-    both = symmetry.apply(second, symmetry.apply(first, ARRAY))
-    np.testing.assert_array_equal(symmetry.apply(symmetry.compose(first, second), ARRAY), both)
-
-
 @pytest.mark.parametrize("name", SYMMETRIES)
 def test_inverse_undoes_from_either_side(name):
-    assert symmetry.compose(name, symmetry.invert(name)) == "e"
-    assert symmetry.compose(symmetry.invert(name), name) == "e"
+    for first, second in ((name, symmetry.invert(name)), (symmetry.invert(name), name)):
+        np.testing.assert_array_equal(symmetry.apply(second, symmetry.apply(first, ARRAY)), ARRAY)
 
 
 @pytest.mark.parametrize("name", SYMMETRIES)

@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -56,15 +58,6 @@ def test_views_put_the_content_where_they_say():
     assert torch.equal(moved[0, 2, :3], torch.from_numpy(encode("321")))
     turned = views.apply(View("r90", 0, 0), LABELS)
     assert torch.equal(turned, torch.rot90(LABELS, dims=(1, 2)))
-
-
-def test_composed_symmetries_are_one_view():
-    canvases = random_canvases(3, 4, 6, seed=1)
-    for first in SYMMETRIES:
-        for second in SYMMETRIES:
-            one_by_one = views.apply(View(second), views.apply(View(first), canvases))
-            at_once = views.apply(View(symmetry.compose(first, second)), canvases)
-            assert torch.equal(one_by_one, at_once)
 
 
 def test_shift_never_pushes_content_off():
@@ -132,7 +125,11 @@ def test_log_probabilities_go_back_cell_by_cell():
 def test_a_view_for_each_sample_is_that_view_applied_alone(height, width, names):
     canvases = random_canvases(40, height, width, seed=3)
     generator = torch.Generator().manual_seed(0)
-    drawn = views.random_views(canvases != BLANK, names, generator)
+    choice = random.Random(0)
+    drawn = [
+        choice.choice([view for view in every_accepted_view(canvas) if view.symmetry in names])
+        for canvas in canvases.split(1)
+    ]
     viewed = views.apply_views(drawn, canvases)
     for view, canvas, result in zip(drawn, canvases.split(1), viewed.split(1), strict=True):
         assert torch.equal(views.apply(view, canvas), result)
@@ -141,15 +138,6 @@ def test_a_view_for_each_sample_is_that_view_applied_alone(height, width, names)
     back = views.undo_views(drawn, scores)
     for view, score, result in zip(drawn, scores.split(1), back.split(1), strict=True):
         assert torch.equal(views.undo(view, score), result)
-
-
-def test_random_views_reach_every_possible_view():
-    canvas = canvas_from("____ _12_ ____ ____")
-    generator = torch.Generator().manual_seed(0)
-    content = (canvas != BLANK).expand(2000, 4, 4)
-    drawn = views.random_views(content, ["e", "r90"], generator)
-    expected = {view for view in every_accepted_view(canvas) if view.symmetry in ("e", "r90")}
-    assert set(drawn) == expected
 
 
 def test_blank_canvas_can_be_shifted_anywhere():
@@ -170,8 +158,6 @@ def test_misuse_is_refused_with_a_remedy():
         views.apply_views([View(), View()], LABELS)
     with pytest.raises(ValueError, match="use square canvases"):
         views.apply_views([View("t")], LABELS[:, :4])
-    with pytest.raises(ValueError, match="no symmetries"):
-        views.random_views(CONTENT, [], torch.Generator())
 
 
 @pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])

@@ -52,15 +52,6 @@ def test_numbers_of_thousands_of_digits_are_integers_like_others(base):
 
 
 @every_base
-def test_product_agrees_with_python(base):
-    a = numbers_of_mixed_lengths(base)
-    b = shuffled(a)
-    product = arithmetic.multiply(Numbers.from_ints(a, base), Numbers.from_ints(b, base))
-    assert_well_formed(product)
-    assert product.to_ints() == [x * y for x, y in zip(a, b, strict=True)]
-
-
-@every_base
 @pytest.mark.parametrize("shift", [0, 1, 7, 130])
 def test_shifted_sum_agrees_with_python(base, shift):
     x = numbers_of_mixed_lengths(base)
@@ -109,7 +100,9 @@ def test_columns_of_zeros_do_not_change_numbers():
 def test_operations_leave_their_operands_alone():
     x, y = Numbers.from_ints([987, 65]), Numbers.from_ints([43, 210])
     before = x.digits.copy(), y.digits.copy()
-    arithmetic.multiply(x, y)
+    arithmetic.times_digit(x, np.array([7, 8]))
+    arithmetic.drop_lowest_digit(x)
+    arithmetic.compare(x, y)
     arithmetic.add_shifted(x, y, 0)
     assert np.array_equal(x.digits, before[0])
     assert np.array_equal(y.digits, before[1])
@@ -121,7 +114,8 @@ def test_a_batch_may_be_indexed_and_may_be_empty():
     assert numbers[np.array([2, 0])].to_ints() == [777, 5]
     none = numbers[:0]
     assert len(none) == 0
-    assert arithmetic.multiply(none, none).to_ints() == []
+    assert arithmetic.add_shifted(none, none).to_ints() == []
+    assert arithmetic.times_digit(none, np.zeros(0, dtype=np.uint8)).to_ints() == []
 
 
 def test_negative_numbers_are_refused():
@@ -136,17 +130,40 @@ def test_random_numbers_have_the_lengths_that_were_asked_for(base):
     numbers = arithmetic.numbers_from_words(words, lengths, base)
     assert_well_formed(numbers)
     assert numbers.lengths.tolist() == lengths.tolist()
-    assert min(numbers.to_ints()) == 1, "one-digit numbers start at 1: a canvas shows no zero"
+    assert min(numbers.to_ints()) == 1, "one-digit numbers start at 1, unless told"
+    words = words[lengths == 1]
+    with_zero = arithmetic.numbers_from_words(words, lengths[lengths == 1], base, smallest=0)
+    assert_well_formed(with_zero)
+    assert set(with_zero.to_ints()) == set(range(base))
 
 
-def test_random_numbers_are_uniform_over_their_length():
+@every_base
+@pytest.mark.parametrize("smallest", [0, 1])
+def test_a_random_number_of_no_digits_is_none(base, smallest):
+    words = np.random.default_rng(0).integers(2**64, size=(300, 4), dtype=np.uint64)
+    lengths = np.arange(300) % 5
+    numbers = arithmetic.numbers_from_words(words, lengths, base, smallest)
+    assert numbers.lengths.tolist() == lengths.tolist()
+    assert list(map(len, numbers.to_text())) == lengths.tolist()
+    assert not numbers.digits[lengths == 0].any()
+
+
+@pytest.mark.parametrize("smallest", [0, 1])
+def test_random_numbers_are_uniform_over_their_length(smallest):
     words = np.random.default_rng(1).integers(2**64, size=(18_000, 2), dtype=np.uint64)
-    values = arithmetic.numbers_from_words(words, np.full(18_000, 2)).to_ints()
+    two, one = np.full(18_000, 2), np.ones(18_000, dtype=np.int64)
+    values = arithmetic.numbers_from_words(words, two, smallest=smallest).to_ints()
     counts = np.bincount(values, minlength=100)
     assert not counts[:10].any()
     expected = 18_000 / 90
     chi_square = ((counts[10:] - expected) ** 2 / expected).sum()
     assert chi_square < 150, "89 degrees of freedom: mean 89, standard deviation 13"
+    values = arithmetic.numbers_from_words(words, one, smallest=smallest).to_ints()
+    counts = np.bincount(values, minlength=10)
+    assert not counts[:smallest].any()
+    expected = 18_000 / (10 - smallest)
+    chi_square = ((counts[smallest:] - expected) ** 2 / expected).sum()
+    assert chi_square < 35, "8 or 9 degrees of freedom: mean 9, standard deviation 4.2"
 
 
 def test_text_is_parsed_in_its_base():
@@ -163,6 +180,20 @@ def test_text_that_is_no_positive_whole_number_is_refused(text):
         arithmetic.parse(text)
 
 
+def test_zero_is_parsed_where_it_is_the_smallest_number():
+    assert arithmetic.parse("0", smallest=0) == 0
+    assert arithmetic.parse(" 000 ", base=2, smallest=0) == 0
+    assert arithmetic.parse("007", smallest=0) == 7
+
+
+@pytest.mark.parametrize("text", ["", "  ", "-1", "-0", "+1", "1.5", "1e3", "1_0", "٣", "1 2"])
+def test_text_that_is_no_whole_number_is_refused(text):
+    with pytest.raises(ValueError, match="is not a whole number from 0 up; write it with"):
+        arithmetic.parse(text, smallest=0)
+
+
 def test_a_digit_that_the_base_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="'12' is not a positive number in base 2"):
+    with pytest.raises(ValueError, match=r"'12' is not a positive whole number in base 2; .* 01 "):
         arithmetic.parse("12", base=2)
+    with pytest.raises(ValueError, match="'08' is not a whole number from 0 up in base 8"):
+        arithmetic.parse("08", base=8, smallest=0)

@@ -24,6 +24,13 @@ def test_every_named_symbol_has_its_character():
     assert len(named) + 10 == symbols.VOCAB_SIZE
 
 
+def test_ids_are_the_same_in_every_release():
+    ids = dict(zip(symbols.CHARACTERS, range(symbols.VOCAB_SIZE), strict=True))
+    digits = {str(digit): digit + 1 for digit in range(10)}
+    others = {"~": 0, "_": 11, "*": 12, ".": 13, "#": 14, "^": 15, "$": 16, "+": 17}
+    assert ids == digits | others
+
+
 def test_text_survives_the_way_to_ids_and_back():
     assert symbols.decode(symbols.encode(symbols.CHARACTERS)) == symbols.CHARACTERS
     assert symbols.encode("").shape == (0,)

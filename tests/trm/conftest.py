@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from canvas.addition import Addition
+from canvas.tasks import task_data
+from trm.checkpoints.keys import DATA_KEY
 from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
+from trm.evaluation.grid_schema import FORMAT, region
 from trm.evaluation.intervals import Share
+
+AXES = ("digits_a", "digits_b")
 
 Right = Callable[[int, int], float | None]  # digits of a and b to a share, None: not applicable
 
@@ -19,26 +26,28 @@ def counts(right: int, total: int) -> dict[str, float]:
     return {"right": right, "total": total, "low": low, "high": high}
 
 
-def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: int) -> dict:
-    cell: dict[str, Any] = {"digits_a": a, "digits_b": b, "inside": inside, "reason": None}
-    figures = ("solutions", "products", "rows_free_running", "rows_teacher_forced", "height")
+def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int) -> dict:
+    cell: dict[str, Any] = {"row": a, "column": b, "region": where, "reason": None}
+    figures = ("solutions", "answers", "rows_free_running", "rows_teacher_forced", "height")
     figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics")
     cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
     if right is None:
         return cell | {"reason": f"a canvas of {b + 1} x {a + 1} cells is too large"}
     if not problems:
-        return cell | {"reason": f"no pair of {a} x {b} digits belongs to the test split"}
+        return cell | {
+            "reason": f"no problem of {a} x {b} digits in base 10 belongs to the test split"
+        }
     solved, rows = round(right * problems), problems * b
     forced = round(rows * right ** (1 / b))
-    wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # products, others
+    wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # answers, others
     ways = {
-        WrongRow("product", b - 1, DIGIT, 2, True): wrong[0] - wrong[0] // 4,
-        WrongRow("product", b - 1, MISPLACED, None, None): wrong[0] // 4,
+        WrongRow("answer", b - 1, DIGIT, 2, True): wrong[0] - wrong[0] // 4,
+        WrongRow("answer", b - 1, MISPLACED, None, None): wrong[0] // 4,
         WrongRow("partial product", 0, DIGIT, 0, False): wrong[1],
     }
     diagnostics = Diagnostics(
-        {"partial product": rows - problems, "product": problems},
+        {"partial product": rows - problems, "answer": problems},
         {way: n for way, n in ways.items() if n},
         digits=rows * (a + 1),
         digits_with_carry=rows * a // 2,
@@ -49,7 +58,7 @@ def made_up_cell(a: int, b: int, inside: bool, right: float | None, problems: in
         "height": b + 1,
         "width": a + 1,
         "solutions": counts(solved, problems),
-        "products": counts(min(problems, solved + problems // 50), problems),
+        "answers": counts(min(problems, solved + problems // 50), problems),
         "rows_free_running": counts(max(solved, round(forced * 0.9)), rows),
         "rows_teacher_forced": counts(forced, rows),
         "steps": 6.5,
@@ -64,13 +73,15 @@ def made_up_model(
     right: Right,
     digits_a: Sequence[int],
     digits_b: Sequence[int],
-    practised: tuple[tuple[int, int], tuple[int, int]],
+    trained: tuple[tuple[int, int], tuple[int, int]],
     problems: int,
+    axes: tuple[str, str],
     **other: Any,
 ) -> dict[str, Any]:
-    (least_a, most_a), (least_b, most_b) = practised
-    task = {"layout": "lattice", "base": 10, "long_bias": 0.0}
-    task |= {"digits_a": list(practised[0]), "digits_b": list(practised[1])}
+    ranges = {axis: list(ends) for axis, ends in zip(axes, trained, strict=True)}
+    kind = ("multiplication", "lattice") if axes == AXES else ("addition", "column")
+    task: dict[str, Any] = {"task": kind[0], "layout": kind[1], "base": 10, "long_bias": 0.0}
+    task |= ranges
     return {
         "name": name,
         "checkpoint": f"runs/{name}/version_0/checkpoints/best.ckpt",
@@ -82,6 +93,7 @@ def made_up_model(
         "seed": 0,
         "config": None,
         "task": task | other.pop("task", {}),
+        "ranges": ranges,
         "canvas": {"height": None, "width": None, "margin": 2, "square": False},
         "step": 3500,
         "epoch": 35,
@@ -89,7 +101,7 @@ def made_up_model(
             made_up_cell(
                 a,
                 b,
-                least_a <= a <= most_a and least_b <= b <= most_b,
+                region(ranges, axes, (a, b)),
                 right(a, b),
                 # There are 81 pairs of one-digit numbers, a tenth of them held out.
                 min(problems, 8) if a == b == 1 else problems,
@@ -104,9 +116,10 @@ def made_up_grid(
     models: dict[str, Right],
     digits_a: int | Sequence[int] = 5,
     digits_b: int | Sequence[int] = 4,
-    practised: tuple[tuple[int, int], tuple[int, int]] = ((1, 3), (1, 2)),
+    trained: tuple[tuple[int, int], tuple[int, int]] = ((1, 3), (1, 2)),
     problems: int = 128,
     seed: int = 0,
+    axes: tuple[str, str] = AXES,
     **other: Any,
 ) -> dict[str, Any]:
     """A grid of models, each the share of right solutions as a function of the lengths.
@@ -114,9 +127,10 @@ def made_up_grid(
     Args:
         models: by name.
         digits_a, digits_b: lengths, or the longest.
-        practised: fewest and most digits of a, and of b.
+        trained: fewest and most digits of a, and of b.
         problems: of each cell but the first.
         seed: which problems.
+        axes: what sizes are measured in, where it is not the lengths of two operands.
         other: what else is to stand in every model's entry.
     """
     long, short = (
@@ -124,13 +138,14 @@ def made_up_grid(
     )
     packages = {"canvas-trm": "0.1.0", "python": "3.11.9", "torch": "2.13.0"}
     return {
-        "format": 1,
+        "format": FORMAT,
         "created": "2025-11-20T12:00:00+00:00",
         "versions": packages | {"lightning": "2.6.6", "numpy": "2.3.0"},
         "settings": {
             "split": "test",
-            "digits_a": long,
-            "digits_b": short,
+            "axes": list(axes),
+            "rows": long,
+            "columns": short,
             "problems": problems,
             "seed": seed,
             "steps": None,
@@ -138,7 +153,7 @@ def made_up_grid(
             "devices": 1,
         },
         "models": [
-            made_up_model(name, right, long, short, practised, problems, **other)
+            made_up_model(name, right, long, short, trained, problems, axes, **other)
             for name, right in models.items()
         ],
     }
@@ -155,3 +170,13 @@ def twin(checkpoint: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "twins"
     folder.mkdir()
     return Path(shutil.copy(checkpoint, folder / "twin.ckpt"))
+
+
+@pytest.fixture(scope="session")
+def adder(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint's network, said to add two or three numbers of one or two digits."""
+    content = torch.load(checkpoint, weights_only=True)
+    content[DATA_KEY]["task"] = task_data(Addition("column", digits=(1, 2), addends=(2, 3)))
+    file = tmp_path_factory.mktemp("adder") / "adder.ckpt"
+    torch.save(content, file)
+    return file

@@ -63,11 +63,11 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "completion": ["bash"],
     }
     wrong = [
-        ["solve", "12y3"],
+        ["solve", "12xy3"],
         ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
         ["solve", "12x3", "--rollouts", "4"],
         ["solve", "12x3", "--input", "problems.csv"],
-        ["inspect", "12y3", "--output", "glass"],
+        ["inspect", "12xy3", "--output", "glass"],
         ["demo", "--checkpoint", "nowhere.ckpt"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
         ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
@@ -98,7 +98,7 @@ for words in {wrong!r}:
 def test_training_explains_its_keys(command):
     ran = command("fit", "--help")
     assert ran.code == 0
-    for key in ("--data.task.digits_a", "--data.canvas.margin", "--checkpoint.monitor"):
+    for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor"):
         assert key in ran.out
 
 
@@ -110,19 +110,20 @@ def test_anything_else_is_refused_with_exit_code_2(command, words):
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "meant", "lines"),  # the second sends to the help
     [
-        (["slove", "1x2"], "solve"),
-        (["render", "1x2", "--layout", "latice"], "lattice"),
-        (["solve", "1x2", "--chekpoint=c"], "--checkpoint"),
-        (["solve", "1x2", "--vote", "majorty"], "majority"),
+        (["slove", "1x2"], "solve", 2),
+        (["render", "1x2", "--layout", "latice"], "lattice", 1),
+        (["render", "1x2", "--task", "adition"], "addition", 1),
+        (["solve", "1x2", "--chekpoint=c"], "--checkpoint", 2),
+        (["solve", "1x2", "--vote", "majorty"], "majority", 2),
     ],
 )
-def test_what_may_have_been_meant_is_asked(command, words, meant):
+def test_what_may_have_been_meant_is_asked(command, words, meant, lines):
     ran = command(*words)
     assert ran.code == 2
     assert f". Did you mean {meant}?\n" in ran.err
-    assert len(ran.err.splitlines()) == 2
+    assert len(ran.err.splitlines()) == lines
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,11 @@ from typing import Any, BinaryIO, Protocol
 from canvas.arithmetic import parse
 from canvas.choices import check_choice
 from canvas.problems import MOST_DIGITS
+from canvas.task import Task
 
 FORMATS = ("csv", "jsonl")
-OPERANDS = ("a", "b")
+PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
 OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
 
 _LONGEST = 2**20  # bytes of a line
@@ -36,15 +38,15 @@ class Entry:
 
     Attributes:
         line: its first line, from 1.
-        given: the operands as they were written, as far as they were.
-        pair: the operands; None: see ``error``.
-        other: everything else on the line.
+        operands: the numbers; None: see ``error``.
+        problem: as it was written, where a column holds whole problems.
+        other: everything else on the line, columns of single operands among it.
         error: why it is no problem; None: it is one.
     """
 
     line: int
-    given: dict[str, Any]
-    pair: tuple[int, int] | None = None
+    operands: tuple[int, ...] | None = None
+    problem: str | None = None
     other: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
 
@@ -83,7 +85,7 @@ class Reader:
         file: binary, at its beginning.
         name: of the file, for messages.
         format: `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
-        base: of the operands' digits.
+        task: whose problems these are.
 
     Attributes:
         columns: of CSV, all of them in order; None for JSON Lines.
@@ -92,9 +94,9 @@ class Reader:
         ValueError: a CSV file whose header does not name the operands' columns, or no header.
     """
 
-    def __init__(self, file: BinaryIO, name: str, format: str | None, base: int) -> None:
+    def __init__(self, file: BinaryIO, name: str, format: str | None, task: Task) -> None:
         self._lines = _Lines(file)
-        self._base = base
+        self._task = task
         first = self._lines.peek()
         if format is None:
             format = "jsonl" if first is not None and first.lstrip().startswith(b"{") else "csv"
@@ -110,15 +112,46 @@ class Reader:
                 error = values.pop(None, None)
             except ValueError as problem:
                 values, error = {}, str(problem)
-            given = {name: values.pop(name, None) for name in OPERANDS}
-            pair = None
+            written = {name: values.pop(name) for name in (PROBLEM, OPERANDS) if name in values}
+            filled = [name for name, value in written.items() if value not in (None, "")]
+            name = next(iter(filled or written), None)
+            whole = written[filled[0]] if filled else None
+            operands = None
             if error is None:
                 try:
-                    a, b = (_operand(name, given[name], self._base) for name in OPERANDS)
-                    pair = a, b
+                    operands = self._operands(values, name, whole)
                 except ValueError as problem:
                     error = str(problem)
-            yield Entry(line, given, pair, values, error)
+            yield Entry(line, operands, None if whole is None else str(whole), values, error)
+
+    def _operands(self, values: dict[str, Any], name: str | None, written: Any) -> tuple[int, ...]:
+        """The operands that a line holds, whole or one by one.
+
+        Args:
+            values: what else it holds.
+            name: of the column for the whole problem; None: there is none.
+            written: what stands there; None: nothing.
+
+        Raises:
+            ValueError: it holds no problem of the task.
+        """
+        if name == OPERANDS and isinstance(written, str):
+            written = _listed(written)
+        if isinstance(written, str):
+            return self._task.parse(written)
+        if written is None and name is not None and "a" not in values:
+            raise ValueError(f"{name} is missing")
+        if not isinstance(written, list | None):
+            raise ValueError(f"{name} is {_short(written)}, not a problem")
+        columns = [(f"operand {i + 1}", n) for i, n in enumerate(written or ())]
+        if written is None:
+            fewest, most = self._task.arity
+            columns = [(name, values.get(name)) for name in _LETTERS[:most]]
+            while len(columns) > fewest and columns[-1][1] in (None, ""):
+                columns.pop()
+        operands = tuple(_operand(name, value, self._task) for name, value in columns)
+        self._task.problems([operands])
+        return operands
 
     def _header(self, name: str) -> list[str]:
         if self._lines.peek() is None:
@@ -129,12 +162,13 @@ class Reader:
             raise ValueError(
                 f"{name} has no header, like a,b, in its first line: {error}"
             ) from None
-        missing = [column for column in OPERANDS if column not in columns]
+        missing = [column for column in "ab" if column not in columns]
+        missing = [] if {PROBLEM, OPERANDS} & set(columns) else missing
         if missing or len(set(columns)) < len(columns):
             fault = f"no column {missing[0]!r}" if missing else "a column twice"
             raise ValueError(
-                f"{name} has {fault}: its first line must name the columns, a and b among them, "
-                f"and is {_short(','.join(columns))}"
+                f"{name} has {fault}: its first line must name the columns, a and b or problem "
+                f"among them, and is {_short(','.join(columns))}"
             )
         return columns
 
@@ -221,6 +255,15 @@ def _plain(value: Any, deepest: int) -> Any:
     return value
 
 
+def _listed(text: str) -> Any:
+    """The operands in a cell of CSV, where they are a list as JSON has it; else the text."""
+    try:
+        found = json.loads(text, parse_constant=_refuse, parse_int=_Digits)
+    except (ValueError, RecursionError):
+        return text
+    return _plain(found, _DEEPEST) if isinstance(found, list) else text
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(constant)  # NaN and Infinity are no JSON
 
@@ -239,7 +282,7 @@ def _short(value: Any) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
-def _operand(name: str, value: Any, base: int) -> int:
+def _operand(name: str, value: Any, task: Task) -> int:
     if value is None or value == "":
         raise ValueError(f"{name} is missing")
     if isinstance(value, bool | float | list | dict):
@@ -250,9 +293,10 @@ def _operand(name: str, value: Any, base: int) -> int:
             f"{name} has {len(text.strip()):,} digits; at most {MOST_DIGITS:,} are read"
         )
     try:
-        return parse(text, base)
+        return parse(text, task.base, task.smallest)
     except ValueError:
-        kind = "positive whole number" if base == 10 else f"positive number in base {base}"
+        kind = "positive whole number" if task.smallest else "whole number from 0 up"
+        kind += "" if task.base == 10 else f" in base {task.base}"
         raise ValueError(f"{name} is {_short(text)}, not a {kind}") from None
 
 

@@ -40,24 +40,27 @@ from rich.progress import (
 )
 from torch.utils.data import DataLoader, IterableDataset
 
+from canvas.task import Task
 from trm.batch.formats import Entry, Reader, format_of, output_format
 from trm.batch.solving import (
-    COLUMNS,
-    Record,
     Summary,
     answer,
     batched,
-    digits,
+    columns,
     unit_size,
     writer_for,
+    written,
 )
 from trm.checkpoints.loading import find_checkpoint, load_solver
 from trm.devices import Work, make_trainer, run
 from trm.files import alone, fingerprint, is_special, make_folder, replacing, sweep
+from trm.solving.record import COLUMNS
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
 _log = logging.getLogger(__name__)
+
+Line = dict[str, Any]  # a record as it is written
 
 _HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
 
@@ -106,8 +109,8 @@ class Job:
 
 def work_through(
     job: Job,
-    device: str = "auto",
-    devices: int = 1,
+    accelerator: str = "auto",
+    devices: int | list[int] = 1,
     nodes: int = 1,
     quiet: bool = False,
     oversubscribe: bool = False,
@@ -116,7 +119,7 @@ def work_through(
 
     Args:
         job: what is to be done.
-        device, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
+        accelerator, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -128,7 +131,7 @@ def work_through(
             work on the same output.
     """
     _check_files(job)
-    trainer = make_trainer(device, devices, nodes, [], oversubscribe)
+    trainer = make_trainer(accelerator, devices, nodes, [], oversubscribe)
     # The other processes are started by the first, or wait for it.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
         return _work_through(job, trainer, quiet)
@@ -139,7 +142,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
     size = job.batch_size or unit_size(job.voting, kind)
     with job.source.open("rb") as file:
-        reader = Reader(file, str(job.source), _input_format(job), solver.task.base)
+        reader = Reader(file, str(job.source), _input_format(job), solver.task)
         writer = writer_for(solver, reader, _written(job), job.canvases)
         total = sum(1 for _ in reader)
     output = job.output.resolve()
@@ -149,7 +152,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     done = {unit for unit, _ in _finished(parts)}
     _log.debug("%d lines in units of %d; %d units done, in %s", total, size, len(done), parts)
     if len(done) < units:
-        entries = _Entries(job, solver.task.base, size, done, trainer)
+        entries = _Entries(job, solver.task, size, done, trainer)
         work, todo = _Units(job, entries), DataLoader(entries, batch_size=None)
         trainer.callbacks.append(_Shard(parts))  # type: ignore[attr-defined]
         if not quiet and trainer.is_global_zero:
@@ -202,10 +205,10 @@ def _written(job: Job) -> str:
     return output_format(str(job.output), job.output_format)
 
 
-def _finished(parts: Path) -> Iterator[tuple[int, list[Record]]]:
+def _finished(parts: Path) -> Iterator[tuple[int, list[Line]]]:
     """Units that shards hold whole, in order and each once, with their records."""
 
-    def read(shard: Path) -> Iterator[tuple[int, list[Record]]]:
+    def read(shard: Path) -> Iterator[tuple[int, list[Line]]]:
         with shard.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):  # the last line of a killed process may not
@@ -223,13 +226,13 @@ def _finished(parts: Path) -> Iterator[tuple[int, list[Record]]]:
 class _Entries(IterableDataset[tuple[int, list[Entry]]]):
     """The units that are still to be done; each process reads the file, and takes every n-th."""
 
-    def __init__(self, job: Job, base: int, size: int, done: set[int], trainer: L.Trainer) -> None:
-        self.job, self.base, self.size, self.done, self.trainer = job, base, size, done, trainer
+    def __init__(self, job: Job, task: Task, size: int, done: set[int], trainer: L.Trainer) -> None:
+        self.job, self.task, self.size, self.done, self.trainer = job, task, size, done, trainer
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
         mine, processes, turn = self.trainer.global_rank, self.trainer.world_size, 0
         with self.job.source.open("rb") as file:
-            reader = Reader(file, str(self.job.source), _input_format(self.job), self.base)
+            reader = Reader(file, str(self.job.source), _input_format(self.job), self.task)
             for unit, entries in enumerate(batched(reader, self.size)):
                 if unit in self.done:
                     continue
@@ -250,12 +253,14 @@ class _Units(Work):
         """Agree on what is to be done: a process of a job just killed may have added to it."""
         self.entries.done = self.trainer.strategy.broadcast(self.entries.done)
 
-    def predict_step(self, batch: tuple[int, list[Entry]]) -> tuple[int, list[Record]]:
+    def predict_step(self, batch: tuple[int, list[Entry]]) -> tuple[int, list[Line]]:
         """The unit's records."""
         unit, entries = batch
         if self.solver is None:
             self.solver = self.job.load(str(self.device))
-        return unit, answer(self.solver, entries, self.job.canvases, digits)
+        names = columns(self.solver, self.job.canvases)
+        solved = answer(self.solver, entries, self.job.canvases)
+        return unit, [written(record, names) for record in solved]
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Problems stay: solvers send what they need."""

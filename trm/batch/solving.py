@@ -1,101 +1,77 @@
 """Any number of problems to records, some hundred at a time."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from canvas.picture import to_text
 from canvas.problems import Problems
-from trm.batch.formats import OPERANDS, Entry, Reader, Writer, carried_name, make_writer
-from trm.checkpoints.loading import load_solver
+from trm.batch.formats import (
+    OPERANDS,
+    PROBLEM,
+    Entry,
+    Reader,
+    Writer,
+    carried_name,
+    make_writer,
+)
+from trm.solving.record import COLUMNS, Record
 from trm.solving.rollout import at_once
 from trm.solving.solver import Solution, Solver
 from trm.solving.voting import Voting
 
-COLUMNS = (
-    *("line", "a", "b", "answer", "correct", "confidence", "calibrated", "doubt", "agreement"),
-    "steps",
-)
-VOTE_COLUMNS = ("views", "votes")
-
-_UNIT = {"cpu": 256}  # looks at problems in a unit
+_UNIT = {"cpu": 256}  # samples of problems in a unit
 _UNIT_ELSEWHERE = 8192
-
-Record = dict[str, Any]
 
 
 def solve(
-    checkpoint: str | Path,
-    problems: Iterable[tuple[int, int]],
-    voting: Voting | None = None,
-    steps: int | None = None,
-    height: int | None = None,
-    width: int | None = None,
-    device: str = "auto",
+    solver: Solver,
+    problems: Iterable[Sequence[int]],
     batch_size: int | None = None,
     canvases: bool = False,
 ) -> Iterator[Record]:
     """Work any number of problems out, a record each, as they come.
 
     Args:
-        checkpoint, steps, height, width, device: see `trm.checkpoints.loading.load_solver`.
-        problems: operands from 1 up; only some hundred of them are held at a time.
-        voting: how many views are asked, and how they agree; None: one.
+        solver: the model.
+        problems: operands; only some hundred problems are held at a time.
         batch_size: problems at once; None: by the device.
         canvases: whether records hold the worked canvas, as text.
 
     Returns:
-        As ``trm solve --input`` writes them, see `columns`; ``line`` counts from 1.
-
-    Raises:
-        FileNotFoundError, ValueError: the checkpoint or the voting cannot be used.
+        Records, ``line`` counts from 1; what is no problem of the task has an ``error``.
     """
-    solver = load_solver(checkpoint, steps, height, width, device)
-    solver = solver if voting is None else solver.with_voting(voting)
-    entries = (_entry(line, pair) for line, pair in enumerate(problems, start=1))
+    entries = (_entry(solver, line, one) for line, one in enumerate(problems, start=1))
     size = batch_size or unit_size(solver.voting, solver.predictor.device)
-    return (
-        record
-        for unit in batched(entries, size)
-        for record in answer(solver, unit, canvases, write=int)
-    )
+    return (record for unit in batched(entries, size) for record in answer(solver, unit, canvases))
 
 
-def _entry(line: int, pair: tuple[int, int]) -> Entry:
-    a, b = pair
-    given = {"a": a, "b": b}
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in pair):
-        return Entry(line, given, error=f"{a!r} x {b!r}: operands are whole numbers from 1 up")
-    return Entry(line, given, (a, b))
+def _entry(solver: Solver, line: int, operands: Sequence[int]) -> Entry:
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in operands):
+        return Entry(line, error=f"{operands!r}: operands are whole numbers")
+    try:
+        solver.task.problems([operands])
+    except ValueError as error:
+        return Entry(line, error=str(error))
+    return Entry(line, tuple(operands))
 
 
 def columns(solver: Solver, canvases: bool) -> list[str]:
-    """What every record holds, beside what is carried through from its line.
-
-    ``line`` of the input from 1; ``a``, ``b`` and the ``answer`` with the digits of the model's
-    base, ``answer`` null where no number can be read off the canvas; whether it is ``correct``; the
-    ``confidence`` in the whole working, whether it is ``calibrated``, and if not, why it is in
-    ``doubt``; the ``agreement`` of views; supervision ``steps`` over all
-    rows and views; with voting the number of ``views`` and their ``votes``, see `Vote`; the
-    ``canvas`` if it is wanted; and ``error``, null for what was solved.
-    """
-    votes = VOTE_COLUMNS if solver.voting else ()
-    return [*COLUMNS, *votes, *(["canvas"] if canvases else []), "error"]
+    """Of a `Record`, what is written of each problem of a file."""
+    left_out = set() if solver.voting else {"views", "votes"}
+    left_out |= {"exact"} | (set() if canvases else {"canvas"})
+    return [name for name in COLUMNS if name not in left_out]
 
 
 def unit_size(voting: Voting | None, device: str) -> int:
     """Problems that are taken on together, by the kind of device and the number of views."""
-    looks = voting.looks if voting else 1
-    return max(8, _UNIT.get(device, _UNIT_ELSEWHERE) // looks)
+    samples = voting.samples if voting else 1
+    return max(8, _UNIT.get(device, _UNIT_ELSEWHERE) // samples)
 
 
-def answer(
-    solver: Solver, entries: list[Entry], canvases: bool, write: Callable[[str], Any]
-) -> list[Record]:
+def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]:
     """The records of some entries, in their order.
 
     On a canvas that is cut, only problems of equal lengths share a batch: what one of them gets
@@ -105,30 +81,39 @@ def answer(
         solver: the model.
         entries: some of them perhaps no problems.
         canvases: whether records hold the worked canvas.
-        write: from a number's digits to what stands in a record.
     """
     errors = {i: entry.error for i, entry in enumerate(entries) if entry.error is not None}
     todo = [i for i in range(len(entries)) if i not in errors]
     solutions: dict[int, Solution] = {}
     if todo:
-        pairs = [entry.pair for entry in entries if entry.pair is not None]
-        problems = Problems.from_ints(pairs, solver.task.base)
-        sizes = [(int(r), int(c)) for r, c in zip(*solver.task.room(problems), strict=True)]
-        misfits = solver.misfits(problems)
+        asked = [entry.operands for entry in entries if entry.operands is not None]
+        problems = Problems.from_ints(asked, solver.task.base)
+        sizes = [(int(r), int(c)) for r, c in zip(*solver.task.rules.sizes(problems), strict=True)]
         fitting = []
-        for k, i in enumerate(todo):
-            told = misfits[k]
-            if told is None:
+        for k, misfit in enumerate(solver.misfits(problems)):
+            if misfit is None:
                 fitting.append(k)
             else:
-                errors[i] = told
+                errors[todo[k]] = misfit
         for group in _groups(solver, fitting, sizes):
             for k, solution in zip(group, solver.solve(problems[np.array(group)]), strict=True):
                 solutions[todo[k]] = solution
     return [
-        _record(solver, entry, solutions.get(i), errors.get(i), canvases, write)
-        for i, entry in enumerate(entries)
+        _record(entry, solutions.get(i), errors.get(i), canvases) for i, entry in enumerate(entries)
     ]
+
+
+def _record(entry: Entry, solution: Solution | None, error: str | None, canvas: bool) -> Record:
+    if solution is None:
+        return Record(line=entry.line, problem=entry.problem, error=error, other=entry.other)
+    return replace(solution.record(entry.line, canvas), other=entry.other)
+
+
+def written(record: Record, names: list[str]) -> dict[str, Any]:
+    """A record as it is written to a file: these columns, and what else its line held."""
+    data = record.data()
+    line = {name: data[name] for name in names}
+    return line | {carried_name(name, line): value for name, value in record.other.items()}
 
 
 def _groups(solver: Solver, wanted: list[int], sizes: list[tuple[int, int]]) -> Iterator[list[int]]:
@@ -139,41 +124,6 @@ def _groups(solver: Solver, wanted: list[int], sizes: list[tuple[int, int]]) -> 
         yield from batched(group, at_once(solver.predictor, *solver.canvas.size(*size)))
 
 
-def _record(
-    solver: Solver,
-    entry: Entry,
-    solution: Solution | None,
-    error: str | None,
-    canvases: bool,
-    write: Callable[[str], Any],
-) -> Record:
-    record: Record = dict.fromkeys(columns(solver, canvases)) | {"line": entry.line, "error": error}
-    record |= entry.given
-    if solution is not None:
-        numbers = {"a": solution.a, "b": solution.b, "answer": solution.product}
-        record |= {
-            name: None if number is None else write(solver.write(number))
-            for name, number in numbers.items()
-        }
-        record |= {
-            "correct": solution.correct,
-            "confidence": round(solution.confidence, 6),
-            "calibrated": not solution.doubt,
-            "doubt": solution.doubt or None,
-            "agreement": round(solution.agreement, 6),
-            "steps": sum(solution.row_steps),
-        }
-        if solver.voting:
-            votes = [
-                [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
-                for votes in solution.votes
-            ]
-            record |= {"views": solution.views, "votes": votes}
-        if canvases:
-            record["canvas"] = to_text(solution.canvas)
-    return record | {carried_name(name, record): value for name, value in entry.other.items()}
-
-
 @dataclass
 class Summary:
     """What became of a file: numbers of records, counted as they go by."""
@@ -181,17 +131,21 @@ class Summary:
     problems: int = 0
     correct: int = 0
     errors: int = 0
+    beyond: int = 0  # of other sizes than those trained on
 
-    def add(self, record: Record) -> None:
-        """Count a record."""
+    def add(self, record: dict[str, Any]) -> None:
+        """Count a record as it is written."""
         self.problems += 1
         self.correct += bool(record["correct"])
         self.errors += record["error"] is not None
+        self.beyond += record["in_range"] is False
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
-        told = f"{_many(self.problems, 'record')}: {self.correct:,} of {solved:,} products right"
-        return told + (f", {_many(self.errors, 'line')} with an error" if self.errors else "")
+        text = f"{_many(self.problems, 'record')}: {self.correct:,} of {solved:,} answers right"
+        if self.beyond:
+            text += f", {self.beyond:,} outside the lengths trained on"
+        return text + (f", {_many(self.errors, 'line')} with an error" if self.errors else "")
 
 
 def _many(number: int, thing: str) -> str:
@@ -221,14 +175,15 @@ def stream(
     Raises:
         ValueError: the source has no header, or not the columns a and b.
     """
-    reader = Reader(source, name, input_format, solver.task.base)
+    reader = Reader(source, name, input_format, solver.task)
     writer = writer_for(solver, reader, output_format, canvases)
     sink.write(writer.head())
-    summary = Summary()
+    summary, names = Summary(), columns(solver, canvases)
     for unit in batched(reader, batch_size or unit_size(solver.voting, solver.predictor.device)):
-        for record in answer(solver, unit, canvases, digits):
-            sink.write(writer.line(record))
-            summary.add(record)
+        for record in answer(solver, unit, canvases):
+            line = written(record, names)
+            sink.write(writer.line(line))
+            summary.add(line)
         sink.flush()
     return summary
 
@@ -238,13 +193,9 @@ def writer_for(solver: Solver, reader: Reader, format: str, canvases: bool) -> W
     ours = columns(solver, canvases)
     if reader.columns is None:
         return make_writer(format, ours, None)
-    others = [carried_name(name, ours) for name in reader.columns if name not in OPERANDS]
+    taken = (PROBLEM, OPERANDS)
+    others = [carried_name(name, ours) for name in reader.columns if name not in taken]
     return make_writer(format, ours, others)
-
-
-def digits(text: str) -> int | str:
-    """A number as its digits in the model's base, for JSON."""
-    return int(text) if len(text) < 4000 else text  # Python reads no more by default
 
 
 def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

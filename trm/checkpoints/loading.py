@@ -9,17 +9,27 @@ from typing import Any
 import torch
 
 from augment.symmetry import SYMMETRIES
+from canvas.canvas_size import Canvas
 from canvas.choices import check_choice
-from canvas.problems import Canvas, Task
+from canvas.plugins import OwnCodeError, check_imported
+from canvas.task import Task, describe_ranges
+from canvas.tasks import task_class
 from trm.checkpoints import keys
 from trm.checkpoints.exported import network_weights, unpack
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.limits import check_archive, check_settings, check_tensors
 from trm.checkpoints.paths import SUFFIX, find_checkpoint
-from trm.checkpoints.settings import fits, network, restored
-from trm.models.gpt import GPT, GPTConfig
+from trm.checkpoints.settings import (
+    PACKAGES,
+    config_class,
+    fits,
+    network,
+    network_class,
+    restored,
+)
+from trm.models.gpt import GPT
 from trm.models.interop import kind_of
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.iterative import IterativeModel
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
@@ -84,15 +94,16 @@ def load_solver(
 
     Args:
         path: a checkpoint file, or the folder of a run.
-        steps: supervision steps a row gets at most, for a recursive model; None: as the checkpoint
-            says.
+        steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
+            checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas to solve on; None: as in training, or cut to the problems if
             training's was cut.
         device: where to compute; `auto` takes an accelerator if there is one.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: the file is not a checkpoint of this package, or there is no such device.
+        ValueError: the file is not a checkpoint of this package, its network is code of one's own
+            that has not been imported, or there is no such device.
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
@@ -101,10 +112,12 @@ def load_solver(
         if about["family"] not in _PREDICTORS or about["format"] != FORMAT:
             raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
         predictor = _PREDICTORS[about["family"]](about, weights, steps)
-        task, canvas = restored(Task, data["task"]), restored(Canvas, data["canvas"])
-        practised = tuple(data.get("symmetries", ["e"]))
-        for name in practised:
+        task, canvas = _task(data["task"]), restored(Canvas, data["canvas"])
+        symmetries = tuple(data.get("symmetries", ["e"]))
+        for name in symmetries:
             check_choice("a symmetry", name, SYMMETRIES)
+    except OwnCodeError as error:
+        raise OwnCodeError(f"{path}: {error}") from None
     except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ValueError(
@@ -113,33 +126,42 @@ def load_solver(
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug(
-        "%s: %s, %s parameters, %s in base %d up to %d x %d digits, on %s",
+        "%s: %s, %s parameters, %s in base %d, %s, on %s",
         find_checkpoint(path),
         about["family"],
         f"{sum(p.numel() for p in predictor.model.parameters()):,}",
         task.layout,
         task.base,
-        task.digits_a[1],
-        task.digits_b[1],
+        describe_ranges(task.ranges),
         predictor.device,
     )
-    return Solver(predictor, task, canvas, practised)
+    return Solver(predictor, task, canvas, symmetries)
 
 
-def _recursive(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Predictor:
-    config = restored(RecursiveConfig, about["model"])
+def _task(data: dict[str, Any]) -> Task:
+    """A task as a checkpoint describes it; code of one's own is not imported for it."""
+    settings = dict(data)
+    name = settings.pop("task")
+    check_imported(str(name), "task", PACKAGES)
+    return restored(task_class(name), settings)
+
+
+def _iterative(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Predictor:
+    kind: Any = network_class(about["network"], IterativeModel)
     if not fits(about["solve_steps"], int):
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
-    model = network(TinyRecursiveModel, config, weights)
+    model = network(kind, restored(config_class(kind), about["model"]), weights)
     return IterativePredictor(model, steps or about["solve_steps"])
 
 
 def _gpt(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Predictor:
-    model = network(GPT, restored(GPTConfig, about["model"]), weights)
-    return GPTPredictor(model, restored(Calibration, about["calibration"]))
+    kind = network_class(about["network"], GPT)
+    model = network(kind, restored(config_class(kind), about["model"]), weights)
+    loops = steps if model.config.loops > 1 else None
+    return GPTPredictor(model, restored(Calibration, about["calibration"]), loops=loops)
 
 
-_PREDICTORS = {keys.RECURSIVE: _recursive, keys.GPT: _gpt}
+_PREDICTORS = {keys.ITERATIVE: _iterative, keys.GPT: _gpt}
 
 
 def _device(name: str) -> torch.device:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 SUFFIX = ".safetensors"  # of a file of weights alone
 
-# The model that comes with the package; docs/generalisation.md tells how it was trained.
+# How it was trained is in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
 
 

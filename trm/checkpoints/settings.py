@@ -1,15 +1,23 @@
 """Settings that come from a file: their types and sizes are checked before anything is built."""
 
 import math
-from dataclasses import fields
+import sys
+from dataclasses import asdict, fields
+from importlib import import_module
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
+from canvas.choices import OPEN
+from canvas.plugins import check_imported, load_class
+
+PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
+
 _LARGEST = 1_000_000  # of whole numbers: cells, channels, steps
 _UPDATES = 10_000  # of the states in a supervision step
+_HOMES = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive"))  # of our networks
 
 T = TypeVar("T")
 Network = TypeVar("Network", bound=nn.Module)
@@ -20,13 +28,48 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
 
     Raises:
         TypeError: a setting that the class does not have.
-        ValueError: a setting of another type, or a number that nobody can have meant.
+        ValueError: a setting of another type, or a number out of all proportion.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name in settings and not fits(settings[field.name], hints[field.name]):
             raise ValueError(f"{field.name} is {str(settings[field.name])[:40]!r}")
+        if field.metadata.get(OPEN) and "." in settings.get(field.name, ""):
+            check_imported(settings[field.name], field.name, PACKAGES)
     return kind(**settings)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A dataclass's settings as JSON has them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
+
+
+def network_class(name: Any, kind: type[Network]) -> type[Network]:
+    """The class of a network from what a file calls it; only this project's own are imported.
+
+    Args:
+        name: as `class_name` has it.
+        kind: what it has to be a subclass of.
+
+    Raises:
+        OwnCodeError: its module has not been imported.
+        ValueError: there is no such class.
+    """
+    module, _, attribute = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if module in _HOMES:
+        import_module(module)
+    elif module:
+        check_imported(str(name), "network", ())
+        return load_class(name, kind, "network")
+    found = getattr(sys.modules.get(module), attribute, None)
+    if not isinstance(found, type) or not issubclass(found, kind):
+        raise ValueError(f"its network {str(name)[:100]!r} is no {kind.__name__}")
+    return found
+
+
+def config_class(kind: type[nn.Module]) -> type:
+    """The dataclass that a network is built from: the type of its constructor's ``config``."""
+    return get_type_hints(kind.__init__)["config"]
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -48,7 +91,8 @@ def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Net
     """A network with the given weights.
 
     Args:
-        kind: made from a config, with ``num_layers`` and perhaps ``H_cycles`` and ``L_cycles``.
+        kind: made from a config, which may say how many ``num_layers`` it has, and how often they
+            are applied.
         config: a checked one.
         weights: by the network's names.
 
@@ -56,8 +100,10 @@ def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Net
         RuntimeError, ValueError: they do not fit; nothing large has been built then.
     """
     updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
-    if config.num_layers > len(weights) or updates > _UPDATES:
-        raise ValueError(f"{config.num_layers} layers, {updates} updates of the states in a step")
+    updates *= getattr(config, "loops_per_step", 1) * getattr(config, "loops", 1)
+    layers = getattr(config, "num_layers", 1)
+    if layers > len(weights) or updates > _UPDATES:
+        raise ValueError(f"{layers} layers, {updates} updates of the states in a step")
     with torch.device("meta"):  # shapes without numbers
         shapes = {name: value.shape for name, value in kind(config).state_dict().items()}
     missing, unknown = shapes.keys() - weights.keys(), weights.keys() - shapes.keys()

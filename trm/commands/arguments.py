@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from canvas.problems import Problems
+    from canvas.task import Task
 
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
@@ -45,27 +46,35 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def read_problems(texts: list[str], base: int = 10) -> Problems:
-    """Problems from what people type: ``123x456``, ``123*456`` or ``123×456``.
+def check_problems(texts: list[str]) -> None:
+    """Look at what people typed before any model is loaded: numbers, and signs between them.
 
     Raises:
-        ValueError: a text is not a multiplication of two positive whole numbers, or too long.
+        ValueError: a text is no problem of any task.
     """
-    from canvas.arithmetic import parse
-    from canvas.problems import MOST_DIGITS, Problems
+    from canvas.problems import MOST_DIGITS
 
-    pairs = []
     for text in texts:
-        parts = re.split(r"[x*×X]", text)
-        if len(parts) != 2 or not all(parts):
-            raise ValueError(f"{shortened(text)} is not a multiplication; write it like 123x456")
-        if (most := max(map(len, parts))) > MOST_DIGITS:
+        numbers = re.split(r"[^0-9]", text.replace(" ", ""))
+        if len(numbers) < 2 or not all(numbers):
+            raise ValueError(
+                f"{shortened(text)} is no problem; write it like 123x456, or 12+34+5 for a model "
+                "that adds"
+            )
+        if (most := max(map(len, numbers))) > MOST_DIGITS:
             raise ValueError(
                 f"{shortened(text)} has a number of {most:,} digits; at most {MOST_DIGITS:,} are "
                 "worked with"
             )
-        pairs.append((parse(parts[0], base), parse(parts[1], base)))
-    return Problems.from_ints(pairs, base)
+
+
+def read_problems(texts: list[str], task: Task) -> Problems:
+    """Problems of a task from what people type.
+
+    Raises:
+        ValueError: a text is no problem of the task.
+    """
+    return task.problems([task.parse(text) for text in texts])
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +86,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 def aside(args: argparse.Namespace) -> Console:
-    """A console for what is said beside results, such as where files are; `--quiet` silences it."""
+    """A console for what is printed beside results, such as file names; `--quiet` silences it."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, markup=False, quiet=args.quiet)
@@ -109,7 +118,7 @@ def number(least: float) -> Callable[[str], float]:
 
 
 def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """``--checkpoint``, the model that comes with the package where none is named.
+    """``--checkpoint``, the shipped model where none is named.
 
     Args:
         parser: of the command.
@@ -119,7 +128,7 @@ def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
         "--checkpoint",
         metavar="PATH",
         help="a checkpoint, or the folder of a run, of which the best checkpoint is taken "
-        "(default: the model that comes with the package)",
+        "(default: the shipped model)",
         **{"default": SHIPPED} | more,
     )
 
@@ -132,4 +141,65 @@ def add_solver(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         help="supervision steps a row gets at most (default: as the checkpoint says)",
     )
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, mps, …")
+    add_devices(parser)
+    add_import(parser)
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """``--import``: code of the user's own that a checkpoint, or another argument, names."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="of your own tasks, layouts, position encodings or models that a checkpoint names: a "
+        "module, or a file like mine.py; may be given several times",
+    )
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """``--accelerator`` and ``--devices``, as Lightning's trainer takes them."""
+    parser.add_argument(
+        "--accelerator", default="auto", help="auto (default), cpu, gpu, cuda, mps, …"
+    )
+    parser.add_argument(
+        "--devices",
+        type=_devices,
+        default=1,
+        metavar="N",
+        help="how many, or which ones: 2 takes two, 1, (with a comma) the one of index 1, and 0,2 "
+        "two of them (default: 1)",
+    )
+
+
+def _devices(text: str) -> int | list[int]:
+    parts = text.removesuffix(",").split(",")
+    if not all(re.fullmatch(r"\d{1,4}", part) for part in parts) or not text.strip("0"):
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)} is no number of devices, nor a list of their indices like 0,2"
+        )
+    return [int(part) for part in parts] if "," in text else int(text)
+
+
+def one_device(args: argparse.Namespace) -> str:
+    """The one device that `add_devices` named, as PyTorch names it: cpu, or like cuda:1.
+
+    Raises:
+        ValueError: several were named, or there is no such accelerator.
+    """
+    indices = args.devices if isinstance(args.devices, list) else None
+    if (len(indices) if indices else args.devices) != 1:
+        raise ValueError(
+            "one problem after the other is worked out on one device: take --devices 1"
+        )
+    kind = args.accelerator
+    if kind == "gpu" or (kind == "auto" and indices):
+        import torch
+
+        there = torch.accelerator.is_available()
+        found = torch.accelerator.current_accelerator() if there else None
+        if found is None and kind == "gpu":
+            raise ValueError("there is no GPU to compute on: take --accelerator cpu or auto")
+        kind = found.type if found else "cpu"
+    return kind if indices is None or kind == "cpu" else f"{kind}:{indices[0]}"

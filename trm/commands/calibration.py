@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, draw, tell."""
+    """Read, draw, report."""
     output = Path(args.output)
     if output.suffix != ".png":
         raise ValueError(f"--output {output} has to end in .png")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     for name, right in rights.items():
         error = f"calibration error {100 * bins[name].error:.1f} %"
         console.print(f"{name}: {right} right, {error}", soft_wrap=True, markup=False)
-    table = Table("of the surest", *curves, title="wrong, by the score that tells who is sure")
+    table = Table("of the surest", *curves, title="wrong, by the score they are ranked by")
     for coverage in COVERAGES:
         risks = [f"{100 * curve.at(coverage):.2f} %" for curve in curves.values()]
         table.add_row(f"{coverage:.0%}", *risks)
@@ -107,8 +107,8 @@ def read_judged(file: Path) -> Judged:
     if not rows:
         raise ValueError(f"{file} holds no solved problem")
     right, confidence, agreement = zip(*rows, strict=True)
-    said = np.array([value in (True, "true") for value in right])
-    return Judged(said, np.array(confidence), np.array(agreement))
+    judged_right = np.array([value in (True, "true") for value in right])
+    return Judged(judged_right, np.array(confidence), np.array(agreement))
 
 
 def _json(file: Path) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, compare, draw and tell."""
+    """Read, compare, draw and report."""
     paths = [Path(name) for name in args.evaluations]
     grid = side_by_side([read_grid(path) for path in paths], _labels(paths))
     reference = reference_of(grid, args.reference)["name"]
@@ -100,11 +100,11 @@ def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, An
     seed; where that does not tell them apart, it is preceded by its grid's label.
 
     Args:
-        grids: of the same base.
+        grids: of the same task, axes and base.
         labels: a name for each grid, all different.
 
     Raises:
-        ValueError: the bases differ.
+        ValueError: these differ.
     """
     found = [
         (label, model | {"settings": grid["settings"]})
@@ -117,12 +117,18 @@ def side_by_side(grids: list[dict[str, Any]], labels: list[str]) -> dict[str, An
             f"these evaluations are in bases {' and '.join(map(str, bases))}: lengths in different "
             "bases are different numbers. Compare models of one base"
         )
+    asked = sorted({(m["task"]["task"], *m["settings"]["axes"]) for _, m in found})
+    if len(asked) > 1:
+        kinds = " and ".join(f"{task} by {row} and {column}" for task, row, column in asked)
+        raise ValueError(f"these evaluations are of different things: {kinds}. Compare like things")
     configs = [model.get("config") for _, model in found]
     names = told_apart([model["name"] for _, model in found], configs)
     full = [f"{label}: {name}" for (label, _), name in zip(found, names, strict=True)]
-    told = [long if names.count(name) > 1 else name for name, long in zip(names, full, strict=True)]
-    told = told if len(set(told)) == len(told) else full
-    models = [model | {"name": name} for (_, model), name in zip(found, told, strict=True)]
+    labels_shown = [
+        long if names.count(name) > 1 else name for name, long in zip(names, full, strict=True)
+    ]
+    labels_shown = labels_shown if len(set(labels_shown)) == len(labels_shown) else full
+    models = [model | {"name": name} for (_, model), name in zip(found, labels_shown, strict=True)]
     return grids[0] | {"models": models}
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from canvas.problems import Problems, Task, sample
+from canvas.problems import Problems
+from canvas.sampling import sample
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
-from trm.commands.arguments import add_solver, aside, whole
+from trm.commands.arguments import add_solver, aside, one_device, whole
 from trm.commands.solve import solve_and_show
 from trm.files import make_folder
 
@@ -53,41 +53,41 @@ def run(args: argparse.Namespace) -> int:
 
     from trm.checkpoints.loading import load_solver
 
-    solver = load_solver(checkpoint, args.steps, device=args.device)
+    solver = load_solver(checkpoint, args.steps, device=one_device(args))
     task = solver.task
     console = Console(highlight=False)
 
     console.rule("Problems it has never seen, row by row")
-    longest = replace(task, digits_a=(task.digits_a[1],) * 2, digits_b=(task.digits_b[1],) * 2)
-    shown = sample(longest, args.seed, "test", 0, np.arange(SHOWN))
+    shown = sample(task, args.seed, "test", 0, np.arange(SHOWN), task.longest)
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
 
     console.rule("How often it is right")
     _measure(console, solver, args.problems, args.seed, args.quiet)
 
-    console.rule("Longer than anything it practised on")
-    beyond = Task(task.layout, task.base, (task.digits_a[1] + 1,) * 2, (task.digits_b[1],) * 2)
+    console.rule("Longer than anything it was trained on")
+    longer = (task.longest[0] + 1, *task.longest[1:])
     try:
-        solve_and_show(console, solver, sample(beyond, args.seed, "test", 0, np.arange(1)))
+        beyond = sample(task, args.seed, "test", 0, np.arange(1), longer)
+        solve_and_show(console, solver, beyond)
     except ValueError as error:
         console.print(f"It cannot try: {error}\n")
 
     picture, animation = _draw(solver, shown[:1], output)
-    a, b = shown.a.to_text()[-1], shown.b.to_text()[-1]
-    told = aside(args)
-    told.rule("What to try next")
+    problem = task.names(shown)[-1].replace(" ", "")
+    beside = aside(args)
+    beside.rule("What to try next")
     if shutil.which("trm") is None:
-        told.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
+        beside.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
     which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
-    told.print(
+    beside.print(
         f"look at       {picture}\n"
         f"watch         {animation}\n"
-        f"your problem  trm solve {which}--watch {a}x{b}"
+        f"your problem  trm solve {which}--watch {problem}"
     )
     if folder != run_folder:
-        told.print(f"see inside    tensorboard --logdir {run_folder}")
-    told.print("train more    trm fit --config trm/small")
+        beside.print(f"see inside    tensorboard --logdir {run_folder}")
+    beside.print("train more    trm fit --config trm/small")
     return 0
 
 
@@ -95,35 +95,38 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
     from rich.progress import track
     from rich.table import Table
 
-    from trm.evaluation.accuracy import by_length, held_out, products, workings
+    from trm.evaluation.accuracy import answers, by_size, held_out, workings
+    from trm.evaluation.grid_schema import AXES
 
     batch = 100
     solutions = []
     starts = range(0, problems, batch)
     for start in track(starts, "solving", console=console, transient=True, disable=quiet):
         solutions += held_out(solver, min(batch, problems - start), seed=seed, first=start)
-    cells = by_length(solutions, solver.task.base)
+    cells = by_size(solutions, solver.task)
     rows = sorted({a for a, _ in cells})
     columns = sorted({b for _, b in cells})
-    table = Table("digits", *[f"× {b}" for b in columns], title="right products")
+    first, second = (AXES[axis] for axis in solver.task.axes)
+    heads = [f"{second} {b}" for b in columns]
+    table = Table(first, *heads, title="right answers")
     for a in rows:
         shares = [cells.get((a, b)) for b in columns]
         table.add_row(str(a), *["" if s is None else f"{s.value:.1%} of {s.total}" for s in shares])
     console.print(table)
     console.print(
-        f"{products(solutions)} of held-out products exact, every row built on the model's own;\n"
-        f"{workings(solutions)} of whole workings exact. Test pairs, lengths drawn evenly, "
+        f"{answers(solutions)} of held-out answers exact, every row built on the model's own;\n"
+        f"{workings(solutions)} of whole workings exact. Test problems, sizes drawn evenly, "
         f"problem seed {seed}.\n",
         soft_wrap=True,
     )
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
-    from trm.figures.animation import Film
+    from trm.figures.animation import Animation
     from trm.solving.watching import solve_watched
 
     moments: list[Moment] = []
-    film = Film(solver, solve_watched(solver, problem, moments.append), moments)
+    film = Animation(solve_watched(solver, problem, moments.append), moments)
     picture, animation = output / "solved.png", output / "solving.gif"
     film.frames[-1].save(picture)
     film.save(animation)

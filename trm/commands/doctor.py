@@ -22,33 +22,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look and tell; 1 if something is missing that a command needs."""
-    told = {"python": f"{platform.python_version()} on {platform.platform()}"}
+    """Look and report; 1 if something is missing that a command needs."""
+    report = {"python": f"{platform.python_version()} on {platform.platform()}"}
     missing = []
     for package in (_OURS, *needed()):
         try:
-            told[package] = version(package)
+            report[package] = version(package)
         except PackageNotFoundError:
-            told[package] = "missing"
+            report[package] = "missing"
             missing.append(f"{package} is not installed: pip install {package}")
     for module in _IMPORTED:
         try:
             importlib.import_module(module)
         except (ImportError, OSError) as error:  # OSError: of a library that it loads
-            if told.get(module) != "missing":
+            if report.get(module) != "missing":
                 missing.append(f"{module} is installed and cannot be imported: {error}")
     candidates = (os.environ.get("CXX", ""), "g++", "clang++")
     compiler = next(filter(None, map(shutil.which, candidates)), None)
-    told["compile"] = f"yes, with {compiler}" if compiler else _NO_COMPILER
+    report["compile"] = f"yes, with {compiler}" if compiler else _NO_COMPILER
     if missing:
-        told["devices"] = told["shipped model"] = "not looked at: first install what is missing"
+        report["devices"] = report["shipped model"] = "not looked at: first install what is missing"
     else:
-        told |= devices()
-        told["shipped model"], wrong = shipped()
+        report |= devices()
+        report["shipped model"], wrong = shipped()
         missing += wrong
     if not args.quiet:
-        for name, sentence in told.items():
-            print(f"{name:<{max(map(len, told))}}  {sentence}")
+        for name, sentence in report.items():
+            print(f"{name:<{max(map(len, report))}}  {sentence}")
     for sentence in missing:
         print(sentence)
     if not missing and not args.quiet:
@@ -67,7 +67,7 @@ def needed() -> list[str]:
 
 
 def shipped() -> tuple[str, list[str]]:
-    """Whether the model that comes with the package can be used, and what is wrong with it."""
+    """Whether the shipped model can be used, and what is wrong with it."""
     from trm.checkpoints.loading import load_solver
     from trm.checkpoints.paths import SHIPPED
 
@@ -82,16 +82,18 @@ def devices() -> dict[str, str]:
     """What can compute here, and in which precisions, in words."""
     import torch
 
-    told = {"cpu": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads; {cpu_precision()}"}
+    report = {
+        "cpu": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads; {cpu_precision()}"
+    }
     for i in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(i)
         bfloat16 = "bfloat16 and float32" if torch.cuda.is_bf16_supported(False) else "float32"
-        told[f"cuda:{i}"] = f"{about.name}, {about.total_memory / 2**30:.0f} GiB; {bfloat16}"
+        report[f"cuda:{i}"] = f"{about.name}, {about.total_memory / 2**30:.0f} GiB; {bfloat16}"
     if torch.backends.mps.is_available():
-        told["mps"] = "Apple's GPU"
-    if len(told) == 1:
-        told["accelerator"] = "none: training and solving run on the CPU"
-    return told
+        report["mps"] = "Apple's GPU"
+    if len(report) == 1:
+        report["accelerator"] = "none: training and solving run on the CPU"
+    return report
 
 
 def cpu_precision() -> str:

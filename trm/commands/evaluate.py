@@ -1,14 +1,21 @@
-"""`trm evaluate`: how far models get, digits × digits, beyond what they practised on."""
+"""`trm evaluate`: how far models get beyond the sizes of problems that they were trained on."""
 
 import argparse
 import re
 from pathlib import Path
 from typing import Any
 
+from canvas.task import Task
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
-from trm.commands.arguments import add_checkpoint, aside, whole
+from trm.commands.arguments import (
+    add_checkpoint,
+    add_devices,
+    add_import,
+    aside,
+    whole,
+)
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
-from trm.evaluation.grid_schema import BOARD, GRID, PICTURE, REPORT
+from trm.evaluation.grid_schema import AXES, BOARD, GRID, PICTURE, REPORT
 from trm.files import replacing, sweep
 
 _RANGE = re.compile(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?")
@@ -36,14 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Without a default of argparse's own, which would be extended, too.
     add_checkpoint(parser, nargs="+", action="extend", default=None)
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results")
-    for side, operand in (("a", "multiplicand"), ("b", "multiplier")):
-        parser.add_argument(
-            f"--digits-{side}",
-            type=lengths,
-            default=lengths("1..10"),
-            metavar="N",
-            help=f"lengths of the {operand}, like 1..4,8 (default: 1..10)",
-        )
+    sizes = parser.add_argument_group(
+        "sizes", "two of these, the rows and the columns of the grid; like 1..10 or 1..4,8"
+    )
+    for axis, meaning in AXES.items():
+        sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
     parser.add_argument(
         "--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)"
     )
@@ -63,12 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         help="what to call the models, one name a checkpoint (default: their runs' names)",
     )
-    parser.add_argument(
-        "--accelerator", "--device", default="auto", help="auto (default), cpu, gpu, cuda:1, mps, …"
-    )
-    parser.add_argument(
-        "--devices", type=whole(1), default=1, help="of each node, cells at once (default: 1)"
-    )
+    add_devices(parser)
+    add_import(parser)
     parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
     parser.add_argument(
         "--oversubscribe", action="store_true", help="more processes than CPU cores"
@@ -86,12 +86,17 @@ def run(args: argparse.Namespace) -> int:
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.grid_run import Settings, measure
 
-    if voting is not None:
-        for checkpoint in checkpoints:  # says what is wrong before anything is measured
-            with_voting(load_solver(checkpoint, device="cpu"), args)
+    tasks = []
+    for checkpoint in checkpoints:  # says what is wrong before anything is measured
+        solver = load_solver(checkpoint, device="cpu")
+        tasks.append(solver.task)
+        if voting is not None:
+            with_voting(solver, args)
+    axes, rows, columns = _sizes(args, tasks[0])
     settings = Settings(
-        digits_a=tuple(args.digits_a),
-        digits_b=tuple(args.digits_b),
+        axes=axes,
+        rows=rows,
+        columns=columns,
         problems=args.problems,
         seed=args.seed,
         steps=args.steps,
@@ -119,6 +124,32 @@ def run(args: argparse.Namespace) -> int:
             f"browse    tensorboard --logdir {output / BOARD}"
         )
     return 0
+
+
+def _sizes(
+    args: argparse.Namespace, task: Task
+) -> tuple[tuple[str, str], tuple[int, ...], tuple[int, ...]]:
+    """What the sizes of the grid are measured in, and those of rows and columns.
+
+    Raises:
+        ValueError: not two measures that belong together, or none of the task's.
+    """
+    given = {axis: tuple(n) for axis in AXES if (n := getattr(args, axis)) is not None}
+    axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
+    if axes is None:
+        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in given)
+        known = "; ".join(
+            " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
+        )
+        raise ValueError(f"{options} are no sizes of the task {task.name}: take {known}")
+    low, high = (given.get(axis) or _around(task, axis) for axis in axes)
+    return axes, low, high
+
+
+def _around(task: Task, axis: str) -> tuple[int, ...]:
+    """The sizes of a grid for which none are given: training's, and as many again."""
+    low, high = task.ranges.get(axis, (1, 3))
+    return tuple(range(low, 2 * high + 1))
 
 
 def _show(grid: dict[str, Any], output: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from trm.checkpoints.paths import SUFFIX, find_checkpoint
-from trm.commands.arguments import aside
+from trm.commands.arguments import add_import, aside
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
 
 # Of each cell's figures, those that a card repeats.
-_CARD_FIGURES = ("digits_a", "digits_b", "inside", "solutions", "products", "rows_teacher_forced")
+_CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", required=True, metavar="PATH", help="a checkpoint, or the folder of a run"
     )
+    add_import(parser)
     parser.add_argument("--output", required=True, metavar=f"FILE{SUFFIX}", help="what to write")
     parser.add_argument(
         "--figures",
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, check, write, tell."""
+    """Read, check, write, report."""
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output)
     if output.suffix != SUFFIX:
         raise ValueError(f"--output {output} has to end in {SUFFIX}")
@@ -57,7 +58,7 @@ def card_of(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
     sha256 = fingerprint(checkpoint)
     for model in grid["models"]:
         if model["sha256"] == sha256:
-            settings = {key: grid["settings"][key] for key in ("split", "seed", "problems")}
+            settings = {key: grid["settings"][key] for key in ("split", "seed", "axes", "problems")}
             cells = [
                 {key: cell[key] for key in _CARD_FIGURES}
                 for cell in model["cells"]

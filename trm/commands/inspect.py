@@ -1,4 +1,4 @@
-"""`trm inspect`: one problem under the glass, step by step."""
+"""`trm inspect`: what a model does on one problem, step by step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ import numpy as np
 from rich.console import Console
 
 from canvas import symbols
-from canvas.render import Drawing, RowSteps
+from canvas.render import RowSteps, WorkedDrawing
 from trm.checkpoints.paths import find_checkpoint
-from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
+from trm.commands.arguments import (
+    add_canvas_size,
+    add_solver,
+    aside,
+    check_problems,
+    one_device,
+    read_problems,
+    whole,
+)
 from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
@@ -29,7 +37,7 @@ examples:
 Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
 off; rows.png, each row with
 the model's confidence along the way; and of a recursive model attention.png, what one cell looks at
-with each head, and states.png, how far both states still move. TensorBoard shows the same.
+with each head, and states.png, how far its states still move. TensorBoard shows the same.
 """
 
 _SPARE = 4  # supervision steps that are looked at beyond those that were taken
@@ -60,22 +68,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve, watch, draw."""
-    read_problems([args.problem])  # in any base, its digits are decimal ones
+    check_problems([args.problem])
     find_checkpoint(args.checkpoint)
 
     import torch
     from torch.utils.tensorboard.writer import SummaryWriter
 
     from trm.checkpoints.loading import load_solver
-    from trm.figures.animation import Film
+    from trm.figures.animation import Animation
     from trm.figures.row_panels import pixels, sample_panels
     from trm.models.probe import probe
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.watching import solve_watched
 
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, args.device)
-    problems = read_problems([args.problem], solver.task.base)
-    drawing = solver.draw(problems)
+    device = one_device(args)
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
+    problems = read_problems([args.problem], solver.task)
+    drawing = solver.draw_worked(problems)
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
@@ -90,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     predictor = solver.predictor
     recursive = isinstance(predictor, IterativePredictor)
     seen = predictor.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
-    name = problems.names()[0].replace("x", "×")
+    name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
     figures = {"rows": sample_panels(steps, given, seen, titles)}
@@ -103,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
             cell,
             name,
         )
-    film = Film(solver, solution, moments)
+    film = Animation(solution, moments)
     with replacing(output / "solving.gif") as part:
         film.save(part)
     written = ["solving.gif"]
@@ -134,36 +143,40 @@ def _tell(
     aside(args).print(f"browse  tensorboard --logdir {output}")
 
 
-def _row_steps(drawing: Drawing, moments: list[Moment]) -> RowSteps:
+def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
     """Every row as the model met it, built on its own rows."""
     inputs = np.stack([moment.canvas for moment in moments if moment.masked])
     number = len(inputs)
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
-    labels = np.where(answer, drawing.canvases, inputs)
+    labels = np.where(answer, drawing.truth, inputs)
     return RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
 
 
 def _inside(
     all_rows: Probe, one: Probe, canvas: np.ndarray, cell: tuple[int, int], name: str
 ) -> dict[str, Any]:
-    """The figures of a recursive model's states and attention."""
+    """The figures of an iterative model's states and attention."""
     import torch
 
     from trm.figures.introspection import attention_figure, changes_figure
 
-    changes = {"z_L": all_rows.changes_L.numpy(), "z_H": all_rows.changes_H.numpy()}
-    rows = [f"row {k + 1}" for k in range(changes["z_H"].shape[-1])]
+    changes = {state: values.numpy() for state, values in all_rows.changes.items()}
+    number = next(iter(changes.values())).shape[-1]
+    rows = [f"row {k + 1}" for k in range(number)]
     figures = {"states": changes_figure(changes, rows, f"{name}: do the states settle?")}
-    if one.attention_L is None or one.attention_H is None:
-        return figures  # a mixer has no attention
+    if not one.attention:
+        return figures  # as in a mixer
     height, width = canvas.shape
     query = cell[0] * width + cell[1]
-    maps = torch.cat([one.attention_L, one.attention_H])[:, 0, :, query]
-    layers = len(one.attention_L)
-    names = [f"{state}, layer {k + 1}" for state in ("z_L", "z_H") for k in range(layers)]
+    maps = torch.cat(list(one.attention.values()))[:, 0, :, query]
+    names = [
+        f"{state}, layer {k + 1}"
+        for state, layers in one.attention.items()
+        for k in range(len(layers))
+    ]
     title = (
         f"{name}: what the framed cell looks at\n(canvas row {cell[0] + 1}, column {cell[1] + 1}, "
-        "in the last updates of both states)"
+        f"in the last update of {' and of '.join(one.attention)})"
     )
     figures["attention"] = attention_figure(
         canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title
@@ -171,13 +184,13 @@ def _inside(
     return figures
 
 
-def _chosen(cell: tuple[int, int] | None, drawing: Drawing, row: int) -> tuple[int, int]:
+def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
     """The cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
     if cell is None:
-        answer = drawing.answer_cells(row)[0] & (drawing.canvases[0] != symbols.BLANK)
-        places = np.argwhere(answer)
-        return tuple(map(int, places[len(places) // 2]))  # type: ignore[return-value]
+        answer = drawing.answer_cells(row)[0] & (drawing.truth[0] != symbols.BLANK)
+        cells = np.argwhere(answer)
+        return tuple(map(int, cells[len(cells) // 2]))  # type: ignore[return-value]
     if cell[0] > height or cell[1] > width:
         raise ValueError(
             f"--cell {cell[0]},{cell[1]} is not on the canvas of {height} x {width} cells "

@@ -9,24 +9,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from canvas.layouts import LAYOUTS, get_layout
 from canvas.picture import CELL, to_sketch, to_terminal
 from canvas.problems import MOST_CELLS
-from canvas.render import Drawing, draw, row_steps
+from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.shapes import save_gif
-from trm.commands.arguments import add_canvas_size, aside, number, read_problems, whole
+from canvas.task import Task
+from canvas.tasks import TASKS, task_class
+from trm.commands.arguments import (
+    add_canvas_size,
+    add_import,
+    aside,
+    number,
+    read_problems,
+    whole,
+)
 
 if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
     from augment.views import View
 
+_DEFAULTS = "standard, column"
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("problem", help="two positive whole numbers, like 321x654")
-    parser.add_argument("--layout", default="standard", choices=LAYOUTS, help="default: standard")
+    parser.add_argument("problem", help="like 321x654, or 12+34+5")
+    layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
+    parser.add_argument(
+        "--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)"
+    )
+    parser.add_argument(
+        "--layout", help=f"{layouts}; or a class of your own (default: {_DEFAULTS})"
+    )
     parser.add_argument("--base", type=int, default=10, choices=range(2, 11), metavar="2..10")
     add_canvas_size(parser, "the working and one cell around it")
     parser.add_argument(
@@ -47,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e), then "
         "shift it, like r90,1,-2",
     )
+    add_import(parser)
     parser.add_argument("--png", type=_name(".png"), metavar="FILE", help="write a picture instead")
     parser.add_argument(
         "--svg",
@@ -107,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
             f"this problem has {len(steps.inputs)} steps, there is no step {args.step}"
         )
     given = show(drawing.given.view(np.uint8))[0].view(bool)
-    picture = truth = show(drawing.canvases)[0]
+    picture = truth = show(drawing.truth)[0]
     if args.step is not None:
         this = slice(args.step - 1, args.step)
         picture, truth = show(steps.inputs[this])[0], show(steps.labels[this])[0]
@@ -126,21 +142,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _turn(view: "View", drawing: Drawing, canvases: np.ndarray) -> np.ndarray:
+def _turn(view: "View", drawing: WorkedDrawing, canvases: np.ndarray) -> np.ndarray:
     """A view of canvases ``uint8 [B, H, W]`` of a drawing, whose whole working has to stay on."""
     import torch
 
     from augment.views import apply
 
-    content = torch.from_numpy((drawing.canvases != drawing.unsolved()) | drawing.given)
+    content = torch.from_numpy((drawing.truth != drawing.canvases) | drawing.given)
     batch = torch.from_numpy(canvases)
     return apply(view, batch, content.expand_as(batch)).numpy()
 
 
-def _draw(args: argparse.Namespace) -> Drawing:
-    problems = read_problems([args.problem], args.base)
-    rules = get_layout(args.layout)
-    room = rules.extent(int(problems.a.lengths[0]), int(problems.b.lengths[0]))
+def _task(args: argparse.Namespace) -> Task:
+    """The task whose problem is drawn: as named, or by its sign.
+
+    Raises:
+        ValueError: there is no such task, layout or sign.
+    """
+    if args.task is not None:
+        kind = task_class(args.task)
+    else:
+        kinds = [k for k in TASKS.values() if any(sign in args.problem for sign in k.signs)]
+        kind = kinds[0] if kinds else TASKS["multiplication"]
+    layout = args.layout or next(iter(kind.layouts))
+    return kind(**{"layout": layout, "base": args.base})
+
+
+def _draw(args: argparse.Namespace) -> WorkedDrawing:
+    task = _task(args)
+    problems = read_problems([args.problem], task)
+    room = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)
     offset = args.top or 0, args.left or 0
     sides = zip((args.height or 0, args.width or 0), room, offset, strict=True)
     cells = prod(max(side, needed + start) for side, needed, start in sides)
@@ -149,16 +180,16 @@ def _draw(args: argparse.Namespace) -> Drawing:
             f"a canvas of {cells:,} cells is too large to look at"
             f"; at most {_MOST_DRAWN:,} are drawn"
         )
-    worked = rules.work(problems.a, problems.b)
+    worked = task.rules.work(problems).trimmed()
     rows, columns = int(worked.heights[0]), int(worked.widths[0])
-    above, before = (1 if place is None else place for place in (args.top, args.left))
+    above, before = (1 if offset is None else offset for offset in (args.top, args.left))
     height = args.height or above + rows + 1
     width = args.width or before + columns + 1
     top, left = (height - rows) // 2, (width - columns) // 2
-    if min(top, left) < 0:  # it does not fit: draw() says what would
+    if min(top, left) < 0:  # it does not fit: draw_worked() says what would
         top = left = 0
     if args.top is not None:
         top = args.top
     if args.left is not None:
         left = args.left
-    return draw(worked, height, width, top, left)
+    return draw_worked(worked, height, width, top, left)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,12 +14,19 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from canvas.picture import Place, to_terminal
+from canvas.picture import to_terminal
 from canvas.problems import Problems
-from canvas.reader import read
 from trm.batch.formats import FORMATS, format_of, output_format
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
-from trm.commands.arguments import add_canvas_size, add_solver, aside, read_problems, whole
+from trm.commands.arguments import (
+    add_canvas_size,
+    add_solver,
+    aside,
+    check_problems,
+    one_device,
+    read_problems,
+    whole,
+)
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
 from trm.files import is_special, replacing
 
@@ -54,7 +60,9 @@ BAR = 24  # characters of a bar of confidence
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problems", nargs="*", help="like 123x456")
+    parser.add_argument(
+        "problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds"
+    )
     add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument(
@@ -79,9 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="problems taken on together, or auto (default: by the kind of device and the views)",
     )
-    files.add_argument(
-        "--devices", type=whole(1), default=1, help="of each node, side by side (default: 1)"
-    )
     files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
     files.add_argument("--oversubscribe", action="store_true", help="more processes than CPU cores")
 
@@ -99,13 +104,13 @@ def run(args: argparse.Namespace) -> int:
     find_checkpoint(args.checkpoint)
     voting_of(args)
     if args.input is None:
-        read_problems(args.problems)  # in any base, its digits are decimal ones
+        check_problems(args.problems)
         return _show(args)
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
     if not any(name == "-" or is_special(name) for name in (args.input, args.output)):
         return _work_through(args)
-    if args.devices * args.nodes > 1:
+    if args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1:
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
     return _stream(args)
 
@@ -118,15 +123,13 @@ def _solver(args: argparse.Namespace, device: str) -> Solver:
 
 
 def _show(args: argparse.Namespace) -> int:
-    solver = _solver(args, args.device)
-    problems = read_problems(args.problems, solver.task.base)
+    solver = _solver(args, one_device(args))
+    problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
     console = Console()
     if args.checkpoint == SHIPPED:
-        task = solver.task
         aside(args).print(
-            f"The model that comes along: {task.layout}, practised up to {task.digits_a[1]} x "
-            f"{task.digits_b[1]} digits.\n",
+            f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
         )
     for i in range(len(problems)):
@@ -137,7 +140,7 @@ def _show(args: argparse.Namespace) -> int:
 def _stream(args: argparse.Namespace) -> int:
     from trm.batch.solving import stream
 
-    solver = _solver(args, args.device)
+    solver = _solver(args, one_device(args))
     for path, pipe, standard in (
         (args.input, sys.stdin, "standard input"),
         (args.output, sys.stdout, "standard output"),
@@ -189,7 +192,7 @@ def _work_through(args: argparse.Namespace) -> int:
         output_format=args.output_format,
     )
     summary = work_through(
-        job, args.device, args.devices, args.nodes, args.quiet, args.oversubscribe
+        job, args.accelerator, args.devices, args.nodes, args.quiet, args.oversubscribe
     )
     return 0 if summary is None else _told(summary, args)
 
@@ -207,53 +210,49 @@ def solve_and_show(
 ) -> Solution:
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
-        (solution,) = solver.solve(problem)
-        console.print(describe(solution, solver))
+        (solution,) = solver.solve(problem, with_truth=True)
+        console.print(describe(solution))
         return solution
     from trm.solving.watching import solve_watched
 
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
     pause = PAUSE if console.is_terminal else 0.0
-    name, drawing = problem.names()[0].replace("x", "×"), solver.draw(problem)
-    given, told = drawing.given[0], f"{name}   row {{}} of {drawing.steps[0]}"
+    name = solver.task.names(problem)[0].replace("x", "×")
+    drawing = solver.draw(problem)
+    given, caption = drawing.given[0], f"{name}   row {{}} of {drawing.steps[0]}"
     confidence = np.full(len(given), np.nan)
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(moment: Moment) -> None:
             if moment.confidence is not None:
                 confidence[moment.row] = moment.confidence
-            live.update(_scene(told.format(moment.number), moment, given, confidence), refresh=True)
+            live.update(
+                _scene(caption.format(moment.number), moment, given, confidence), refresh=True
+            )
             time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution, solver))
+    console.print(describe(solution))
     return solution
 
 
-def _scene(told: str, moment: Moment, given: np.ndarray, confidence: np.ndarray) -> Group:
+def _scene(caption: str, moment: Moment, given: np.ndarray, confidence: np.ndarray) -> Group:
     """A moment for the terminal: where the model is, the canvas, and how sure it is of each row."""
     canvas = to_terminal(
         moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
     )
     if moment.step:
-        told += f", supervision step {moment.step}"
+        caption += f", supervision step {moment.step}"
     bar = Text("")
     if moment.confidence is not None:
         filled = round(BAR * moment.confidence)
         bar.append("  confidence  ").append("█" * filled, "bold blue")
         bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
-    return Group(Text(told), canvas, bar)
+    return Group(Text(caption), canvas, bar)
 
 
-def _places(solution: Solution, solver: Solver) -> Sequence[Place]:
-    """The cells that a solution's product is read from."""
-    if solution.product is None:
-        return ()
-    return read(solution.canvas, solver.task.rules, solver.task.base).places
-
-
-def describe(solution: Solution, solver: Solver) -> Group:
-    """A solved problem for the terminal: canvas, product, confidence, and whether it is right."""
+def describe(solution: Solution) -> Group:
+    """A solved problem for the terminal: canvas, answer, confidence, and whether it is right."""
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
     canvas = to_terminal(
@@ -261,22 +260,22 @@ def describe(solution: Solution, solver: Solver) -> Group:
         truth=solution.truth,
         given=solution.given,
         confidence=list(confidence),
-        read=_places(solution, solver),
+        read=solution.answer_cells,
     )
-    a, b, right = (solver.write(n) for n in (solution.a, solution.b, solution.a * solution.b))
-    said = "no number" if solution.product is None else solver.write(solution.product)
-    verdict = Text(f"{a} × {b} = {said}  ", style="bold")
+    answer = solution.answer_text or "no number"
+    verdict = Text(f"{solution.problem.replace('x', '×')} = {answer}  ", style="bold")
     if solution.correct:
         verdict.append("✓ right", style="bold blue")
     else:
+        right = solution.write(solution.right_answer)
         verdict.append(f"✗ wrong, it is {right}", style="bold yellow")
-    if solution.correct and not solution.exact:
+    if solution.correct and solution.exact is False:
         verdict.append(", though the working has an error", style="yellow")
-    told = f"confidence {solution.confidence:.1%}"
+    details = f"confidence {solution.confidence:.1%}"
     if solution.votes:
-        told += f", agreement {solution.agreement:.0%} of {solution.views} different looks"
+        details += f", agreement {solution.agreement:.0%} of {solution.views} different samples"
     if any(solution.row_steps):
-        rows = "a row, all looks together" if solution.votes else "a row"
-        told += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
+        rows = "a row, all samples together" if solution.votes else "a row"
+        details += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
     doubt = f"\nnot calibrated: {solution.doubt}" if solution.doubt else ""
-    return Group(canvas, verdict, Text(told).append(doubt, style="yellow").append("\n"))
+    return Group(canvas, verdict, Text(details).append(doubt, style="yellow").append("\n"))

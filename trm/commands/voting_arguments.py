@@ -33,12 +33,12 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
         "--symmetries",
         type=_symmetries,
         metavar="NAMES",
-        help=f"of the views, like e,h: {', '.join(SYMMETRIES)}; or all; or practised, those of "
+        help=f"of the views, like e,h: {', '.join(SYMMETRIES)}; or all; or trained, those of "
         "training (default)",
     )
-    told = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
+    votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
     group.add_argument(
-        "--vote", choices=VOTES, default="majority", help=f"{told} (default: majority)"
+        "--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)"
     )
     group.add_argument(
         "--vote-per",
@@ -74,7 +74,7 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
 
 
 def voting_of(args: argparse.Namespace) -> Voting | None:
-    """What `add_voting` was told; None: one view.
+    """What the arguments of `add_voting` ask for; None: one view.
 
     Raises:
         ValueError: views that cannot be.
@@ -89,11 +89,11 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
         temperature=args.temperature,
         seed=args.vote_seed,
     )
-    return voting if voting.looks > 1 else None
+    return voting if voting.samples > 1 else None
 
 
 def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
-    """A solver that asks as many views as it was told, with a note if they are foreign to it.
+    """A solver that asks as many views as asked for, with a note if it was not trained on them.
 
     Raises:
         ValueError: views that cannot be, or that the model has no use for.
@@ -102,20 +102,20 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
     if voting is None:
         return solver
     solver = solver.with_voting(voting)
-    foreign = [name for name in voting.symmetries or () if name not in solver.practised]
-    if foreign and os.environ.get("LOCAL_RANK", "0") == "0":
+    untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
+    if untrained and os.environ.get("LOCAL_RANK", "0") == "0":
         print(
-            f"note: this model was trained on {', '.join(solver.practised)} alone (e is upright), "
-            f"not on views turned or mirrored by {', '.join(foreign)}; --symmetries practised "
-            "leaves them out",
+            f"note: this model was trained on {', '.join(solver.trained_symmetries)} alone "
+            f"(e is upright), not on views turned or mirrored by {', '.join(untrained)}; "
+            "--symmetries trained leaves them out",
             file=sys.stderr,
         )
     return solver
 
 
 def _symmetries(text: str) -> tuple[str, ...] | None:
-    """Names of symmetries, for argparse; None: those that the checkpoint has practised."""
-    if text == "practised":
+    """Names of symmetries, for argparse; None: those of training."""
+    if text == "trained":
         return None
     names = tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
     for name in names:

@@ -1,10 +1,10 @@
 """How often a solver is right on problems held out."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from canvas.problems import Split, sample
+from canvas.problems import Problems, Split
+from canvas.sampling import sample
+from canvas.task import Task
 from trm.evaluation.intervals import Share
 from trm.solving.solver import Solution, Solver
 
@@ -21,32 +21,26 @@ def held_out(
         seed: which problems of the split.
         first: index of the first one; a large number is solved batch by batch.
     """
-    task = replace(solver.task, long_bias=0.0)
-    return solver.solve(sample(task, seed, split, 0, np.arange(first, first + problems)))
+    index = np.arange(first, first + problems)
+    asked = sample(solver.task.evenly(), seed, split, 0, index)
+    return solver.solve(asked, with_truth=True)
 
 
-def by_length(solutions: list[Solution], base: int) -> dict[tuple[int, int], Share]:
-    """Share of right products for each (digits of a, digits of b)."""
+def by_size(solutions: list[Solution], task: Task) -> dict[tuple[int, int], Share]:
+    """Share of right answers for each size, measured along the task's axes."""
+    sizes = task.measures(Problems.from_ints([s.operands for s in solutions], task.base))
+    keys = zip(*(sizes[axis].tolist() for axis in task.axes), strict=True)
     cells: dict[tuple[int, int], list[bool]] = {}
-    for solution in solutions:
-        key = _digits(solution.a, base), _digits(solution.b, base)
+    for key, solution in zip(keys, solutions, strict=True):
         cells.setdefault(key, []).append(solution.correct)
     return {key: Share(sum(cells[key]), len(cells[key])) for key in sorted(cells)}
 
 
-def products(solutions: list[Solution]) -> Share:
-    """Share of right products."""
+def answers(solutions: list[Solution]) -> Share:
+    """Share of right answers."""
     return Share(sum(s.correct for s in solutions), len(solutions))
 
 
 def workings(solutions: list[Solution]) -> Share:
-    """Share of solutions in which every cell is right, not the product alone."""
-    return Share(sum(s.exact for s in solutions), len(solutions))
-
-
-def _digits(number: int, base: int) -> int:
-    count = 0
-    while number:
-        number //= base
-        count += 1
-    return count
+    """Share of solutions in which every cell is right, not the answer alone."""
+    return Share(sum(bool(s.exact) for s in solutions), len(solutions))

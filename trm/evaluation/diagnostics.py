@@ -1,4 +1,4 @@
-"""What is wrong with wrong rows: alignment told from arithmetic, and where carries matter."""
+"""What is wrong with wrong rows: alignment apart from arithmetic, and where carries matter."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,8 +10,9 @@ import numpy as np
 from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.layouts import ROW_KINDS
-from canvas.problems import Problems, Task
-from canvas.render import Drawing
+from canvas.problems import Problems
+from canvas.render import WorkedDrawing
+from canvas.task import Task
 from trm.solving.rollout import TeacherForced
 
 EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
@@ -128,7 +129,7 @@ class Diagnostics:
 
 
 def diagnose(
-    task: Task, problems: Problems, drawing: Drawing, forced: TeacherForced
+    task: Task, problems: Problems, drawing: WorkedDrawing, forced: TeacherForced
 ) -> Diagnostics:
     """What went wrong in rows that were each filled from the true rows before them.
 
@@ -143,20 +144,20 @@ def diagnose(
     at = np.arange(N), drawing.row_of_step(0)[steps.problem] + steps.step
     answer = steps.answer[at]  # [N, W]
     blank = np.uint8(symbols.BLANK)
-    true, said = (
+    true, predicted = (
         np.where(answer, canvases[at], blank) for canvases in (steps.labels, forced.filled.canvases)
     )
     lowest = _rightmost(true != blank)
     lengths = (true != blank).sum(axis=1)
     carries = _carries(task, problems, lengths)
-    kinds = drawing.kinds[steps.problem, drawing.first_step + steps.step]
-    first = lowest - _rightmost(true != said)
-    aligned = (said != blank).any(axis=1) & (_rightmost(said != blank) == lowest)
+    kinds = drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
+    first = lowest - _rightmost(true != predicted)
+    aligned = (predicted != blank).any(axis=1) & (_rightmost(predicted != blank) == lowest)
 
     wrong: Counter[WrongRow] = Counter()
     reached = np.where(forced.rows_exact, lengths, np.where(aligned, first + 1, 0))
     for i in np.flatnonzero(~forced.rows_exact):
-        digits, written = (row[i].tobytes().strip(blank.tobytes()) for row in (true, said))
+        digits, written = (row[i].tobytes().strip(blank.tobytes()) for row in (true, predicted))
         place, carry = None, None
         if aligned[i]:
             place = int(first[i])
@@ -193,8 +194,10 @@ def _carries(task: Task, problems: Problems, lengths: np.ndarray) -> np.ndarray:
         task, problems: see `diagnose`.
         lengths: ``int64 [N]``, digits of each row.
     """
-    pairs = zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)
-    rows = [row for a, b in pairs for row in task.rules.addends(a, b, task.base)]
+    named = [task.rules.addends(operands, task.base) for operands in problems.to_ints()]
+    rows = [row for one in named if one is not None for row in one]
+    if not rows:
+        return np.zeros((len(lengths), max(1, int(lengths.max()))), dtype=bool)
     assert len(rows) == len(lengths), "a layout names the addends of each row that it draws"
     addends = [addend for row in rows for addend in row]
     digits = Numbers.from_ints([addend.number for addend in addends], task.base).digits

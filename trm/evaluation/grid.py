@@ -1,8 +1,8 @@
-"""The digits × digits grid: how far each model gets beyond what it practised on.
+"""The grid: how far each model gets beyond the sizes of problems that it was trained on.
 
-A cell is a pair of operand lengths. Its problems belong to the test split, are different from each
-other, and are the same for every model. A cell is measured whole, on one device, so that the number
-of devices changes no figure.
+A cell is a size: the lengths of two operands, or digits and number of addends. Its problems belong
+to the test split, are different from each other, and are the same for every model. A cell is
+measured whole, on one device, so that the number of devices changes no figure.
 """
 
 import time
@@ -14,21 +14,22 @@ import torch
 from canvas.problems import Problems
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.diagnostics import Diagnostics, diagnose
+from trm.evaluation.grid_schema import region, size_name
 from trm.evaluation.intervals import Share
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solution, Solver
 
 KEYS = (  # of a cell; those from the height on are null where there are no figures
-    *("digits_a", "digits_b", "inside", "applicable", "reason", "problems"),
-    *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
+    *("row", "column", "region", "applicable", "reason", "problems"),
+    *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
     *("steps", "confidence", "seconds_per_problem", "diagnostics"),
 )
 
 
 def measure_cell(
     solver: Solver,
-    digits_a: int,
-    digits_b: int,
+    axes: tuple[str, str],
+    size: tuple[int, int],
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,
@@ -37,7 +38,8 @@ def measure_cell(
 
     Args:
         solver: the model; its task says what is within the training range.
-        digits_a, digits_b: digits of the multiplicand and of the multiplier.
+        axes: what sizes are measured in, two of the task's measures.
+        size: of the cell's problems.
         problems: how many are asked, or all that there are.
         seed: which problems.
         batch_size: problems solved at once.
@@ -46,49 +48,52 @@ def measure_cell(
         ValueError: the device has too little memory for the batch.
     """
     task = solver.task
-    inside = all(
-        fewest <= n <= most
-        for n, (fewest, most) in ((digits_a, task.digits_a), (digits_b, task.digits_b))
-    )
-    fitted = solver.for_lengths(digits_a, digits_b)
-    asked = cell_problems(task, digits_a, digits_b, problems, seed)
+    lengths = task.of_size(**dict(zip(axes, size, strict=True)))
+    fitted, refused = None, ""
+    try:
+        fitted = solver.for_lengths(lengths)
+    except ValueError as error:  # the layout has no room for as many operands
+        refused = str(error)
+    asked = cell_problems(task, lengths, problems, seed)
+    name = size_name(axes, size)
     cell = dict.fromkeys(KEYS) | {
-        "digits_a": digits_a,
-        "digits_b": digits_b,
-        "inside": inside,
+        "row": size[0],
+        "column": size[1],
+        "region": region(task.ranges, axes, size),
         "applicable": fitted is not None,
         "problems": len(asked),
     }
+    if refused:
+        cell["reason"] = refused
+        return cell
     if fitted is None:
-        height, width = task.rules.extent(digits_a, digits_b)
+        height, width = task.rules.room(lengths, task.base)
         cell["reason"] = (
             f"the model cannot work on a canvas of {height} x {width} cells or more "
-            f"(height x width), which {digits_a} x {digits_b} digits need"
+            f"(height x width), which {name} need"
         )
         return cell
     if not len(asked):
-        cell["reason"] = (
-            f"no pair of {digits_a} x {digits_b} digits in base {task.base} belongs to the "
-            f"{SPLIT} split"
-        )
+        cell["reason"] = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
         return cell
     try:
         return cell | _figures(fitted, asked, batch_size)
     except torch.OutOfMemoryError:
         raise ValueError(
-            f"{digits_a} x {digits_b} digits: the device has too little memory for "
+            f"{name}: the device has too little memory for "
             f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
         ) from None
 
 
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
+    rows = np.zeros(2, dtype=np.int64)  # free-running ones: right, all
     right = total = 0  # teacher-forced rows
     diagnostics = Diagnostics()
     seconds = 0.0
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
-        drawing = solver.draw(batch)
+        drawing = solver.draw_worked(batch)
         # First, for it warms the device up for what is timed.
         forced = teacher_forced(solver.predictor, drawing)
         right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
@@ -96,14 +101,15 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         began = time.perf_counter()
         solutions += solver.solve_drawing(batch, drawing)
         seconds += time.perf_counter() - began
-    rows = [(s.canvas[row] == s.truth[row]).all() for s in solutions for row in s.rows]
+        canvases = np.stack([solution.canvas for solution in solutions[start:]])
+        rows += drawing.rows_right(canvases).sum(), drawing.steps.sum()
     height, width = solutions[0].canvas.shape
     return {
         "height": height,
         "width": width,
-        "solutions": _share(sum(s.exact for s in solutions), len(solutions)),
-        "products": _share(sum(s.correct for s in solutions), len(solutions)),
-        "rows_free_running": _share(int(sum(rows)), len(rows)),
+        "solutions": _share(sum(bool(s.exact) for s in solutions), len(solutions)),
+        "answers": _share(sum(s.correct for s in solutions), len(solutions)),
+        "rows_free_running": _share(*rows.tolist()),
         "rows_teacher_forced": _share(right, total),
         "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
         "confidence": float(np.mean([s.confidence for s in solutions])),

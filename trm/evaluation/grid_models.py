@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from canvas.tasks import task_data
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import find_checkpoint, load_checkpoint, load_solver
 from trm.configs import read_config
@@ -47,7 +48,8 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "solve_steps": getattr(predictor, "max_steps", None),
         "seed": content[DATA_KEY].get("seed"),
         "config": _config(file),
-        "task": asdict(solver.task),
+        "task": task_data(solver.task),
+        "ranges": solver.task.ranges,
         "canvas": asdict(solver.canvas),
         "step": content["global_step"],
         "epoch": content["epoch"],
@@ -108,8 +110,8 @@ def describe_all(
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: a checkpoint cannot be read or is given twice, their bases differ, or their
-            names do not.
+        ValueError: a checkpoint cannot be read or is given twice, their tasks or bases differ, or
+            their names do not.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
     twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]
@@ -122,11 +124,11 @@ def describe_all(
             f"wanted, not {', '.join(names)}"
         )
     models = [describe(path, name, steps) for path, name in zip(checkpoints, names, strict=True)]
-    bases = {model["name"]: model["task"]["base"] for model in models}
-    if len(set(bases.values())) > 1:
-        told = ", ".join(f"{name} in base {base}" for name, base in bases.items())
+    kinds = {m["name"]: f"{m['task']['task']} in base {m['task']['base']}" for m in models}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         raise ValueError(
-            f"models of different bases cannot be asked the same problems: {told}. Evaluate the "
-            "bases one by one"
+            "models of different tasks or bases cannot be asked the same problems: "
+            f"{listed}. Evaluate them one by one"
         )
     return models

@@ -2,7 +2,7 @@
 
 A work item is one cell of one checkpoint. Each finished cell is a file of its own,
 
-    DIR/cells/<checkpoint>-<settings>/<digits of a>x<digits of b>.json
+    DIR/cells/<checkpoint>-<settings>/<row>x<column>.json
 
 named by a hash of the checkpoint's file and one of everything else that decides the figures, the
 clock's among them: a run that was killed goes on where it ended, and no other checkpoint, settings
@@ -24,7 +24,6 @@ import torch
 from lightning.pytorch.callbacks import RichProgressBar
 from torch.utils.data import DataLoader
 
-from canvas.problems import Task
 from trm.checkpoints.loading import find_checkpoint, load_solver
 from trm.devices import Work, make_trainer, run
 from trm.evaluation.cell_problems import SPLIT
@@ -45,7 +44,8 @@ class Settings:
     """What is asked, of every model alike.
 
     Attributes:
-        digits_a, digits_b: the lengths of the grid.
+        axes: what the sizes of problems are measured in, along rows and columns.
+        rows, columns: the sizes of the grid.
         problems: of a cell, or as many as there are.
         seed: which problems.
         steps: supervision steps a row gets at most; None: as each checkpoint says.
@@ -53,8 +53,9 @@ class Settings:
         voting: how many views a problem is seen in, free-running; None: one.
     """
 
-    digits_a: tuple[int, ...]
-    digits_b: tuple[int, ...]
+    axes: tuple[str, str]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
     problems: int = 128
     seed: int = 0
     steps: int | None = None
@@ -62,14 +63,14 @@ class Settings:
     voting: Voting | None = None
 
     def key(self, device: str) -> str:
-        """A hash of what decides a cell's figures, beside its checkpoint and its lengths.
+        """A hash of what decides a cell's figures, beside its checkpoint and its size.
 
         Args:
             device: the kind that computes them: cpu, cuda or mps.
         """
         deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
         deciding |= asdict(self)
-        del deciding["digits_a"], deciding["digits_b"]
+        del deciding["rows"], deciding["columns"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -78,8 +79,7 @@ class Item:
     """One cell of one checkpoint, and the file for its figures."""
 
     checkpoint: Path
-    digits_a: int
-    digits_b: int
+    size: tuple[int, int]
     file: Path
 
 
@@ -88,8 +88,8 @@ def measure(
     settings: Settings,
     output: str | Path,
     names: Sequence[str] | None = None,
-    device: str = "auto",
-    devices: int = 1,
+    accelerator: str = "auto",
+    devices: int | list[int] = 1,
     nodes: int = 1,
     quiet: bool = False,
     oversubscribe: bool = False,
@@ -101,7 +101,7 @@ def measure(
         settings: what is asked.
         output: folder, the same for all nodes.
         names: a label for each checkpoint; None: the names of their runs.
-        device, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
+        accelerator, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -113,14 +113,14 @@ def measure(
     """
     output = Path(output)
     _check_output(output)
-    trainer = make_trainer(device, devices, nodes, [] if quiet else [_Bar()], oversubscribe)
+    trainer = make_trainer(accelerator, devices, nodes, [] if quiet else [_Bar()], oversubscribe)
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = {
         id(model): [
-            Item(find_checkpoint(model["checkpoint"]), a, b, folder / f"{a}x{b}.json")
-            for a in settings.digits_a
-            for b in settings.digits_b
+            Item(find_checkpoint(model["checkpoint"]), (a, b), folder / f"{a}x{b}.json")
+            for a in settings.rows
+            for b in settings.columns
         ]
         for model in models
         for folder in [output / "cells" / f"{model['sha256'][:12]}-{key}"]
@@ -128,7 +128,7 @@ def measure(
     todo = {
         item.file: item  # two files may hold the same checkpoint
         for model in models
-        for item in sorted(items[id(model)], key=lambda item: -_cost(item, Task(**model["task"])))
+        for item in sorted(items[id(model)], key=lambda item: -item.size[0] * item.size[1])
         if _finished(item) is None
     }
     for folder in {item.file.parent for item in todo.values()}:
@@ -144,19 +144,13 @@ def measure(
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
-        "settings": {"split": SPLIT, **asdict(settings), "devices": devices * nodes},
+        "settings": {"split": SPLIT, **asdict(settings), "devices": trainer.world_size},
         "models": [
             {**model, "cells": [_figures(item) for item in items[id(model)]]} for model in models
         ],
     }
     write_object(output / GRID, grid)
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
-
-
-def _cost(item: Item, task: Task) -> int:
-    """About how long a cell takes: cells of the canvas for each row of the working."""
-    height, width = task.rules.extent(item.digits_a, item.digits_b)
-    return height * height * width
 
 
 def _check_output(output: Path) -> None:
@@ -177,7 +171,7 @@ def _finished(item: Item) -> dict[str, Any] | None:
     """A cell's figures; None where they are not measured yet, or their file is damaged."""
     cell = read_object(item.file) or {}
     whole = cell.keys() == {*KEYS, "computed_on"}
-    if whole and (cell["digits_a"], cell["digits_b"]) == (item.digits_a, item.digits_b):
+    if whole and (cell["row"], cell["column"]) == item.size:
         return cell
     return None
 
@@ -186,7 +180,7 @@ def _figures(item: Item) -> dict[str, Any]:
     cell = _finished(item)
     if cell is None:
         raise ValueError(
-            f"the figures of {item.digits_a} x {item.digits_b} digits are not in {item.file}: all "
+            f"the figures of the cell {item.size[0]} x {item.size[1]} are not in {item.file}: all "
             "nodes must see the same --output folder"
         )
     return cell
@@ -213,13 +207,13 @@ class _Cells(Work):
             self.held = item.checkpoint, solver
         cell = measure_cell(
             self.held[1],
-            item.digits_a,
-            item.digits_b,
+            self.settings.axes,
+            item.size,
             self.settings.problems,
             self.settings.seed,
             self.settings.batch_size,
         )
-        _log.debug("%d x %d digits: solutions %s", item.digits_a, item.digits_b, cell["solutions"])
+        _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
         write_object(item.file, cell | {"computed_on": _computer(self.device)})
 
 

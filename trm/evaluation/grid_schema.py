@@ -1,33 +1,35 @@
 """What ``grid.json`` holds, and how it is read.
 
-``grid.json``, format 1:
+``grid.json``, format 2:
 
-    format      1
+    format      2
     created     when, ISO 8601
     versions    of canvas-trm, python, torch, lightning and numpy
-    settings    split, seed, problems (a cell at most), digits_a and digits_b (lists), steps
-                (supervision steps a row, null: as each checkpoint says), batch_size, devices,
-                voting (`Voting` of free-running figures, null: one view)
+    settings    split, seed, problems (a cell at most), axes (the two measures of a problem's
+                size, names in `AXES`), rows and columns (lists of sizes), steps (supervision
+                steps a row, null: as each checkpoint says), batch_size, devices, voting (`Voting`
+                of free-running figures, null: one view)
     models      a list, in the order in which the checkpoints were named:
         name        a label of its own
         checkpoint  the path as it was given
         sha256      of the checkpoint's file
-        family      recursive or gpt
+        family      iterative or gpt
         parameters  their number
         solve_steps supervision steps that a row got at most; null for a GPT
         model, task, canvas     as the model was trained
-        seed        of its training's problems, null: not told
+        ranges      fewest and most of each measure of its problems' sizes
+        seed        of its training's problems, null: not known
         config      its run's config.yaml as data, null: there is none beside the checkpoint
         step, epoch             of training
-        cells       a list, by digits of a, then of b:
-            digits_a, digits_b
-            inside                  whether training's ranges hold both
+        cells       a list, row by row:
+            row, column             the size of its problems along both axes
+            region                  where that lies as seen from training's, see `region`
             applicable              whether the model can work on a canvas that is large enough
             reason                  null, or why there are no figures
             height, width           of the canvas
             problems                how many there are
             solutions               whole free-running workings without a wrong cell
-            products                free-running workings whose product is right
+            answers                 free-running workings whose answer is right
             rows_free_running       rows right, each built on the model's own rows
             rows_teacher_forced     rows right, each built on the true rows
             steps                   mean supervision steps a row, free-running; null for a GPT
@@ -41,14 +43,14 @@ The four shares are ``{right, total, low, high}``, with the ends of the Wilson 9
 there is no canvas or no problem, all figures are null.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from canvas.choices import check_choice
 from trm.evaluation.intervals import Share, difference
 
-GRID, FORMAT = "grid.json", 1  # its name in an evaluation's folder, and the format told above
+GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format described above
 PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
 BOARD = "tensorboard"  # the folder of its curves and pictures
 
@@ -57,12 +59,18 @@ Cell = dict[str, Any]
 
 FIGURES = {
     "solutions": "Whole free-running solutions right",
-    "products": "Free-running products right",
+    "answers": "Free-running answers right",
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
-INSIDE, FIRST, SECOND, BOTH = "inside range", "first longer", "second longer", "both longer"
-SHORTER = "shorter"  # an operand shorter than any practised: rare
+AXES = {  # what sizes of problems are measured in
+    "digits_a": "digits of a",
+    "digits_b": "digits of b",
+    "digits": "digits of the longest addend",
+    "addends": "addends",
+}
+INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
+SHORTER = "below"  # smaller than any in training: rare
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
 
@@ -75,17 +83,34 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
 
 
 def cells_of(model: Model) -> dict[tuple[int, int], Cell]:
-    """A model's cells by (digits of a, digits of b)."""
-    return {(cell["digits_a"], cell["digits_b"]): cell for cell in model["cells"]}
+    """A model's cells by (row, column)."""
+    return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
 
 
-def region(cell: Cell, model: Model) -> str:
-    """Where a cell lies as seen from the lengths that the model practised: one of `REGIONS`."""
-    task = model["task"]
-    a, b = cell["digits_a"] > task["digits_a"][1], cell["digits_b"] > task["digits_b"][1]
-    if a or b:
-        return BOTH if a and b else FIRST if a else SECOND
-    return INSIDE if cell["inside"] else SHORTER
+def size_name(axes: Sequence[str], size: Sequence[int]) -> str:
+    """The size of a cell's problems in words, like ``4 x 3 digits``."""
+    if tuple(axes) == ("digits_a", "digits_b"):
+        return f"{size[0]} x {size[1]} digits"
+    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
+
+
+def region(ranges: Mapping[str, Sequence[int]], axes: Sequence[str], size: Sequence[int]) -> str:
+    """Where a size lies as seen from those that a model was trained on: one of `REGIONS`, or below.
+
+    A measure that has no range, as the second of two operands of a model of three addends, is
+    beyond it.
+    """
+    ends = [(ranges.get(axis, (0, 0)), n) for axis, n in zip(axes, size, strict=True)]
+    first, second = (n > most for (_, most), n in ends)
+    if first or second:
+        return BOTH if first and second else FIRST if first else SECOND
+    return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
+
+
+def axes_of(grid: dict[str, Any]) -> tuple[str, str]:
+    """What the sizes of a grid are measured in, along rows and columns."""
+    first, second = grid["settings"]["axes"]
+    return first, second
 
 
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
@@ -110,33 +135,33 @@ def span(share: Share) -> str:
 
 def described(grid: dict[str, Any]) -> str:
     """Which problems were asked, in a line: number, split, seed."""
-    told = _problem_settings(grid)
+    asked = _problem_settings(grid)
     counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
     fewest = min(counts, default=0)
     fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
-    if fewest >= min(told["problems"]):
+    if fewest >= min(asked["problems"]):
         fewer = ""
     return (
-        f"{_either(told['problems'])} problems a cell{fewer}, {_either(told['split'])} split, "
-        f"seed {_either(told['seed'])}"
+        f"{_either(asked['problems'])} problems a cell{fewer}, {_either(asked['split'])} split, "
+        f"seed {_either(asked['seed'])}"
     )
 
 
 def differing_problems(grid: dict[str, Any]) -> str:
     """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
-    told = _problem_settings(grid)
-    return "; ".join(f"{k} {_either(values)}" for k, values in told.items() if len(values) > 1)
+    asked = _problem_settings(grid)
+    return "; ".join(f"{k} {_either(values)}" for k, values in asked.items() if len(values) > 1)
 
 
 def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
     """All values of the settings that problems follow from, over a grid's models."""
-    told: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
+    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
     for model in grid["models"]:
         settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
-        for key, values in told.items():
+        for key, values in asked.items():
             if settings[key] not in values:
                 values.append(settings[key])
-    return told
+    return asked
 
 
 def _either(values: list[Any]) -> str:
@@ -188,11 +213,11 @@ class Contrast:
 
 
 def contrasts(model: Model, reference: Model, figure_of: str = "solutions") -> list[Contrast]:
-    """The cells in which both models were asked something, from short operands to long."""
+    """The cells in which both models were asked something, from small problems to large."""
     mine, theirs = cells_of(model), cells_of(reference)
     found = []
     for key in sorted(mine.keys() & theirs.keys()):
         one, other = share(mine[key], figure_of), share(theirs[key], figure_of)
         if one and other and one.total and other.total:
-            found.append(Contrast(key, region(mine[key], model), one, other))
+            found.append(Contrast(key, mine[key]["region"], one, other))
     return found

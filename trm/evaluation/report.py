@@ -1,4 +1,4 @@
-"""The digits × digits grid in words: summaries for the terminal and as Markdown.
+"""The grid in words: summaries for the terminal and as Markdown.
 
 A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.grid_schema`. Shares
 are pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
@@ -16,13 +16,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from canvas.task import describe_ranges
 from trm.evaluation.diagnostics import FAULTS, Diagnostics
 from trm.evaluation.grid_schema import (
+    AXES,
+    INSIDE,
     REGIONS,
     SHORTER,
     Cell,
     Contrast,
     Model,
+    axes_of,
     cells_of,
     contrasts,
     described,
@@ -30,17 +34,16 @@ from trm.evaluation.grid_schema import (
     percent,
     pooled,
     reference_of,
-    region,
     share,
     span,
 )
 from trm.evaluation.intervals import Share
 
-Lines = list[tuple[str, list[str]]]  # what is told, and how it is in each region
+Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
 
 _MEASURES = {
     "solutions": "solutions",
-    "products": "products",
+    "answers": "answers",
     "rows_teacher_forced": "teacher-forced rows",
 }
 _MEANS = {
@@ -73,17 +76,18 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         grid: as `trm evaluate` writes it.
         figure: where its picture lies, as a link from the text; empty for none.
     """
+    axes = axes_of(grid)
     versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
     parts = [
-        "# How far: digits × digits",
+        "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
         *_overview(grid, figure),
         "## Solutions by cell",
-        "Percent right (Wilson 95 % interval). Rows: digits of a; columns: digits of b; bold: "
-        "lengths that the model practised.",
+        f"Percent right (Wilson 95 % interval). Rows: {AXES[axes[0]]}; columns: {AXES[axes[1]]}; "
+        "bold: sizes that the model was trained on.",
     ]
     for model in grid["models"]:
-        parts += [f"### {_safe(model['name'])}", _cell_table(model)]
+        parts += [f"### {_safe(model['name'])}", _cell_table(model, axes)]
     parts += [
         *_what_goes_wrong(grid),
     ]
@@ -118,7 +122,7 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
             if better or worse:
                 lists.append(f"- {_safe(model['name'])}, {where}: {_listed(better + worse)}")
     parts = [
-        "# Comparison: digits × digits",
+        "# Comparison",
         *_overview(grid, figure),
         f"## Against {_safe(base['name'])}",
         "Cells in which whole solutions are right more or less often than the reference's, the "
@@ -134,13 +138,13 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
 
 def _overview(grid: dict[str, Any], figure: str) -> list[str]:
     """What both reports begin with: picture, checkpoints, summary."""
-    heads = ["model", "family", "layout", "parameters", "practised digits", "step", "sha256"]
+    heads = ["model", "family", "layout", "parameters", "trained on", "step", "sha256"]
     rows = []
     for model in grid["models"]:
         task = model["task"]
-        lengths = " × ".join("{}–{}".format(*task[f"digits_{x}"]) for x in "ab")
+        sizes = describe_ranges(model["ranges"])
         who = [_safe(model["name"]), model["family"], task["layout"], f"{model['parameters']:,}"]
-        rows.append([*who, lengths, f"{model['step']:,}", f"`{model['sha256'][:12]}`"])
+        rows.append([*who, sizes, f"{model['step']:,}", f"`{model['sha256'][:12]}`"])
     return [
         *([f"![Share of whole free-running solutions right]({quote(figure)})"] if figure else []),
         "## Models",
@@ -170,7 +174,7 @@ def _notes(grid: dict[str, Any]) -> list[str]:
     differing = differing_problems(grid)
     notes = [
         f"{described(grid)[0].upper()}{described(grid)[1:]}. Pooled over cells, with Wilson 95 % "
-        "intervals; solutions and products are free-running."
+        "intervals; solutions and answers are free-running."
     ]
     if len(grid["models"]) > 1:
         same = "All models were asked the same problems."
@@ -191,7 +195,7 @@ def _notes(grid: dict[str, Any]) -> list[str]:
 
 def _regions(grid: dict[str, Any]) -> list[str]:
     """The regions that a table has columns for."""
-    found = {region(cell, model) for model in grid["models"] for cell in model["cells"]}
+    found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
     return [*REGIONS, *({SHORTER} & found)]
 
 
@@ -259,8 +263,7 @@ def _first_wrong(found: Diagnostics) -> str:
 def _parts(grid: dict[str, Any], model: Model) -> list[list[Cell]]:
     """A model's cells by the regions that the grid's tables have columns for."""
     return [
-        [cell for cell in model["cells"] if region(cell, model) == where]
-        for where in _regions(grid)
+        [cell for cell in model["cells"] if cell["region"] == where] for where in _regions(grid)
     ]
 
 
@@ -302,7 +305,7 @@ def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Li
     return _table(["model", "", *_regions(grid)], rows)
 
 
-def _cell_table(model: Model) -> str:
+def _cell_table(model: Model, axes: tuple[str, str]) -> str:
     cells = cells_of(model)
     columns = sorted({b for _, b in cells})
 
@@ -314,13 +317,13 @@ def _cell_table(model: Model) -> str:
             return "n/a"
         if not found.total:
             return "–"
-        said = f"{percent(found)} ({span(found)})"
-        return f"**{said}**" if cell["inside"] else said
+        text = f"{percent(found)} ({span(found)})"
+        return f"**{text}**" if cell["region"] == INSIDE else text
 
     rows = [
         [str(a), *(word(cells.get((a, b))) for b in columns)] for a in sorted({a for a, _ in cells})
     ]
-    return _table(["a \\ b", *map(str, columns)], rows)
+    return _table([" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], rows)
 
 
 def _listed(found: list[Contrast]) -> str:

@@ -18,7 +18,7 @@ def told_apart(names: Sequence[str], configs: Sequence[dict[str, Any] | None]) -
         names: of models.
         configs: of the run of each, as plain data; None: not known.
     """
-    told = list(names)
+    renamed = list(names)
     for name in set(names):
         same = [i for i, other in enumerate(names) if other == name]
         known = [config for i in same if (config := configs[i])]
@@ -27,8 +27,8 @@ def told_apart(names: Sequence[str], configs: Sequence[dict[str, Any] | None]) -
         endings = _differences([_flat(config) for config in known])
         if len(set(endings)) == len(same):
             for i, ending in zip(same, endings, strict=True):
-                told[i] = f"{name}, {ending}"
-    return told
+                renamed[i] = f"{name}, {ending}"
+    return renamed
 
 
 def _differences(settings: list[dict[str, Any]]) -> list[str]:

@@ -23,12 +23,12 @@ _FEW = 20  # problems from which on a share is worth a line
 _GREY = "#595959"
 _NOTE = f"{{}}: Wilson 95 % intervals. {{}}: fewer than {_FEW}."
 _MARKS = ("o", "s", "^", "D")
-_STYLES = ("-", "--", ":", "-.")  # no curve is told by its colour alone
+_STYLES = ("-", "--", ":", "-.")  # no curve is highest by its colour alone
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito
 
 
 @dataclass(frozen=True)
-class Curve:
+class RiskCoverage:
     """What is risked at each coverage that a threshold on a score can give, in rising order.
 
     Attributes:
@@ -56,7 +56,7 @@ class Curve:
         return float((np.diff(self.coverage, prepend=0.0) * self.risk).sum())
 
 
-def risk_coverage(score: np.ndarray, right: np.ndarray) -> Curve:
+def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
     """The curve of a score, problems of equal scores taken together.
 
     Args:
@@ -72,7 +72,7 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> Curve:
     wrong = np.cumsum(~right[order].astype(bool))
     last = np.flatnonzero(np.diff(score[order], append=-np.inf))  # of each run of equal scores
     answered = last + 1
-    return Curve(answered / len(score), wrong[last] / answered, answered)
+    return RiskCoverage(answered / len(score), wrong[last] / answered, answered)
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
         confidence: ``float [N]``, 0 to 1.
         right: ``bool [N]``.
     """
-    place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    problems = np.bincount(place, minlength=_BINS)
+    bin_index = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    problems = np.bincount(bin_index, minlength=_BINS)
     kept = problems > 0
-    sums = (np.bincount(place, weights=x, minlength=_BINS)[kept] for x in (confidence, right))
+    sums = (np.bincount(bin_index, weights=x, minlength=_BINS)[kept] for x in (confidence, right))
     mean, share = (total / problems[kept] for total in sums)
     return Reliability(mean, share, problems[kept])
 
@@ -124,7 +124,7 @@ def _intervals(shares: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def trust_figure(
-    curves: Mapping[str, Curve], reliabilities: Mapping[str, Reliability], problems: int
+    curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability], problems: int
 ) -> Figure:
     """Risk against coverage, and confidence against the share that is right.
 
@@ -166,10 +166,10 @@ def _note(figure: Figure, intervals: str, few: str) -> None:
     figure.set_layout_engine("constrained", rect=(0, 0.05, 1, 0.95))
 
 
-def _ceiling(curves: Mapping[str, Curve]) -> float:
-    """A little above every risk of which more than a few problems tell, %."""
-    told = [100 * curve.risk[curve.answered >= _FEW].max(initial=0) for curve in curves.values()]
-    return min(100, max(5, 1.25 * max(told)) if any(told) else 100)
+def _ceiling(curves: Mapping[str, RiskCoverage]) -> float:
+    """A little above every risk that more than a few problems support, %."""
+    highest = [100 * curve.risk[curve.answered >= _FEW].max(initial=0) for curve in curves.values()]
+    return min(100, max(5, 1.25 * max(highest)) if any(highest) else 100)
 
 
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
@@ -211,8 +211,8 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
             color=colour,
             label=f"{name} (calibration error {100 * bins.error:.1f} %)",
         )
-        place = np.minimum(bins.confidence * _BINS, _BINS - 1).astype(int)
-        start = (place + 0.1) * 100 / _BINS + i * wide
+        bin_index = np.minimum(bins.confidence * _BINS, _BINS - 1).astype(int)
+        start = (bin_index + 0.1) * 100 / _BINS + i * wide
         counts.bar(start, bins.problems, wide, align="edge", color=colour)
     axes.set(ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
     axes.set_title("Is a confidence of 90 % right 90 times in 100?")

@@ -1,4 +1,4 @@
-"""A problem worked out before one's eyes: an animation that ends with the product, read off."""
+"""A problem worked out before one's eyes: an animation that ends with the answer, read off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from canvas.picture import GIVEN, HIGHLIGHT, WRONG_INK, Place, to_sketch
-from canvas.reader import read
+from canvas.picture import GIVEN, HIGHLIGHT, WRONG_INK, CellIndex, to_sketch
 from canvas.shapes import INK, Box, Label, Shape, Sketch, save_gif
-from trm.solving.solver import Solution, Solver
+from trm.solving.solver import Solution
 from trm.solving.watching import Moment
 
 _CELLS = (16, 40)  # pixels of a cell, fewest and most
@@ -23,24 +22,23 @@ _BESIDE = _BAR[0] + 150  # bar, percentage and steps, right of the canvas
 _GREY = "#595959"
 
 _ROW, _STEP, _SETTLED = 0.5, 0.45, 0.8  # seconds: masked, a supervision step, the last of a row
-_READING = 3.0  # seconds to read the product off, at most
+_READING = 3.0  # seconds to read the answer off, at most
 _DIGIT = 0.35  # a digit of it, at most
 _LAST = 4.0
 
 
 @dataclass(frozen=True)
 class _Row:
-    """What is told beside a row."""
+    """What is text beside a row."""
 
     confidence: float | None
-    told: str
+    text: str
 
 
-class Film:
+class Animation:
     """The frames of a problem.
 
     Args:
-        solver: who solved it.
         solution: how it ended.
         moments: how it went, as `trm.solving.watching.solve_watched` shows it.
 
@@ -49,16 +47,18 @@ class Film:
         seconds: how long each stays.
     """
 
-    def __init__(self, solver: Solver, solution: Solution, moments: Sequence[Moment]) -> None:
+    def __init__(self, solution: Solution, moments: Sequence[Moment]) -> None:
         self.solution = solution
-        a, b, right = (solver.write(n) for n in (solution.a, solution.b, solution.a * solution.b))
-        self.problem = f"{a} × {b}"
-        self.product = "" if solution.product is None else solver.write(solution.product)
-        self.verdict = _verdict(solution, right)
+        if solution.truth is None:
+            raise ValueError("an animation judges each row: solve with_truth=True")
+        self.truth = solution.truth
+        self.problem = solution.problem.replace("x", "×")
+        self.answer = solution.answer_text or ""
+        self.verdict = _verdict(solution, solution.write(solution.right_answer))
         self.cell = int(np.clip(_CANVAS // solution.canvas.shape[1], *_CELLS))
         canvas = to_sketch(solution.canvas, cell=self.cell)
         self.high, self.beside = canvas.height, canvas.width + _EDGE // 2
-        title = Label(0, 0, f"{self.problem} = {self.product or '?'}", _TITLE, bold=True)
+        title = Label(0, 0, f"{self.problem} = {self.answer or '?'}", _TITLE, bold=True)
         title = replace(title, size=max(_TEXT, min(_TITLE, int(_TITLE * _LINE / title.width))))
         self.size, self.title_end = title.size, _EDGE + title.width
         end = max(self.title_end, *(label.x + label.width for label in self.verdict))
@@ -68,7 +68,7 @@ class Film:
         self._rows: dict[int, _Row] = {}
         for moment, after in zip(moments, [*moments[1:], None], strict=True):
             self._work(moment, after is None or after.number != moment.number)
-        self._read_off(solver)
+        self._read_off()
 
     def save(self, path: str | Path) -> None:
         """Write as GIF."""
@@ -79,97 +79,96 @@ class Film:
         sure, step = moment.confidence, moment.step
         if sure is None and last:
             sure = self.solution.row_confidence[moment.number - 1]
-        told = f"row {moment.number} of {len(self.solution.rows)}"
+        text = f"row {moment.number} of {len(self.solution.rows)}"
         beside = ""
         if moment.masked:
-            told += ": masked, to be filled in"
+            text += ": masked, to be filled in"
         elif step:
-            told += f", supervision step {step}"
+            text += f", supervision step {step}"
             beside = f"{step} step{'s' if step > 1 else ''}"
         self._rows[moment.row] = _Row(sure, beside)
         # What is yet to come is blank, and not judged.
         below = np.arange(len(moment.canvas))[:, None] > moment.row
-        truth = np.where(below, moment.canvas, self.solution.truth)
+        truth = np.where(below, moment.canvas, self.truth)
         wrong = 0 if moment.masked else int((moment.canvas != truth)[moment.row].sum())
         if wrong:
-            told += f": {wrong} cell{'s' if wrong > 1 else ''} wrong"
+            text += f": {wrong} cell{'s' if wrong > 1 else ''} wrong"
         seconds = _ROW if moment.masked else _SETTLED if last else _STEP
-        self._add(seconds, moment.canvas, truth, told, row=moment.row)
+        self._add(seconds, moment.canvas, truth, text, row=moment.row)
 
-    def _read_off(self, solver: Solver) -> None:
-        """The finished canvas, and the product digit by digit."""
-        solution, product = self.solution, self.product
-        frame = (solution.canvas, solution.truth)
-        if not product:
-            self._add(_LAST, *frame, "no product can be read off this canvas", "?", verdict=True)
+    def _read_off(self) -> None:
+        """The finished canvas, and the answer digit by digit."""
+        answer, cells = self.answer, self.solution.answer_cells
+        frame = (self.solution.canvas, self.truth)
+        if not answer:
+            self._add(_LAST, *frame, "no answer can be read off this canvas", "?", verdict=True)
             return
-        places = read(solution.canvas, solver.task.rules, solver.task.base).places
-        told = "the product is read off the dark cells, lowest digit first"
-        for n in range(1, len(places)):
-            seconds = min(_DIGIT, _READING / len(places))
-            self._add(seconds, *frame, told, product[-n:], places[:n])
-        self._add(_LAST, *frame, told, product, places, verdict=True)
+        text = "the answer is read off the dark cells, lowest digit first"
+        for n in range(1, len(cells)):
+            seconds = min(_DIGIT, _READING / len(cells))
+            self._add(seconds, *frame, text, answer[-n:], cells[:n])
+        self._add(_LAST, *frame, text, answer, cells, verdict=True)
 
     def _add(
         self,
         seconds: float,
         canvas: np.ndarray,
         truth: np.ndarray,
-        told: str,
-        product: str = "",
-        places: Sequence[Place] = (),
+        text: str,
+        answer: str = "",
+        cells: Sequence[CellIndex] = (),
         row: int | None = None,
         verdict: bool = False,
     ) -> None:
         given = self.solution.given
         sketch = to_sketch(
-            canvas, truth=truth, given=given, highlight_row=row, read=places, cell=self.cell
+            canvas, truth=truth, given=given, highlight_row=row, read=cells, cell=self.cell
         )
         left = _EDGE - self.cell // 2  # the grid begins at the edge
         shapes: list[Shape] = [shape.moved(left, _HEAD) for shape in sketch.shapes]
-        title = f"{self.problem} =" if product else self.problem
+        title = f"{self.problem} =" if answer else self.problem
         shapes += [
             Label(_EDGE, _EDGE + 12, title, self.size, INK, "start", bold=True),
-            Label(self.title_end, _EDGE + 12, product, self.size, HIGHLIGHT, "end", bold=True),
-            Label(_EDGE, _EDGE + 44, told, _TEXT, _GREY, "start"),
+            Label(self.title_end, _EDGE + 12, answer, self.size, HIGHLIGHT, "end", bold=True),
+            Label(_EDGE, _EDGE + 44, text, _TEXT, _GREY, "start"),
         ]
         if self._rows:
             x, y = left + self.beside, _HEAD + self.cell * (0.5 + min(self._rows)) - 4
             shapes.append(Label(x, y, "confidence", _TEXT, _GREY, "start"))
-        for place, told_of in self._rows.items():
-            shapes += self._beside(left + self.beside, place, told_of)
+        for place, row_text in self._rows.items():
+            shapes += self._beside(left + self.beside, place, row_text)
         if verdict:
             shapes += [label.moved(0, _HEAD + self.high + _FOOT / 2 - 6) for label in self.verdict]
         self.frames.append(Sketch(self.width, _HEAD + self.high + _FOOT, tuple(shapes)))
         self.seconds.append(seconds)
 
-    def _beside(self, left: float, row: int, told: _Row) -> list[Shape]:
+    def _beside(self, left: float, row: int, text: _Row) -> list[Shape]:
         """How sure the model is of a row, to its right."""
-        if told.confidence is None:
+        if text.confidence is None:
             return []
         y = round(_HEAD + self.cell * (row + 1))
         wide, high = _BAR
         top, bottom = y - high // 2, y + high // 2
-        end = left + round(wide * told.confidence)
+        end = left + round(wide * text.confidence)
         shapes: list[Shape] = [
             Box(left, top, left + wide, bottom, GIVEN),
             Box(left, top, end, bottom, HIGHLIGHT),
         ]
         x = left + wide
-        shapes.append(Label(x + 68, y, _percent(told.confidence), _TEXT, INK, "end"))
-        if told.told:
-            shapes.append(Label(x + 80, y, told.told, _TEXT - 1, _GREY, "start"))
+        shapes.append(Label(x + 68, y, _percent(text.confidence), _TEXT, INK, "end"))
+        if text.text:
+            shapes.append(Label(x + 80, y, text.text, _TEXT - 1, _GREY, "start"))
         return shapes
 
 
 def _verdict(solution: Solution, right: str) -> list[Label]:
-    """Whether the product is right, and how that is known; ``y`` is 0."""
-    sign, colour, told = "✓", HIGHLIGHT, "right, checked by exact arithmetic"
+    """Whether the answer is right, and how that is known; ``y`` is 0."""
+    sign, colour, text = "✓", HIGHLIGHT, "right, checked by exact arithmetic"
     if not solution.correct:
-        sign, colour, told = "✗", WRONG_INK, f"wrong: exact arithmetic gives {right}"
-    told += f"; confidence {_percent(solution.confidence)}"
+        sign, colour, text = "✗", WRONG_INK, f"wrong: exact arithmetic gives {right}"
+    text += f"; confidence {_percent(solution.confidence)}"
     mark = Label(_EDGE, 0, sign, _TITLE - 4, colour, "start", bold=True)
-    return [mark, Label(_EDGE + 24, 0, told, _TEXT + 1, INK, "start")]
+    return [mark, Label(_EDGE + 24, 0, text, _TEXT + 1, INK, "start")]
 
 
 def _percent(share: float) -> str:

@@ -21,13 +21,16 @@ from matplotlib.patheffects import Normal, Stroke
 
 from canvas.picture import GIVEN, INK, PAPER
 from trm.evaluation.grid_schema import (
+    AXES,
+    INSIDE,
     Model,
+    axes_of,
     cells_of,
     described,
     differing_problems,
 )
 
-Key = tuple[int, int]  # digits of a, digits of b
+Key = tuple[int, int]  # row, column
 
 _DPI = 100
 _ACROSS = 4  # panels in a line at most
@@ -94,6 +97,7 @@ class Page:
         if not self.models:
             raise ValueError("a grid without models has no figure")
         cells = [key for model in self.models for key in cells_of(model)]
+        self._axes_of = axes_of(grid)
         self.digits = tuple(sorted({key[k] for key in cells}) for k in (0, 1))
         self.lines = lines
         self.blocks = -(-len(self.models) // _ACROSS)
@@ -162,11 +166,13 @@ class Page:
             words = axes.text(column, row, "n/a", ha="center", va="center", color=_GREY)
             words.set(fontsize=0.8 * self.type)
             words.set_bbox({"facecolor": GIVEN, "linewidth": 0, "pad": 1})
-        _outline(axes, {places[key] for key, cell in cells_of(model).items() if cell["inside"]})
+        _outline(
+            axes, {places[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE}
+        )
         axes.set_xticks(range(len(self.digits[1])), [str(b) for b in self.digits[1]])
         axes.set_yticks(range(len(self.digits[0])), [str(a) for a in self.digits[0]])
-        axes.set_xlabel("digits of b (multiplier)", fontsize=9, color=INK, labelpad=3)
-        label = "digits of a (multiplicand)" if self.high > 170 else "digits of a"
+        axes.set_xlabel(AXES[self._axes_of[1]], fontsize=9, color=INK, labelpad=3)
+        label = AXES[self._axes_of[0]]
         axes.set_ylabel(label, fontsize=9, color=INK, labelpad=3)
         axes.tick_params(labelsize=8.5, colors=_GREY, length=0, pad=5)
 
@@ -302,8 +308,8 @@ def _legend(models: list[Model], dot: bool) -> list[Any]:
     """The marks that the panels of these models bear."""
     cells = [cell for model in models for cell in model["cells"]]
     handles: list[Any] = []
-    if any(cell["inside"] for cell in cells):
-        handles.append(Line2D([], [], label="practised lengths", **_RANGE))
+    if any(cell["region"] == INSIDE for cell in cells):
+        handles.append(Line2D([], [], label="trained on", **_RANGE))
     if not all(cell["applicable"] for cell in cells):
         handles.append(Patch(hatch="////", label="n/a: not applicable", **_HATCH))
     empty = any(cell["applicable"] and not cell["problems"] for cell in cells)

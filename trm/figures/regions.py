@@ -38,13 +38,15 @@ def draw_by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None
     step = 0.7 / len(pooled)
     for i, (name, found) in enumerate(pooled.items()):
         colour = _COLOURS[i % len(_COLOURS)]
-        places = [regions.index(r) + (i - (len(pooled) - 1) / 2) * step for r in found]
+        heights = [regions.index(r) + (i - (len(pooled) - 1) / 2) * step for r in found]
         ends = [difference(*pair) for pair in found.values()]
         values = [100 * (mine.value - theirs.value) for mine, theirs in found.values()]
-        axes.hlines(places, *zip(*((100 * a, 100 * b) for a, b in ends), strict=True), color=colour)
+        axes.hlines(
+            heights, *zip(*((100 * a, 100 * b) for a, b in ends), strict=True), color=colour
+        )
         mark = _MARKS[i % len(_MARKS)]
         short = name if len(name) <= _NAMED else f"{name[: _NAMED // 2]}…{name[-_NAMED // 2 :]}"
-        axes.plot(values, places, mark, color=colour, markeredgecolor=PAPER, label=short)
+        axes.plot(values, heights, mark, color=colour, markeredgecolor=PAPER, label=short)
     axes.axvline(0, color=INK, linewidth=1)
     axes.set_yticks(range(len(regions)), regions)
     axes.set_ylim(len(regions) - 0.5, -0.5)

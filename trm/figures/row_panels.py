@@ -18,7 +18,7 @@ from PIL.Image import Resampling
 from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
-from trm.solving.rollout import Curve, Look
+from trm.solving.rollout import ConfidenceCurve, Look
 
 _DPI = 100
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
@@ -99,8 +99,8 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
         top = i * block
         write(_EDGE, top + 16, title, fontsize=11.5, weight="bold")
         write(_EDGE, top + 36, curve.outcome, fontsize=11)
-        for place, (heading, image) in enumerate(zip(_HEADINGS, panels[i], strict=True)):
-            x = _EDGE + place * apart
+        for index, (heading, image) in enumerate(zip(_HEADINGS, panels[i], strict=True)):
+            x = _EDGE + index * apart
             write(x + wide / 2, top + 58, heading, ha="center", fontsize=11)
             below = height - top - _HEAD - high
             figure.figimage(np.asarray(image), x, below, origin="upper")
@@ -129,7 +129,7 @@ def _in_use(used: np.ndarray) -> list[slice]:
     return [slice(begin, begin + kept) for begin in start]
 
 
-def _confidence(axes: Axes, curve: Curve) -> None:
+def _confidence(axes: Axes, curve: ConfidenceCurve) -> None:
     """One sample's confidence; filled markers where what it held was right."""
     confidence, T = curve.confidence, len(curve.confidence)
     x = np.arange(1, T + 1)

@@ -11,7 +11,16 @@ from tensorboard.compat.proto import summary_pb2
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
-from trm.evaluation.grid_schema import BOARD, FIGURES, REGIONS, Model, pooled, region, share
+from trm.evaluation.grid_schema import (
+    AXES,
+    BOARD,
+    FIGURES,
+    REGIONS,
+    Model,
+    axes_of,
+    pooled,
+    share,
+)
 from trm.figures.heatmaps import grid_figure
 from trm.figures.row_panels import pixels
 
@@ -35,7 +44,8 @@ def write_board(output: Path, grid: dict[str, Any]) -> None:
             # All models in one picture would be wider than the window.
             image = pixels(grid_figure(grid | {"models": [model]}))
             board.add_image("evaluation/grid", image, dataformats="HWC")
-            _write(board, model)
+            first, second = axes_of(grid)
+            _write(board, model, (AXES[first], AXES[second]))
 
 
 def describe(value: Summary.Value, meaning: str) -> None:
@@ -49,7 +59,7 @@ def describe(value: Summary.Value, meaning: str) -> None:
     value.metadata.plugin_data.plugin_name = plugin
 
 
-def _write(board: SummaryWriter, model: Model) -> None:
+def _write(board: SummaryWriter, model: Model, axes: tuple[str, str]) -> None:
     file = board._get_file_writer()
 
     def add(tag: str, value: float, step: int, meaning: str) -> None:
@@ -60,16 +70,17 @@ def _write(board: SummaryWriter, model: Model) -> None:
     for figure, meaning in FIGURES.items():
         total = pooled(model["cells"], figure)
         if total.total:
-            said = f"{meaning}, share over all cells, at the checkpoint's optimiser step"
-            add(f"all_cells/{figure}", total.value, model["step"], said)
+            description = f"{meaning}, share over all cells, at the checkpoint's optimiser step"
+            add(f"all_cells/{figure}", total.value, model["step"], description)
     for where in REGIONS:
-        total = pooled(cell for cell in model["cells"] if region(cell, model) == where)
+        total = pooled(cell for cell in model["cells"] if cell["region"] == where)
         if total.total:
-            said = f"Whole solutions right, share over cells: {where}, as seen from training"
-            add(f"solutions/{where.replace(' ', '_')}", total.value, model["step"], said)
-    for cell in sorted(model["cells"], key=lambda cell: cell["digits_a"]):
+            description = f"Whole solutions right, share over cells: {where}, as seen from training"
+            add(f"solutions/{where.replace(' ', '_')}", total.value, model["step"], description)
+    for cell in sorted(model["cells"], key=lambda cell: cell["row"]):
         right = share(cell)
         if right is not None and right.total:
-            b = cell["digits_b"]
-            said = f"Whole solutions right where b has {b} digits, by the digits of a (the step)"
-            add(f"by_digits_of_a/b_of_{b:02d}_digits", right.value, cell["digits_a"], said)
+            column = cell["column"]
+            description = f"Whole solutions right, {axes[1]} {column}, by {axes[0]} (the step)"
+            tag = f"by_{axes[0].replace(' ', '_')}/{axes[1].replace(' ', '_')}_{column:02d}"
+            add(tag, right.value, cell["row"], description)

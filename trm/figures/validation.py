@@ -21,26 +21,29 @@ _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
 _GREY = "#595959"
 
 
-def length_figure(digits_a: np.ndarray, digits_b: np.ndarray, solved: np.ndarray) -> Figure:
-    """Whole solutions by the lengths of their operands.
+def size_figure(
+    rows: np.ndarray, columns: np.ndarray, solved: np.ndarray, axes_names: tuple[str, str]
+) -> Figure:
+    """Whole solutions by the sizes of their problems.
 
     Args:
-        digits_a, digits_b: ``int64 [B]``, digits of the multiplicand and of the multiplier.
+        rows, columns: ``int64 [B]``, the sizes along both axes, from 1 up.
         solved: ``bool [B]``, free-running.
+        axes_names: what the sizes are measured in.
     """
     figure = _figure(2.8)
     axes = figure.subplots()
-    tall, wide = int(digits_a.max()), int(digits_b.max())
+    tall, wide = int(rows.max()), int(columns.max())
     asked, right = (np.zeros((tall, wide)) for _ in range(2))
-    np.add.at(asked, (digits_a - 1, digits_b - 1), 1)
-    np.add.at(right, (digits_a - 1, digits_b - 1), solved)
+    np.add.at(asked, (rows - 1, columns - 1), 1)
+    np.add.at(right, (rows - 1, columns - 1), solved)
     share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
     axes.imshow(share, cmap=_COLOURS, vmin=0, vmax=1, origin="upper", aspect="auto")
     if max(tall, wide) <= _MOST_WRITTEN:
         for i, j in zip(*np.nonzero(asked), strict=True):
             value, colour = share[i, j], "white" if share[i, j] < 0.5 else "black"
             axes.text(j, i, f"{100 * value:.0f}", ha="center", va="center", color=colour)
-    axes.set(xlabel="digits of b", ylabel="digits of a")
+    axes.set(xlabel=axes_names[1], ylabel=axes_names[0])
     axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
     axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
     axes.set_title(f"solutions right, % of {len(solved):,}", fontsize=11)
@@ -55,13 +58,13 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
     """
     figure = _figure(1.3 + 0.6 * len(rows))
     axes = figure.subplots()
-    for place, share in enumerate(rows.values()):
+    for y, share in enumerate(rows.values()):
         low, high = share.interval
         value = 100 * share.value
-        axes.barh(place, value, color=HIGHLIGHT, height=0.5)
-        axes.plot([100 * low, 100 * high], [place, place], color=INK, linewidth=1.5)
+        axes.barh(y, value, color=HIGHLIGHT, height=0.5)
+        axes.plot([100 * low, 100 * high], [y, y], color=INK, linewidth=1.5)
         label = f"{value:.1f} % of {share.total:,}"
-        axes.text(1, place - 0.3, label, va="bottom", ha="left", color=INK)
+        axes.text(1, y - 0.3, label, va="bottom", ha="left", color=INK)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set_ylim(len(rows) - 0.5, -0.85)
     axes.set(xlim=(0, 102), xlabel="rows right, %")

@@ -5,40 +5,52 @@ import math
 import torch
 from torch import Tensor
 
-from trm.models.coordinates import Cells, nearest_keys, neighbourhood_mask, offset_classes
+from trm.models.coordinates import Coordinates, nearest_keys, neighbourhood_mask, offset_classes
 from trm.models.positions import Position, Relative2D
+
+FEW_FROM = 1000  # tokens, for lists of keys in place of all pairs; see benchmarks/few_keys.py
 
 
 def attention_bias(
-    position: Position, cells: Cells, neighbourhood: str, radius: int, written: Tensor | None = None
-) -> Tensor | None:
+    position: Position,
+    cells: Coordinates,
+    neighbourhood: str,
+    radius: int,
+    written: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor | None]:
     """Position bias with minus infinity outside the neighbourhood.
 
-    [num_heads or 1, S, S], with a batch dimension in front if it differs between samples. For the
-    arguments see `neighbourhood_mask`.
+    Args:
+        position: a position encoding.
+        cells: where the tokens sit.
+        neighbourhood, radius, written: see `neighbourhood_mask`.
+
+    Returns:
+        The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
+        samples; None where nothing is biased. And None, or of a large canvas where each token sees
+        few others the keys that each query sees, int64 [B, S, K], to which the bias
+        [B, num_heads or 1, S, K] then belongs.
     """
+    # What a position says of any two cells can be asked of few pairs only where it is known how.
+    known = type(position).bias in (Position.bias, Relative2D.bias)
+    if neighbourhood == "local_nearest" and not cells.prefix_length and known:
+        assert written is not None, "what is nearest depends on what is written"
+        keys, few = few_keys(position, cells, radius, written)
+        return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
-        return bias
-    allowed = allowed.unsqueeze(-3)
-    if bias is None:
-        bias = torch.zeros(1, len(cells), len(cells), device=allowed.device)
-    return torch.where(allowed, bias, -math.inf)
+        return bias, None
+    zero = torch.zeros((), device=allowed.device)
+    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf), None
 
 
 def few_keys(
-    position: Position, cells: Cells, radius: int, written: Tensor
+    position: Position, cells: Coordinates, radius: int, written: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What `attention_bias` says of a `horizon`, without a table of all pairs.
+    """The keys int64 [B, S, K] of `nearest_keys`, and the bias [B, num_heads or 1, S, K] on them.
 
-    Args:
-        position: `Relative2D`, or one without a bias.
-        cells, radius, written: see `nearest_keys`.
-
-    Returns:
-        Keys int64 [B, S, K] that each query sees, and the bias [B, num_heads or 1, S, K], minus
-        infinity where a key is none.
+    The position is a `Relative2D`, or one without a bias; minus infinity is where a key is none.
     """
     keys = nearest_keys(cells, radius, written)
     there = (keys >= 0).unsqueeze(1)
@@ -46,13 +58,12 @@ def few_keys(
     if not isinstance(position, Relative2D):
         zero = torch.zeros((), device=keys.device)
         return keys, torch.where(there, zero, -math.inf)
-    rows, columns = (x.expand(len(keys), -1) for x in (cells.rows, cells.columns))
     down, right = (
-        x.gather(1, keys.flatten(1)).view_as(keys) - x.unsqueeze(-1) for x in (rows, columns)
+        x.expand(len(keys), -1).gather(1, keys.flatten(1)).view_as(keys) - x.unsqueeze(-1)
+        for x in (cells.rows, cells.columns)
     )
-    return keys, torch.where(
-        there, position.of(offset_classes(down, right, position.radius)), -math.inf
-    )
+    classes = offset_classes(down, right, position.radius)
+    return keys, torch.where(there, position.of(classes), -math.inf)
 
 
 def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:

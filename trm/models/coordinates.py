@@ -1,8 +1,10 @@
 """Where tokens sit on a canvas, how two of them lie to each other, and which may see which."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +12,14 @@ from torch import Tensor
 
 from canvas.choices import check_choice
 
-NEIGHBOURHOODS = ("all", "rays", "horizon", "near")
+T = TypeVar("T")
+
+NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local")
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Coordinates:
     """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
 
     All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
@@ -43,7 +47,7 @@ class Cells:
     @lru_cache(maxsize=64)
     def canvas(
         height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
-    ) -> "Cells":
+    ) -> "Coordinates":
         """All cells of a canvas in reading order behind a prefix; the same object every time."""
         # A cached tensor may first be asked for by a validation loop under inference mode, and
         # tensors born there can never take part in training.
@@ -54,7 +58,7 @@ class Cells:
             cell = index[: height * width]
             rows[prefix_length:] = cell // width
             columns[prefix_length:] = cell % width
-        return Cells(rows, columns, index, height, width, prefix_length)
+        return Coordinates(rows, columns, index, height, width, prefix_length)
 
     def __len__(self) -> int:
         return self.rows.shape[-1]
@@ -64,7 +68,7 @@ class Cells:
         """How many values ``index`` can take: prefix tokens and cells of the canvas."""
         return self.prefix_length + self.height * self.width
 
-    def only(self, kept: Tensor) -> "Cells":
+    def only(self, kept: Tensor) -> "Coordinates":
         """For each sample some of these shared cells, in their order, padded at the end.
 
         Args:
@@ -81,28 +85,34 @@ class Cells:
         )
 
 
-def _offsets(cells: Cells) -> tuple[Tensor, Tensor]:
+def _cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
+    """What is worked out for coordinates that a whole batch shares is kept."""
+
+    @lru_cache(maxsize=16)
+    def kept(cells: Coordinates, radius: int) -> T:
+        with torch.inference_mode(False):  # it may be asked for there first, and train later
+            return function(cells, radius)
+
+    @wraps(function)
+    def called(cells: Coordinates, radius: int) -> T:
+        return (kept if cells.rows.ndim == 1 else function)(cells, radius)
+
+    return called
+
+
+def _offsets(cells: Coordinates) -> tuple[Tensor, Tensor]:
     """Rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
     down, right = (x.unsqueeze(-2) - x.unsqueeze(-1) for x in (cells.rows, cells.columns))
     return down, right
 
 
-def relative_classes(cells: Cells, radius: int) -> Tensor:
+@_cached_where_shared
+def relative_classes(cells: Coordinates, radius: int) -> Tensor:
     """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
-    return (_shared_classes if cells.rows.ndim == 1 else _classes)(cells, radius)
-
-
-def _classes(cells: Cells, radius: int) -> Tensor:
     classes = offset_classes(*_offsets(cells), radius)
     prefix = cells.rows < 0
     pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
     return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
-
-
-@lru_cache(maxsize=16)
-def _shared_classes(cells: Cells, radius: int) -> Tensor:
-    with torch.inference_mode(False):
-        return _classes(cells, radius)
 
 
 def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
@@ -121,20 +131,19 @@ def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
 
 
 def neighbourhood_mask(
-    cells: Cells, neighbourhood: str, radius: int, written: Tensor | None = None
+    cells: Coordinates, neighbourhood: str, radius: int, written: Tensor | None = None
 ) -> Tensor | None:
     """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
 
-    ``near``: the square of cells at most ``radius`` rows and columns away. ``rays``: that square
-    and the eight direction_bias lines through the cell. ``horizon``: that square, and in each
-    of the eight directions the last cell with something written. A prefix sees all and is seen by
-    all.
+    ``local``: the square of cells at most ``radius`` rows and columns away. ``local_lines``: that
+    square and the eight lines through the cell. ``local_nearest``: that square, and in each of the
+    eight directions the nearest written cell beyond it. A prefix sees all and is seen by all.
 
     Args:
         cells: where the tokens sit.
         neighbourhood: one of ``NEIGHBOURHOODS``.
         radius: of the square.
-        written: bool [B, S], for ``horizon``: tokens that can be seen from afar.
+        written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
 
     Raises:
         ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
@@ -142,11 +151,11 @@ def neighbourhood_mask(
     check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
     allowed = None
     if neighbourhood != "all":
-        near, lines = (_shared_lines if cells.rows.ndim == 1 else _lines)(cells, radius)
-        if neighbourhood == "horizon":
-            assert written is not None, "a horizon depends on what is written"
+        near, lines = _lines(cells, radius)
+        if neighbourhood == "local_nearest":
+            assert written is not None, "what is nearest depends on what is written"
             lines = _seen_from_afar(cells, radius, written)
-        allowed = near if neighbourhood == "near" else near | lines
+        allowed = near if neighbourhood == "local" else near | lines
     if cells.present is None:
         return allowed
     # Padding sees itself, as a softmax over nothing is not a number.
@@ -155,13 +164,12 @@ def neighbourhood_mask(
     return itself | (present if allowed is None else allowed & present)
 
 
-def nearest_keys(cells: Cells, radius: int, written: Tensor) -> Tensor:
-    """The keys that each query sees in a `horizon`, one by one: as `neighbourhood_mask`, without a
-    table of all pairs.
+def nearest_keys(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
+    """The keys that each query sees under `local_nearest`, listed without a table of all pairs.
 
     Args:
         cells: without a prefix.
-        radius: of the near square.
+        radius: of the square.
         written: bool [B, S], as there.
 
     Returns:
@@ -213,8 +221,8 @@ def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
     return last
 
 
-def _seen_from_afar(cells: Cells, radius: int, written: Tensor) -> Tensor:
-    """The keys of a horizon beyond the near square, bool [B, S, S]; of a prefix none."""
+def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
+    """The nearest written keys beyond the square, bool [B, S, S]; of a prefix none."""
     P, batch = cells.prefix_length, len(written)
     parts = {name: getattr(cells, name)[..., P:] for name in ("rows", "columns", "index")}
     present = None if cells.present is None else cells.present[:, P:]
@@ -226,16 +234,11 @@ def _seen_from_afar(cells: Cells, radius: int, written: Tensor) -> Tensor:
     return F.pad(seen[..., :size], (P, 0, P, 0))
 
 
-def _lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:
-    """Keys in the near square (or with a prefix token in the pair), and on the eight lines."""
+@_cached_where_shared
+def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
+    """Keys in the local square (or with a prefix token in the pair), and on the eight lines."""
     down, right = _offsets(cells)
     prefix = cells.rows < 0
     near = (down.abs() <= radius) & (right.abs() <= radius)
     near |= prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
     return near, (down == 0) | (right == 0) | (down.abs() == right.abs())
-
-
-@lru_cache(maxsize=16)
-def _shared_lines(cells: Cells, radius: int) -> tuple[Tensor, Tensor]:
-    with torch.inference_mode(False):
-        return _lines(cells, radius)

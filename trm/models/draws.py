@@ -1,4 +1,6 @@
-"""Random numbers of a sample's own: functions of its seed and a counter, and of nothing else.
+"""Random numbers of a sample's own, and what they are for: random starts, and noise.
+
+The numbers are functions of a sample's seed and a counter, and of nothing else.
 
 They are the same whichever samples stand beside it in a batch, on any number of devices, and in
 whatever order batches come. After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable
@@ -9,6 +11,8 @@ import math
 
 import torch
 from torch import Tensor
+
+from trm.models.iterative import Loop, State, map_state, named, unnamed, where
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits, as those below
 _MIX = (0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
@@ -41,3 +45,56 @@ def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tenso
 def _shifted(x: Tensor, by: int) -> Tensor:
     """To the right, zeros coming in at the left."""
     return torch.bitwise_right_shift(x, by) & ((1 << (64 - by)) - 1)
+
+
+def random_starts(state: State, share: float, seeds: Tensor) -> State:
+    """Some samples' states replaced by standard normal noise.
+
+    Args:
+        state: initial states.
+        share: of the samples, from 0 to 1.
+        seeds: int64 [B], from which follows which samples these are, and their noise.
+    """
+    chosen, parts = uniform(seeds) < share, named(state)
+    names = list(parts)
+    for first in range(0, len(names), 2):  # noise comes in pairs
+        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
+        # Counter 0 has said which samples; every pair has counters of its own.
+        most = max(size for _, size in pair)
+        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
+        drawn = normal_pair(seeds[:, None], counter)
+        for (name, size), noise in zip(pair, drawn, strict=False):
+            z = parts[name]
+            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
+    return unnamed(state, parts)
+
+
+class Noise:
+    """Normal noise that each sample draws by itself: what it gets depends on no other sample.
+
+    Args:
+        deviation: of the noise.
+        keys: one of each sample; 0 is without noise.
+        device: of the states.
+    """
+
+    def __init__(self, deviation: float, keys: list[int], device: torch.device) -> None:
+        self.deviation = deviation
+        self.generators = [torch.Generator(device).manual_seed(k) if k else None for k in keys]
+
+    def on(self, loop: Loop, samples: Tensor) -> None:
+        """Add noise to what are tokens in a loop's state, whose samples these are, int64 [N]."""
+        noise = map_state(lambda z: torch.zeros_like(z, dtype=torch.float32), loop.state)
+        lengths = None if loop.lengths is None else loop.lengths.tolist()
+        for i, sample in enumerate(samples.tolist()):
+            generator = self.generators[sample]
+            if generator is None:
+                continue
+            tokens = slice(None) if lengths is None else slice(lengths[i])
+            mine = [part[i, tokens] if part.ndim > 1 else part[i] for part in named(noise).values()]
+            sizes = [part.numel() for part in mine]
+            # Into memory of its own: PyTorch draws other numbers into a part of a tensor.
+            drawn = mine[0].new_empty(sum(sizes)).normal_(0, self.deviation, generator=generator)
+            for part, own in zip(mine, drawn.split(sizes), strict=True):
+                part.copy_(own.view_as(part))
+        loop.state = map_state(lambda z, added: z + added.to(z.dtype), loop.state, noise)

@@ -7,6 +7,10 @@ The nanoGPT shape (Radford et al. 2019; karpathy/nanoGPT):
 - weights start normal with deviation 0.02, those that end a residual branch smaller by depth
 - any position encoding of ``positions.py``, told that a row end is one more column
 - greedy or sampled decoding with a cache of keys and values
+
+A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
+loop (Yang et al. 2023, "Looped Transformers are Better at Learning Learning Algorithms"). Keys and
+values are then kept for every loop of every block, so that decoding with a cache is exact.
 """
 
 import math
@@ -17,17 +21,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.choices import check_choices, one_of
-from canvas.symbols import VOCAB_SIZE
-from trm.models.coordinates import Cells
-from trm.models.layers import Attention, Linear, Rotation, attend, compute_dtype
-from trm.models.positions import POSITIONS, make_position
+from trm.models.cache import KeyValueCache
+from trm.models.canvas_transformer import check_direction_bias
+from trm.models.coordinates import Coordinates
+from trm.models.layers import Attention, Linear, Rotation, compute_dtype
+from trm.models.positions import POSITIONS, Learned, make_position
+from trm.models.vocabulary import VOCAB_SIZE
 
 INITIAL_STD = 0.02
 
 
 @dataclass
 class GPTConfig:
-    """The shape of a ``GPT``; the defaults are those of the note, and of GPT-2's smallest.
+    """The shape of a ``GPT``; the defaults are those of GPT-2's smallest.
 
     Raises:
         ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
@@ -39,8 +45,9 @@ class GPTConfig:
     hidden_size: int = 768  # channels of a token
     num_heads: int = 12  # attention heads
     num_layers: int = 12  # blocks
+    loops: int = 1  # times that the stack of blocks is applied when problems are solved
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
-    position: str = one_of("learned_2d", POSITIONS)  # how it is encoded
+    position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
     rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
     position_range: int = 2048  # randomised: how many positions it draws from
@@ -64,11 +71,7 @@ class GPTConfig:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
         if self.rope_theta <= 0 or self.amplitude <= 0:
             raise ValueError("rope_theta and amplitude must be greater than 0.")
-        if self.direction_bias != 0 and self.position != "relative_2d":
-            raise ValueError(
-                f"direction_bias is of relative_2d alone, got {self.direction_bias} with position "
-                f"{self.position}: set direction_bias to 0 or position to relative_2d."
-            )
+        check_direction_bias(self.direction_bias, self.position)
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and self.position_range < length:
             raise ValueError(
@@ -78,7 +81,7 @@ class GPTConfig:
 
 
 @dataclass
-class Places:
+class PositionTerms:
     """What the position encoding says of a whole canvas' sequence of S tokens.
 
     Attributes:
@@ -91,36 +94,14 @@ class Places:
     rotation: Rotation | None
     bias: Tensor | None
 
-    def select(self, first: int, last: int) -> "Places":
+    def select(self, first: int, last: int) -> "PositionTerms":
         """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
         new = slice(first, last)
-        return Places(
+        return PositionTerms(
             None if self.vectors is None else self.vectors[new],
             None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
             None if self.bias is None else self.bias[:, new, :last],
         )
-
-
-class KeyValueCache:
-    """Keys and values of a layer for the tokens seen so far, in memory taken once.
-
-    Args:
-        shape: [B, heads, S, head_dim], S being the longest sequence to come.
-        dtype: of keys and values.
-        device: where they are kept.
-    """
-
-    def __init__(self, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device):
-        self.keys = torch.empty(shape, dtype=dtype, device=device)
-        self.values = torch.empty_like(self.keys)
-        self.length = 0
-
-    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append [B, heads, N, head_dim] each; returns all keys and all values so far."""
-        new = slice(self.length, self.length + keys.shape[2])
-        self.keys[:, :, new], self.values[:, :, new] = keys, values
-        self.length = new.stop
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
 @dataclass(frozen=True)
@@ -151,21 +132,24 @@ class Block(nn.Module):
         inner = config.intermediate_size or 4 * D
         self.dropout = config.dropout
         self.attention_norm = nn.LayerNorm(D, bias=config.bias)
-        self.attention = Attention(D, config.num_heads, True, config.bias)
+        self.attention = Attention(D, config.num_heads, config.bias)
         self.mlp_norm = nn.LayerNorm(D, bias=config.bias)
         self.up = Linear(D, inner, config.bias)
         self.down = Linear(inner, D, config.bias)
 
-    def forward(self, x: Tensor, places: Places, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, terms: PositionTerms, cache: KeyValueCache | None = None
+    ) -> Tensor:
         """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
         dropout = self.dropout if self.training else 0.0
-        q, k, v = self.attention.project(self.attention_norm(x), places.rotation)
-        if cache is not None:
-            k, v = cache.extend(k, v)
-        alone = q.shape[2] < k.shape[2]  # one token after those of the cache: it sees all of them
-        assert not alone or q.shape[2] == 1
-        y = attend(q, k, v, places.bias, causal=not alone, dropout=dropout)
-        y = self.attention.out(y.transpose(1, 2).flatten(2))  # [B, T, D]
+        y = self.attention(
+            self.attention_norm(x),
+            terms.rotation,
+            terms.bias,
+            causal=True,
+            dropout=dropout,
+            cache=cache,
+        )
         x = x + F.dropout(y, dropout, self.training)
         y = self.down(F.gelu(self.up(self.mlp_norm(x))))
         return x + F.dropout(y, dropout, self.training)
@@ -208,10 +192,15 @@ class GPT(nn.Module):
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the position encoding serves canvases of that size."""
-        return self.position.accepts(Cells.canvas(height, width + 1, prefix_length=1))
+        return self.position.accepts(Coordinates.canvas(height, width + 1, prefix_length=1))
 
     def forward(
-        self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
+        self,
+        ids: Tensor,
+        height: int,
+        width: int,
+        generator: torch.Generator | None = None,
+        loops: int | None = None,
     ) -> Tensor:
         """What comes after each token.
 
@@ -222,6 +211,7 @@ class GPT(nn.Module):
             width: columns of the canvas, row ends not counted.
             generator: in training, what ``randomised`` positions are drawn from, the same for the
                 whole batch; None: always the same positions.
+            loops: times that the stack is applied; None: as the config says.
 
         Returns:
             Logits [B, T, V] of the next token.
@@ -230,8 +220,8 @@ class GPT(nn.Module):
             ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
-        places = self._places(height, width, generator)
-        return self._head(self.hidden(ids, places.select(0, ids.shape[1])))
+        terms = self._terms(height, width, generator)
+        return self._head(self.hidden(ids, terms.select(0, ids.shape[1]), loops=loops))
 
     @torch.no_grad()
     def generate(
@@ -245,6 +235,7 @@ class GPT(nn.Module):
         generator: torch.Generator | None = None,
         noise: Tensor | None = None,
         full: bool = False,
+        loops: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Write the tokens that are not given; put the model in evaluation mode first.
 
@@ -266,6 +257,7 @@ class GPT(nn.Module):
             noise: float32 [B, T, V], Gumbel noise to draw with instead, so that a sample's draws
                 do not depend on the rest of the batch (Gumbel-max); zeros take the likeliest token.
             full: whether the log-probabilities of all tokens are wanted.
+            loops: times that the stack is applied; None: as the config says.
 
         Returns:
             Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities (at temperature
@@ -286,25 +278,26 @@ class GPT(nn.Module):
         # A CPU multiplies a handful of rows in float32 up to five times as fast as in bfloat16.
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
         with torch.autocast(kind, enabled=autocast):
-            places = self._places(height, width)
+            terms = self._terms(height, width)
             draw = _Draw(temperature, generator, noise)
-            return self._write(forced, given, places, end, cached, draw, full)
+            return self._write(forced, given, terms, end, cached, draw, full, loops)
 
     def _write(
         self,
         forced: Tensor,
         given: Tensor,
-        places: Places,
+        terms: PositionTerms,
         end: int,
         cached: bool,
         draw: "_Draw",
         full: bool,
+        loops: int | None,
     ) -> tuple[Tensor, Tensor]:
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
         shape = (batch, length, self.config.vocab_size) if full else (batch, length)
         log_probs = torch.zeros(shape, device=ids.device)
-        caches = self._caches(batch, length - 1) if cached else None
+        caches = self._caches(batch, length - 1, loops) if cached else None
         # What is given in all samples from the start on is read in one pass.
         first = int(given.all(dim=0).long().cumprod(dim=0).sum())
         ended = (ids[:, :first] == end).any(dim=1)
@@ -312,7 +305,7 @@ class GPT(nn.Module):
         for t in range(first, length):
             if ended.all():
                 break
-            x = self.hidden(ids[:, read:t], places.select(read, t), caches)
+            x = self.hidden(ids[:, read:t], terms.select(read, t), caches, loops)
             logits = self._head(x[:, -1]).float()  # [B, V]
             chosen = draw(logits, t)  # [B]
             said = torch.log_softmax(logits, dim=-1)
@@ -328,40 +321,51 @@ class GPT(nn.Module):
         closed = (ids == end).cumsum(dim=1) > 0
         return ids.masked_fill(closed, end), log_probs
 
-    def _places(self, height: int, width: int, generator: torch.Generator | None = None) -> Places:
+    def _terms(
+        self, height: int, width: int, generator: torch.Generator | None = None
+    ) -> PositionTerms:
         weight = self.embed_tokens.weight
         dtype = compute_dtype(weight)
-        cells = Cells.canvas(height, width + 1, prefix_length=1, device=weight.device)
+        cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
         rotation, bias = self.position.rotation(cells), self.position.bias(cells)
-        return Places(
+        return PositionTerms(
             self.position.vectors(cells, generator),
             None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
             None if bias is None else bias.to(dtype),
         )
 
     def hidden(
-        self, ids: Tensor, places: Places, caches: list[KeyValueCache] | None = None
+        self,
+        ids: Tensor,
+        terms: PositionTerms,
+        caches: list[KeyValueCache] | None = None,
+        loops: int | None = None,
     ) -> Tensor:
         """Activations after the last norm, [B, T, D]: the part that is worth compiling."""
-        x = self.embed_tokens(ids)
-        if places.vectors is not None:
-            x = x + places.vectors
-        x = F.dropout(
-            x.to(compute_dtype(self.embed_tokens.weight)), self.config.dropout, self.training
+        embedded = self.embed_tokens(ids)
+        if terms.vectors is not None:
+            embedded = embedded + terms.vectors
+        embedded = F.dropout(
+            embedded.to(compute_dtype(self.embed_tokens.weight)), self.config.dropout, self.training
         )
-        for index, layer in enumerate(self.layers):
-            x = layer(x, places, None if caches is None else caches[index])
+        x = embedded
+        for loop in range(loops or self.config.loops):
+            if loop:
+                x = x + embedded
+            for index, layer in enumerate(self.layers, start=loop * len(self.layers)):
+                x = layer(x, terms, None if caches is None else caches[index])
         return self.norm(x)
 
     def _head(self, x: Tensor) -> Tensor:
         return F.linear(x, self.embed_tokens.weight)
 
-    def _caches(self, batch: int, length: int) -> list[KeyValueCache]:
+    def _caches(self, batch: int, length: int, loops: int | None) -> list[KeyValueCache]:
+        """One for every loop of every block."""
         config, weight = self.config, self.embed_tokens.weight
-        head_dim = config.hidden_size // config.num_heads
-        shape = (batch, config.num_heads, length, head_dim)
+        shape = (batch, config.num_heads, length, config.hidden_size // config.num_heads)
+        number = (loops or config.loops) * config.num_layers
         dtype = compute_dtype(weight)
-        return [KeyValueCache(shape, dtype, weight.device) for _ in range(config.num_layers)]
+        return [KeyValueCache(shape, dtype, weight.device) for _ in range(number)]
 
     def _initialise(self) -> None:
         """GPT-2's initial weights."""
@@ -371,7 +375,7 @@ class GPT(nn.Module):
                 ends_a_branch = name.endswith(("attention.out", "down"))
                 std = INITIAL_STD / math.sqrt(branches) if ends_a_branch else INITIAL_STD
                 nn.init.normal_(module.weight, std=std)
-        if self.config.position in ("learned", "learned_2d"):
+        if isinstance(self.position, Learned):
             for vectors in self.position.parameters():
                 nn.init.normal_(vectors, std=INITIAL_STD)
 

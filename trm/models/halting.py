@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from trm.models.draws import uniform
-from trm.models.recursive import State, TinyRecursiveModel
-
-Batch = dict[str, Tensor]
+from trm.models.iterative import Batch, IterativeModel, Loop, map_state, named, unnamed, where
 
 
 @dataclass
@@ -20,58 +18,49 @@ class Carry:
     """What one training step hands to the next.
 
     Attributes:
-        state: the states, without history.
+        state: the tensors of the states by their names, without history; empty at the start.
         steps: supervision steps that each sample has had, int64 [B].
         halted: whose place the next batch takes, bool [B].
         batch: the samples being worked on.
     """
 
-    state: State
+    state: dict[str, Tensor]
     steps: Tensor
     halted: Tensor
     batch: Batch
 
     def plain(self) -> dict[str, Tensor]:
         """All of it by name, on the CPU, for a checkpoint."""
-        parts = {"z_H": self.state.z_H, "z_L": self.state.z_L, "steps": self.steps}
-        parts |= {"halted": self.halted, **{f"batch.{k}": v for k, v in self.batch.items()}}
+        parts = {"steps": self.steps, "halted": self.halted}
+        for group in ("state", "batch"):
+            parts |= {f"{group}.{name}": part for name, part in getattr(self, group).items()}
         return {name: part.cpu() for name, part in parts.items()}
 
     @staticmethod
     def from_plain(parts: dict[str, Tensor]) -> "Carry":
         """What `plain` gave."""
-        batch = {k.removeprefix("batch."): v for k, v in parts.items() if k.startswith("batch.")}
-        state = State(parts["z_H"], parts["z_L"])
+        state, batch = (
+            {k.removeprefix(group): v for k, v in parts.items() if k.startswith(group)}
+            for group in ("state.", "batch.")
+        )
         return Carry(state, parts["steps"], parts["halted"], batch)
 
     def to(self, device: torch.device) -> "Carry":
         """The carry on a device; itself if it is there."""
         if self.steps.device == device:
             return self
-        return Carry(
-            State(self.state.z_H.to(device), self.state.z_L.to(device)),
-            self.steps.to(device),
-            self.halted.to(device),
-            {name: part.to(device) for name, part in self.batch.items()},
-        )
+        parts = (self.state, self.steps, self.halted, self.batch)
+        return Carry(*map_state(lambda part: part.to(device), parts))
 
 
-def initial_carry(model: TinyRecursiveModel, batch: Batch) -> Carry:
+def initial_carry(batch: Batch) -> Carry:
     """A carry in which every sample has halted, so that the first step takes the whole batch."""
-    inputs = batch["inputs"]
-    samples, height, width = inputs.shape
-    length = model.config.prefix_length + height * width
-    blank = torch.zeros(samples, length, model.config.hidden_size, device=inputs.device)
-    return Carry(
-        State(blank, blank),
-        torch.zeros(samples, dtype=torch.long, device=inputs.device),
-        torch.ones(samples, dtype=torch.bool, device=inputs.device),
-        batch,
-    )
+    halted = torch.ones(len(batch["inputs"]), dtype=torch.bool, device=batch["inputs"].device)
+    return Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
 
 
 def carry_step(
-    model: TinyRecursiveModel,
+    model: IterativeModel,
     carry: Carry,
     batch: Batch,
     halt_max_steps: int,
@@ -106,19 +95,13 @@ def carry_step(
         )
     _check_same_shapes(carry.batch, batch)
     halted = carry.halted
-    current = {
-        name: torch.where(halted.view(-1, *[1] * (new.ndim - 1)), new, carry.batch[name])
-        for name, new in batch.items()
-    }
-    context = model.encode(current["inputs"], current.get("prefix_ids"))
-    fresh = model.initial_state(context)
-    restart = halted.view(-1, 1, 1)
-    state = State(
-        torch.where(restart, fresh.z_H, carry.state.z_H.to(fresh.z_H.dtype)),
-        torch.where(restart, fresh.z_L, carry.state.z_L.to(fresh.z_L.dtype)),
-    )
-    state = model.iterate(context, state)
-    logits, halt_logits = model.read(state, context)
+    current = where(halted, batch, carry.batch)
+    prefix = [current["prefix_ids"]] if "prefix_ids" in current else []
+    loop = Loop(model, current["inputs"], *prefix)
+    if carry.state:
+        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+    loop.step()
+    logits, halt_logits = loop.read()
 
     steps = torch.where(halted, 0, carry.steps) + 1
     halts = steps >= halt_max_steps
@@ -127,7 +110,8 @@ def carry_step(
         draw = uniform(current["seeds"], 2 * steps)
         least = 2 + uniform(current["seeds"], 2 * steps + 1) * (halt_max_steps - 1)
         halts &= (steps >= least.floor()) | (draw >= exploration)
-    return Carry(state.detach(), steps, halts, current), logits, halt_logits
+    state = {name: part.detach() for name, part in named(loop.state).items()}
+    return Carry(state, steps, halts, current), logits, halt_logits
 
 
 def _check_same_shapes(carried: Batch, batch: Batch) -> None:

@@ -123,13 +123,14 @@ def to_reference_state_dict(model: TinyRecursiveModel) -> dict[str, Tensor]:
     config = model.config
     if (
         config.position not in ("none", "learned", "rope_1d")
-        or (config.neighbourhood, config.tokens) != ("all", "all")
+        or config.neighbourhood != "all"
+        or config.skip_blank
         or config.halt_pool != "first"
     ):
         raise ValueError(
-            "the reference knows position none, learned or rope_1d, neighbourhood all, tokens all "
-            f"and halt_pool first; this model has {config.position}, {config.neighbourhood}, "
-            f"{config.tokens} and {config.halt_pool}."
+            "the reference knows position none, learned or rope_1d, neighbourhood all, skip_blank "
+            f"false and halt_pool first; this model has {config.position}, {config.neighbourhood}, "
+            f"{str(config.skip_blank).lower()} and {config.halt_pool}."
         )
     token_mlp = "mlp_t." if config.block == "mixer" else "mixing."
     state = {}

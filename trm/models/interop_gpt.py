@@ -1,6 +1,6 @@
 """Weights of nanoGPT (karpathy/nanoGPT) and its canvas variants into ours and back.
 
-The variants are those of birdswimming/NanoGPT-multi, the code behind the note: ABS_LEARNED is
+The variants are those of birdswimming/NanoGPT-multi, an earlier experiment: ABS_LEARNED is
 nanoGPT itself; SINUSODIAL, CUSTOM_PID and ROPE_2D differ in their positions alone.
 """
 

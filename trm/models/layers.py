@@ -1,12 +1,21 @@
 """Layers that both model families are built from: attention, SwiGLU, RMS norm, initialisation."""
 
 import math
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
+
+
+class Cache(Protocol):
+    """Keys and values of earlier tokens."""
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append [B, heads, N, head_dim] each; returns all keys and all values so far."""
+
 
 # The longest bfloat16 sequence for which plain matrix products beat the blocked CPU kernel of
 # scaled_dot_product_attention (at 45 tokens, forward and backward, by 6 to 10 times).
@@ -144,31 +153,24 @@ def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention.
+    """Multi-head self-attention, that of every model.
 
     Args:
         hidden_size: channels of a token.
         num_heads: heads, each of hidden_size / num_heads channels.
-        causal: a token sees itself and what is before it only.
         projection_bias: whether its projections have biases.
 
     Raises:
         ValueError: hidden_size is not a multiple of num_heads.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        causal: bool = False,
-        projection_bias: bool = False,
-    ):
+    def __init__(self, hidden_size: int, num_heads: int, projection_bias: bool = False):
         super().__init__()
         if hidden_size % num_heads:
             raise ValueError(
                 f"hidden_size must be a multiple of num_heads, got {hidden_size} and {num_heads}."
             )
-        self.num_heads, self.causal = num_heads, causal
+        self.num_heads = num_heads
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
@@ -187,15 +189,31 @@ class Attention(nn.Module):
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
         keys: Tensor | None = None,
+        *,
+        causal: bool = False,
+        dropout: float = 0.0,
+        cache: Cache | None = None,
     ) -> Tensor:
-        """Attend within [B, S, D]; ``rotation`` as in ``rotate``, ``bias`` as in ``attend``, or
-        with ``keys`` as in ``attend_to_few``.
+        """Attend within [B, S, D].
+
+        Args:
+            x: tokens.
+            rotation: see `rotate`.
+            bias: see `attend`; with ``keys``, see `attend_to_few`.
+            keys: which keys each query sees, if they are listed.
+            causal: a token sees itself and what is before it only.
+            dropout: probability that an attention weight is dropped.
+            cache: of the tokens before these, which these join; if it holds any, S is 1.
         """
         q, k, v = self.project(x, rotation)
+        if cache is not None:
+            k, v = cache.extend(k, v)
+        alone = q.shape[2] < k.shape[2]  # it sees all that came before it
+        assert not alone or q.shape[2] == 1
         if keys is not None and bias is not None:
             y = attend_to_few(q, k, v, keys, bias)
         else:
-            y = attend(q, k, v, bias, self.causal)
+            y = attend(q, k, v, bias, causal and not alone, dropout)
         return self.out(y.transpose(1, 2).flatten(2))
 
 

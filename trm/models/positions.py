@@ -7,18 +7,16 @@ reading order, row ends being one more column). Shapes are those of cells that a
 where each sample has its own, a batch dimension comes first.
 """
 
+import inspect
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choice
-from trm.models.coordinates import (
-    Cells,
-    offset_classes,
-    relative_classes,
-)
+from canvas.plugins import resolve
+from trm.models.coordinates import Coordinates, offset_classes, relative_classes
 from trm.models.layers import Rotation, truncated_normal_
 
 # Rows down and columns right of the eight directions, clockwise from up.
@@ -26,26 +24,43 @@ _DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, 
 
 
 class Position(nn.Module):
-    """A position encoding; this base class is ``none``: no information at all.
+    """A position encoding. A subclass adds vectors, rotates, or biases, and leaves the rest.
 
-    A causal model without one (NoPE) still tells places apart: each token sees how many precede it.
+    Its constructor is given the settings that its parameters name, see `make_position`.
+
+    Attributes:
+        absolute: whether it tells where a token is, not only how two of them lie to each other.
     """
 
-    def accepts(self, cells: Cells) -> bool:
+    absolute = True
+
+    def accepts(self, cells: Coordinates) -> bool:
         """Whether the encoding serves these cells."""
         return True
 
-    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor | None:
+    def vectors(
+        self, cells: Coordinates, generator: torch.Generator | None = None
+    ) -> Tensor | None:
         """What to add to the embeddings, [S, hidden_size]; ``generator`` is for ``randomised``."""
         return None
 
-    def rotation(self, cells: Cells) -> Rotation | None:
+    def rotation(self, cells: Coordinates) -> Rotation | None:
         """Cosines and sines to rotate queries and keys with, float32 [S, head_dim / 2] each."""
         return None
 
-    def bias(self, cells: Cells) -> Tensor | None:
+    def bias(self, cells: Coordinates) -> Tensor | None:
         """What to add to the attention scores of query i and key j, [num_heads, S, S]."""
         return None
+
+
+class NoPosition(Position):
+    """No information at all.
+
+    A causal model without a position encoding (NoPE) still tells places apart: each token sees how
+    many precede it.
+    """
+
+    absolute = False
 
 
 class Learned(Position):
@@ -55,39 +70,43 @@ class Learned(Position):
     another cell.
     """
 
+    exact = True
+
     def __init__(
         self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
     ):
         super().__init__()
         self.height, self.width = height, width
-        self.weight = nn.Parameter(torch.empty(prefix_length + height * width, hidden_size))
+        self._make(hidden_size, prefix_length, std)
+
+    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
+        places = prefix_length + self.height * self.width
+        self.weight = nn.Parameter(torch.empty(places, hidden_size))
         truncated_normal_(self.weight, std)
 
-    def accepts(self, cells: Cells) -> bool:
-        """Whether they lie on the canvas that the vectors were made for."""
-        return _fits(cells, self.height, self.width, exact=True)
+    def accepts(self, cells: Coordinates) -> bool:
+        """Whether they lie on a canvas that the vectors were made for."""
+        return _fits(cells, self.height, self.width, self.exact)
 
-    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Learned vectors, [S, hidden_size]."""
-        check_canvas("learned", cells, self.height, self.width, exact=True)
+        check_canvas("learned", cells, self.height, self.width, self.exact)
         return F.embedding(cells.index, self.weight)
 
 
-class Learned2D(Position):
+class Learned2D(Learned):
     """A learned vector per row plus one per column (position coupling, CUSTOM_PID).
 
     Prefix tokens have learned vectors of their own. Smaller canvases use the top left part.
     """
 
-    def __init__(
-        self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
-    ):
-        super().__init__()
-        self.height, self.width = height, width
+    exact = False
+
+    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
         # Row and column are summed: each carries half of the variance.
         std = std / math.sqrt(2)
-        self.rows = nn.Parameter(torch.empty(height, hidden_size))
-        self.columns = nn.Parameter(torch.empty(width, hidden_size))
+        self.rows = nn.Parameter(torch.empty(self.height, hidden_size))
+        self.columns = nn.Parameter(torch.empty(self.width, hidden_size))
         truncated_normal_(self.rows, std)
         truncated_normal_(self.columns, std)
         # Not an empty parameter: one that never gets a gradient stalls distributed training.
@@ -96,13 +115,9 @@ class Learned2D(Position):
             self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
             truncated_normal_(self.prefix, std * math.sqrt(2))
 
-    def accepts(self, cells: Cells) -> bool:
-        """Whether they lie on a canvas no larger than the vectors were made for."""
-        return _fits(cells, self.height, self.width, exact=False)
-
-    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Sums of row and column vectors, [S, hidden_size]."""
-        check_canvas("learned_2d", cells, self.height, self.width, exact=False)
+        check_canvas("learned_2d", cells, self.height, self.width, self.exact)
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
@@ -121,7 +136,7 @@ class Sinusoidal(Position):
         super().__init__()
         self.hidden_size, self.amplitude = hidden_size, amplitude
 
-    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """The fixed table's first S rows, float32 [S, hidden_size]."""
         return self._table(cells.index)
 
@@ -141,11 +156,11 @@ class Randomised(Sinusoidal):
         super().__init__(hidden_size, amplitude)
         self.position_range = position_range
 
-    def accepts(self, cells: Cells) -> bool:
+    def accepts(self, cells: Coordinates) -> bool:
         """Whether there are no more tokens than positions."""
         return cells.places <= self.position_range
 
-    def vectors(self, cells: Cells, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
         if not self.accepts(cells):
             raise ValueError(
@@ -161,40 +176,39 @@ class Randomised(Sinusoidal):
 class Rope1D(Position):
     """Rotation by the flat position, prefix included (RoFormer, Su et al. 2021)."""
 
-    def __init__(self, head_dim: int, theta: float = 10000.0):
-        super().__init__()
-        if head_dim % 2:
-            raise ValueError(f"rope_1d needs an even head size, got {head_dim}.")
-        self.head_dim, self.theta = head_dim, theta
+    absolute = False
+    multiple = 2  # of which the head size is
 
-    def rotation(self, cells: Cells) -> Rotation:
+    def __init__(self, head_dim: int, rope_theta: float = 10000.0):
+        super().__init__()
+        if head_dim % self.multiple:
+            raise ValueError(
+                f"this rotation needs a head size that is a multiple of {self.multiple}, got "
+                f"{head_dim}; change hidden_size or num_heads."
+            )
+        self.head_dim, self.theta = head_dim, rope_theta
+
+    def rotation(self, cells: Coordinates) -> Rotation:
         """Cosines and sines, float32 [S, head_dim / 2] each."""
-        angles = _angles(cells.index, self.head_dim, self.theta)
+        angles = self._angles(cells)
         return angles.cos(), angles.sin()
 
+    def _angles(self, cells: Coordinates) -> Tensor:
+        return _angles(cells.index, self.head_dim, self.theta)
 
-class Rope2D(Position):
+
+class Rope2D(Rope1D):
     """Half of the rotated pairs turn with the column, half with the row.
 
     The pairs are channels i and i + head_dim / 2; the first half of them belongs to the column.
     Prefix tokens sit at row -1, column -1.
     """
 
-    def __init__(self, head_dim: int, theta: float = 10000.0):
-        super().__init__()
-        if head_dim % 4:
-            raise ValueError(
-                f"rope_2d needs a head size that is a multiple of 4, got {head_dim}; "
-                "change hidden_size or num_heads."
-            )
-        self.head_dim, self.theta = head_dim, theta
+    multiple = 4
 
-    def rotation(self, cells: Cells) -> Rotation:
-        """Cosines and sines, float32 [S, head_dim / 2] each."""
-        by_column = _angles(cells.columns, self.head_dim // 2, self.theta)
-        by_row = _angles(cells.rows, self.head_dim // 2, self.theta)
-        angles = torch.cat((by_column, by_row), dim=-1)
-        return angles.cos(), angles.sin()
+    def _angles(self, cells: Coordinates) -> Tensor:
+        places = (cells.columns, cells.rows)
+        return torch.cat([_angles(x, self.head_dim // 2, self.theta) for x in places], dim=-1)
 
 
 class Alibi(Position):
@@ -204,11 +218,13 @@ class Alibi(Position):
     past only; in a bidirectional one the penalty is the same either way.
     """
 
+    absolute = False
+
     def __init__(self, num_heads: int):
         super().__init__()
         self.num_heads = num_heads
 
-    def bias(self, cells: Cells) -> Tensor:
+    def bias(self, cells: Coordinates) -> Tensor:
         """Penalties, float32 [num_heads, S, S]."""
         index = cells.index.float()
         heads = torch.arange(1, self.num_heads + 1, device=index.device)
@@ -225,29 +241,31 @@ class Relative2D(Position):
     between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
     2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].
 
-    The bias is ``scale`` times the table. A bias has to reach several units before a head looks one
-    way only, and Adam moves each number by about its learning rate a step: unscaled, at a rate that
-    suits embeddings, it takes thousands of steps.
+    The bias is ``bias_scale`` times the table. A bias has to reach several units before a head
+    looks one way only, and Adam moves each number by about its learning rate a step: unscaled, at a
+    rate that suits embeddings, it takes thousands of steps.
 
     With ``direction_bias`` above 0 each head starts out preferring one of the eight directions, the
     first head up and so on clockwise, by that many units at any distance.
     """
 
+    absolute = False
+
     def __init__(
-        self, num_heads: int, radius: int = 2, scale: float = 1.0, direction_bias: float = 0.0
+        self, num_heads: int, radius: int = 2, bias_scale: float = 1.0, direction_bias: float = 0.0
     ):
         super().__init__()
         if radius < 0:
             raise ValueError(f"radius must be 0 or more, got {radius}.")
-        self.radius, self.scale = radius, scale
+        self.radius, self.scale = radius, bias_scale
         self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
         distance = torch.arange(1, radius + 2)
         for head in range(num_heads):
             down, right = _DIRECTIONS_CLOCKWISE[head % len(_DIRECTIONS_CLOCKWISE)]
             ray = offset_classes(distance * down, distance * right, radius)
-            self.weight.data[head, ray] = direction_bias / scale
+            self.weight.data[head, ray] = direction_bias / bias_scale
 
-    def bias(self, cells: Cells) -> Tensor:
+    def bias(self, cells: Coordinates) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
         return self.of(relative_classes(cells, self.radius))
 
@@ -265,13 +283,13 @@ def _angles(positions: Tensor, size: int, theta: float) -> Tensor:
     return positions.float().unsqueeze(-1) * theta**-powers
 
 
-def _fits(cells: Cells, height: int, width: int, exact: bool) -> bool:
+def _fits(cells: Coordinates, height: int, width: int, exact: bool) -> bool:
     """Whether a table made for height x width serves these cells."""
     smaller = cells.height <= height and cells.width <= width
     return (cells.height, cells.width) == (height, width) or (smaller and not exact)
 
 
-def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) -> None:
+def check_canvas(name: str, cells: Coordinates, height: int, width: int, exact: bool) -> None:
     """Raise a ValueError unless a table made for height x width serves these cells."""
     if _fits(cells, height, width, exact):
         return
@@ -282,73 +300,40 @@ def check_canvas(name: str, cells: Cells, height: int, width: int, exact: bool) 
     )
 
 
-POSITIONS = (
-    "none",
-    "learned",
-    "learned_2d",
-    "rope_1d",
-    "rope_2d",
-    "sinusoidal",
-    "randomised",
-    "alibi",
-    "relative_2d",
-)
-ABSOLUTE = ("learned", "learned_2d", "sinusoidal", "randomised")  # they tell where a cell is
+POSITIONS: dict[str, type[Position]] = {
+    "none": NoPosition,
+    "learned": Learned,
+    "learned_2d": Learned2D,
+    "rope_1d": Rope1D,
+    "rope_2d": Rope2D,
+    "sinusoidal": Sinusoidal,
+    "randomised": Randomised,
+    "alibi": Alibi,
+    "relative_2d": Relative2D,
+}
 
 
-def make_position(
-    name: str,
-    *,
-    hidden_size: int,
-    num_heads: int,
-    height: int,
-    width: int,
-    prefix_length: int = 0,
-    radius: int = 2,
-    rope_theta: float = 10000.0,
-    std: float = 0.02,
-    amplitude: float = 1.0,
-    bias_scale: float = 1.0,
-    direction_bias: float = 0.0,
-    position_range: int = 2048,
-) -> Position:
-    """The position encoding of that name (one of ``POSITIONS``).
+def make_position(name: str, **settings: Any) -> Position:
+    """A position encoding, given those of the settings that its constructor asks for by name.
 
     Args:
-        name: which encoding.
-        hidden_size: channels of an embedding.
-        num_heads: attention heads, each of hidden_size / num_heads channels.
-        height: rows of the canvas that learned vectors are made for.
-        width: columns of that canvas.
-        prefix_length: tokens in front of the cells.
-        radius: rows and columns that ``relative_2d`` tells apart exactly.
-        rope_theta: longest wavelength of a rotation, over 2 pi.
-        std: standard deviation of learned vectors at the start.
-        amplitude: largest value of ``sinusoidal`` and ``randomised``.
-        bias_scale: of ``relative_2d``.
-        direction_bias: of ``relative_2d``.
-        position_range: how many positions ``randomised`` draws from.
+        name: one of ``POSITIONS``, or ``module.Class`` of one's own.
+        settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
+            radius, rope_theta, std (of learned vectors), amplitude (of sinusoids), bias_scale,
+            direction_bias and position_range. What is left out is at the constructor's default;
+            head_dim follows.
 
     Raises:
-        ValueError: the name is unknown, or the head size does not suit the rotation.
+        ValueError: there is no such encoding, it asks for something else, or the head size does not
+            suit the rotation.
     """
-    check_choice("position", name, POSITIONS)
-    head_dim = hidden_size // num_heads
-    match name:
-        case "learned":
-            return Learned(hidden_size, height, width, prefix_length, std)
-        case "learned_2d":
-            return Learned2D(hidden_size, height, width, prefix_length, std)
-        case "sinusoidal":
-            return Sinusoidal(hidden_size, amplitude)
-        case "randomised":
-            return Randomised(hidden_size, position_range, amplitude)
-        case "alibi":
-            return Alibi(num_heads)
-        case "rope_1d":
-            return Rope1D(head_dim, rope_theta)
-        case "rope_2d":
-            return Rope2D(head_dim, rope_theta)
-        case "relative_2d":
-            return Relative2D(num_heads, radius, bias_scale, direction_bias)
-    return Position()
+    kind = resolve(name, POSITIONS, Position, "position")
+    settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
+    asked = inspect.signature(kind).parameters.values()
+    needed = {p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+    if needed - settings.keys():
+        raise ValueError(
+            f"position {name} asks for {', '.join(sorted(needed - settings.keys()))}; there are "
+            f"{', '.join(sorted(settings))}"
+        )
+    return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})

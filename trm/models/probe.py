@@ -1,19 +1,22 @@
-"""What goes on inside a recursive model while it works on a row: states and attention.
+"""What goes on inside a model while it works on a row: changes of its state, and attention.
 
-Read off with forward hooks, so that the model computes what it always does.
+Read off with forward hooks on the one attention module that all models have, so that a model
+computes what it always does.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from trm.models.bias import all_pairs
-from trm.models.layers import Attention, Rotation
-from trm.models.recursive import Context, TinyRecursiveModel
+from trm.models.canvas_transformer import Context
+from trm.models.gpt import GPT
+from trm.models.iterative import IterativeModel, Loop, named
+from trm.models.layers import Attention
 
 
 @dataclass(frozen=True)
@@ -21,25 +24,23 @@ class Probe:
     """Some supervision steps of a batch of rows.
 
     Attributes:
-        changes_H: float32 [T, H_cycles, B], how far z_H went in each of its updates over T
-            supervision steps: the root mean square of the difference over a sample's tokens and
-            channels. The states themselves have about 1.
-        changes_L: float32 [T, H_cycles * L_cycles, B], the same of z_L.
-        attention_L: float32 [layers, B, heads, H * W, H * W], what every cell (second to last)
-            looked at in the last update of z_L; rows of blank cells that are no tokens are 0.
-            None: the model has no attention.
-        attention_H: the same of z_H.
+        changes: of each tensor of the state by its name, float32 [T, C, B], how far it went in each
+            of its C updates over T supervision steps: the root mean square of the difference over a
+            sample's tokens and channels.
+        attention: by the name of the tensor that was updated, float32 [layers, B, heads, H * W,
+            H * W], what every cell (second to last) looked at in its last update; rows of blank
+            cells that are no tokens are 0. Empty: the model has no attention between cells.
     """
 
-    changes_H: Tensor  # noqa: N815
-    changes_L: Tensor  # noqa: N815
-    attention_L: Tensor | None  # noqa: N815
-    attention_H: Tensor | None  # noqa: N815
+    changes: dict[str, Tensor]
+    attention: dict[str, Tensor]
 
 
 @torch.no_grad()
-def probe(model: TinyRecursiveModel, tokens: Tensor, steps: int) -> Probe:
+def probe(model: IterativeModel, tokens: Tensor, steps: int) -> Probe:
     """Watch a model for a number of supervision steps from its initial state.
+
+    A model that does not tell its updates has one of each tensor in a step.
 
     Args:
         model: on the device of the tokens.
@@ -51,82 +52,96 @@ def probe(model: TinyRecursiveModel, tokens: Tensor, steps: int) -> Probe:
     """
     if steps < 1:
         raise ValueError(f"a probe takes at least one supervision step, not {steps}")
-    context = model.encode(tokens)
-    state = model.initial_state(context)
-    before = {"z_L": state.z_L, "z_H": state.z_H}
-    changes: dict[str, list[Tensor]] = {"z_L": [], "z_H": []}
-    with _watching(model) as seen:
-        for _ in range(steps):
-            seen.outputs.clear()
-            state = model.iterate(context, state)
-            for i, output in enumerate(seen.outputs):
-                which = "z_H" if (i + 1) % (model.config.L_cycles + 1) == 0 else "z_L"
-                changes[which].append(_distance(output, before[which], context))
-                before[which] = output
-    layers = len(model.layers)
-    weights = [_on_canvas(_weights(*call), context) for call in seen.calls[-2 * layers :]]
-    by_H, by_L = (
-        torch.stack(changes[which]).unflatten(0, (steps, -1)).cpu() for which in ("z_H", "z_L")
-    )
+    loop = Loop(model, tokens)
+    before = named(loop.state)
+    changes: dict[str, list[Tensor]] = {name: [] for name in (*model.updates, *before)}
+    attention: dict[str, list[Tensor]] = {}
+    last: Any = model.layers[-1] if model.updates else nn.Module()  # type: ignore[index]
+    for _ in range(steps):
+        with _outputs(last) as outputs, _calls(model) as calls:
+            loop.step()
+        after = list(zip(model.updates, outputs, strict=True)) or list(named(loop.state).items())
+        for name, value in after:
+            changes[name].append(_distance(value, before[name], loop.lengths))
+            before[name] = value
+    context = loop.context
+    if isinstance(context, Context) and calls and model.updates:
+        layers = len(calls) // len(model.updates)
+        for name, number in {name: i for i, name in enumerate(model.updates)}.items():
+            made = calls[number * layers : (number + 1) * layers]
+            attention[name] = [_on_canvas(_weights(*call), context) for call in made]
     return Probe(
-        by_H,
-        by_L,
-        torch.stack(weights[:layers]).cpu() if weights else None,
-        torch.stack(weights[layers:]).cpu() if weights else None,
+        {k: torch.stack(v).unflatten(0, (steps, -1)).cpu() for k, v in changes.items()},
+        {name: torch.stack(weights).cpu() for name, weights in attention.items()},
     )
 
 
-_Call = tuple[Attention, Tensor, Rotation | None, Tensor | None, Tensor | None]
+@torch.no_grad()
+def gpt_attention(model: GPT, ids: Tensor, height: int, width: int) -> Tensor:
+    """What every token of a GPT's sequences looks at, block by block, in every loop.
+
+    Args:
+        model: in evaluation mode, on the device of the tokens.
+        ids, height, width: see `GPT.forward`.
+
+    Returns:
+        float32 [loops * blocks, B, heads, T, T]: in row i the weights with which token i sees the
+        tokens up to itself.
+    """
+    with _calls(model) as calls:
+        model(ids, height, width)
+    return torch.stack([_weights(*call) for call in calls]).cpu()
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """The network's outputs, and the arguments of its attention layers, in their order."""
-
-    outputs: list[Tensor]
-    calls: list[_Call]
+_Call = tuple[Attention, tuple[Any, ...], dict[str, Any]]
 
 
 @contextmanager
-def _watching(model: TinyRecursiveModel) -> Iterator[_Seen]:
-    seen = _Seen([], [])
-
-    def called(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen.calls.append((cast(Attention, module), *arguments))
-        del seen.calls[: -2 * len(model.layers)]  # those of the last two updates stay
-
-    last = model.layers[-1]
-    hooks = [last.register_forward_hook(lambda *call: seen.outputs.append(call[2]))]
-    for layer in model.modules():
-        if isinstance(layer, Attention):
-            hooks.append(layer.register_forward_pre_hook(called))
+def _calls(model: nn.Module) -> Iterator[list[_Call]]:
+    """With what the model's attention is called, in order."""
+    calls: list[_Call] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda *call: calls.append(call), with_kwargs=True)
+        for layer in model.modules()
+        if isinstance(layer, Attention)
+    ]
     try:
-        yield seen
+        yield calls
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _distance(one: Tensor, other: Tensor, context: Context) -> Tensor:
-    """Root mean square of the difference [B, S, D], padding left out: float32 [B]."""
-    places = torch.arange(one.shape[1], device=one.device)
-    there = places < context.lengths.unsqueeze(1)
-    squares = (one.float() - other.float()).square().mean(-1)
-    return ((squares * there).sum(1) / context.lengths).sqrt()
+@contextmanager
+def _outputs(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """What a layer gives, in order."""
+    outputs: list[Tensor] = []
+    hook = layer.register_forward_hook(lambda *call: outputs.append(call[2]))
+    try:
+        yield outputs
+    finally:
+        hook.remove()
 
 
-def _weights(
-    layer: Attention,
-    x: Tensor,
-    rotation: Rotation | None,
-    bias: Tensor | None,
-    keys: Tensor | None,
-) -> Tensor:
-    """The layer's attention, float32 [B, heads, S, S]."""
+def _distance(one: Tensor, other: Tensor, lengths: Tensor | None) -> Tensor:
+    """Root mean square of the difference [B, ...], padding left out: float32 [B]."""
+    squares = (one.float() - other.float()).square()
+    if lengths is None:
+        return squares.flatten(1).mean(1).sqrt()
+    squares = squares.flatten(2).mean(-1)
+    there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
+    return ((squares * there).sum(1) / lengths).sqrt()
+
+
+def _weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    """The attention of a call without a cache, float32 [B, heads, S, S]."""
+    x, rotation, bias, keys = (*given, None, None, None)[:4]
     q, k, _ = layer.project(x, rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
     if bias is not None:
         scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
+    if named.get("causal"):
+        scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     return scores.softmax(dim=-1)
 
 

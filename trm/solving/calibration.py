@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_SURE = (-50.0, -1e-6)  # log-probabilities told apart: beyond lies the rounding of float32
+_SURE = (
+    -50.0,
+    -1e-6,
+)  # log-probabilities that are distinguished: beyond lies the rounding of float32
 _NEWTON_STEPS = 50
 
 
@@ -48,7 +51,9 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
         ValueError: a log-probability is not a number.
     """
     if np.isnan(log_probs).any():
-        raise ValueError("log-probabilities are not numbers: the model's weights have gone astray")
+        raise ValueError(
+            "log-probabilities are not finite: the weights are damaged, or training diverged"
+        )
     known = ~np.isneginf(log_probs)
     odds, right = log_odds(np.asarray(log_probs)[known]), np.asarray(right, dtype=float)[known]
     x = np.stack([odds, np.ones_like(odds)], axis=1)  # [N, 2]

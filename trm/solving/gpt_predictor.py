@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from augment.views import View, undo_views
+from augment.views import View, apply_views, undo_views
 from canvas import symbols
-from canvas.render import IGNORE, Drawing, from_sequences, sequences, to_sequences
+from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
-from trm.solving.rollout import Curve, OnRow, Prediction, Predictor, Rollout
+from trm.solving.rollout import ConfidenceCurve, OnRow, Prediction, Predictor, Rollout
 
 Calibrate = Callable[[np.ndarray], np.ndarray]
 
@@ -34,7 +34,7 @@ class TokenTrace:
     log_probs: np.ndarray
     masked: np.ndarray
 
-    def curves(self, labels: np.ndarray) -> list[Curve]:
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
         """See `trm.solving.rollout.Look`: a point for each symbol, from the lowest digit up."""
         curves = []
         for answer, label, log_probs, masked in zip(
@@ -42,7 +42,7 @@ class TokenTrace:
         ):
             right = (answer == label)[masked][::-1]
             outcome = f"row {'right' if right.all() else 'wrong'}"
-            curves.append(Curve(np.exp(log_probs[masked][::-1]), right, 0, outcome))
+            curves.append(ConfidenceCurve(np.exp(log_probs[masked][::-1]), right, 0, outcome))
         return curves
 
 
@@ -57,17 +57,27 @@ class GPTPredictor(Predictor):
         model: on the device where it is to run.
         calibration: from log-probabilities of rows to the probability that they are right.
         temperature: of the symbols that samples with a key draw; 0 takes the likeliest.
+        loops: times that the stack of blocks is applied; None: as the model's config says.
 
     Raises:
-        ValueError: a negative temperature.
+        ValueError: a negative temperature, or no loop.
     """
 
     turns = False
 
-    def __init__(self, model: GPT, calibration: Calibrate, temperature: float = 0.0) -> None:
+    def __init__(
+        self,
+        model: GPT,
+        calibration: Calibrate,
+        temperature: float = 0.0,
+        loops: int | None = None,
+    ) -> None:
         if not 0 <= temperature < np.inf:
             raise ValueError(f"a temperature is 0 or more, not {temperature}")
+        if loops is not None and loops < 1:
+            raise ValueError(f"a token takes at least one loop, not {loops}")
         self.model, self.calibration, self.temperature = model, calibration, temperature
+        self.loops = loops
 
     def accepts(self, height: int, width: int) -> bool:
         """See `Predictor`."""
@@ -80,16 +90,16 @@ class GPTPredictor(Predictor):
                 "noise is of a recursive model, which has states to perturb; a GPT's rollouts "
                 "differ by temperature"
             )
-        return GPTPredictor(self.model, self.calibration, temperature)
+        return GPTPredictor(self.model, self.calibration, temperature, self.loops)
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
-        seen, said = self._look(inputs, keys, log_probs)
+        seen, symbol_log_probs = self._look(inputs, keys, log_probs)
         steps = np.zeros(len(inputs), dtype=np.int64)
         return Prediction(
-            seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps, said
+            seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps, symbol_log_probs
         )
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> "TokenTrace":
@@ -104,7 +114,9 @@ class GPTPredictor(Predictor):
         """
         masked = inputs == symbols.MASK
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
-        said = np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
+        symbol_log_probs = (
+            np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
+        )
         rows = masked.any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
@@ -115,9 +127,9 @@ class GPTPredictor(Predictor):
             written = self._generate(forced, height, width, mine, full)
             answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
             log_probs[chosen, row] = written.log_probs[:, : -width - 1 : -1]
-            if said is not None and written.full is not None:
-                said[chosen, row] = written.full[:, : -width - 1 : -1]
-        return TokenTrace(answers, log_probs, masked), said
+            if symbol_log_probs is not None and written.full is not None:
+                symbol_log_probs[chosen, row] = written.full[:, : -width - 1 : -1]
+        return TokenTrace(answers, log_probs, masked), symbol_log_probs
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded, and then shown row by row."""
@@ -134,40 +146,37 @@ class GPTPredictor(Predictor):
         log_probs: bool = False,
     ) -> tuple[Rollout, np.ndarray | None]:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
-        shifts = np.array([(view.down, view.right) for view in views])
-        rollout, said = self._decode(drawing.shifted(*shifts.T), keys, log_probs)
+        rollout, symbol_log_probs = self._decode(_shifted(drawing, views), keys, log_probs)
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
-        if said is not None:
-            said = undo_views(views, torch.from_numpy(said)).numpy()
-        return replace(rollout, canvases=canvases), said
+        if symbol_log_probs is not None:
+            symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
+        return replace(rollout, canvases=canvases), symbol_log_probs
 
     def _decode(
         self, drawing: Drawing, keys: np.ndarray | None = None, full: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
         """Whole workings, and if wanted the log-probabilities of all symbols."""
         B, height, width = drawing.canvases.shape
-        ids, labels = sequences(drawing)
-        forced = np.concatenate([ids, np.full((B, 1), symbols.END)], axis=1)
-        forced[:, 1:][labels != IGNORE] = FREE
+        ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+        forced = np.where(tokens_to_write(drawing), FREE, ids)
         written = self._generate(forced, height, width, keys, full)
         canvases = from_sequences(written.ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
         rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
         by_cell = written.log_probs[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
-        said = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
+        symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
         # Blank rows that an early end leaves out are as good as written.
-        other = _known_sum(written.log_probs) - _known_sum(said)
-        said[sample, drawing.steps - 1] += other
-        exact = (canvases == drawing.canvases).all(axis=2)[sample[:, None], rows] & present
-        confidence = np.where(present, self.calibration(said), np.float32(1))
+        other = _known_sum(written.log_probs) - _known_sum(symbol_log_probs)
+        symbol_log_probs[sample, drawing.steps - 1] += other
+        confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
         everything = None
         if written.full is not None:
             cells = written.full[:, 1:-1].reshape(B, height, width + 1, -1)
             everything = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
         steps_used = np.zeros(present.shape, dtype=np.int64)
         settled = np.ones(present.shape, dtype=bool)
-        return Rollout(canvases, exact, confidence, steps_used, settled), everything
+        return Rollout(canvases, confidence, steps_used, settled), everything
 
     def _generate(
         self,
@@ -181,7 +190,7 @@ class GPTPredictor(Predictor):
         noise, temperature = None, 0.0
         if self.temperature and keys is not None:
             noise, temperature = _gumbel(keys, forced.shape[1]).to(device), self.temperature
-        written, said = self.model.generate(
+        written, symbol_log_probs = self.model.generate(
             torch.from_numpy(forced).to(device),
             height,
             width,
@@ -189,13 +198,34 @@ class GPTPredictor(Predictor):
             temperature=temperature,
             noise=noise,
             full=full,
+            loops=self.loops,
         )
-        chosen = said.gather(2, written[..., None])[..., 0] if full else said
+        chosen = (
+            symbol_log_probs.gather(2, written[..., None])[..., 0] if full else symbol_log_probs
+        )
         ids, log_probs = written.cpu().numpy(), chosen.float().cpu().numpy()
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs
         missing = (ids == symbols.END) & (forced == FREE)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return _Written(ids, log_probs, said.float().cpu().numpy() if full else None)
+        return _Written(ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None)
+
+
+def _shifted(drawing: Drawing, views: Sequence[View]) -> Drawing:
+    """The prompts in views that are shifts, each on its canvas."""
+    anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
+    canvases, given = (
+        apply_views(views, torch.from_numpy(part), anywhere).numpy()
+        for part in (drawing.canvases, drawing.given)
+    )
+    return Drawing(
+        canvases,
+        given,
+        drawing.top + [view.down for view in views],
+        drawing.left + [view.right for view in views],
+        drawing.heights,
+        drawing.widths,
+        drawing.first_step,
+    )
 
 
 class _Written(NamedTuple):
@@ -230,7 +260,7 @@ def _known_sum(log_probs: np.ndarray) -> np.ndarray:
 
 def _show(drawing: Drawing, canvases: np.ndarray, on_row: OnRow) -> None:
     """Canvases that are filled already, uncovered row by row; the last step uncovers all."""
-    shown = drawing.unsolved()
+    shown = drawing.canvases
     height = canvases.shape[1]
     for step in range(int(drawing.steps.max())):
         masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]

@@ -11,12 +11,12 @@ import torch
 from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.problems import mix
-from canvas.render import Drawing, RowSteps, row_steps
+from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
 
 OnRow = Callable[[int, np.ndarray], None]
-# Fills in the masked row of canvases; told which samples of a drawing they are, and which step.
+# Fills in the masked row of canvases; is given which samples of a drawing they are, and which step.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
-# Told after each supervision step, from 1, of the samples that are still being worked on: which
+# Called after each supervision step, from 1, of the samples that are still being worked on: which
 # they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N].
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -35,7 +35,7 @@ class Prediction:
         log_probs: ``float32 [B, H, W, V]``, of every symbol for every masked cell, if they were
             asked for.
         settled: ``bool [B]``, whether the model was done with the row, rather than out of steps;
-            all of them, unless told.
+            all of them by default.
     """
 
     canvases: np.ndarray
@@ -50,24 +50,24 @@ class Prediction:
 
     def take(self, index: np.ndarray) -> "Prediction":
         """Samples in another order, some perhaps more than once or never."""
-        said = None if self.log_probs is None else self.log_probs[index]
+        symbol_log_probs = None if self.log_probs is None else self.log_probs[index]
         return Prediction(
             self.canvases[index],
             self.confidence[index],
             self.steps[index],
-            said,
+            symbol_log_probs,
             self.settled[index],
         )
 
     @staticmethod
     def joined(parts: "list[Prediction]") -> "Prediction":
         """One batch of several, which all have log-probabilities or none."""
-        said = [part.log_probs for part in parts if part.log_probs is not None]
+        symbol_log_probs = [part.log_probs for part in parts if part.log_probs is not None]
         return Prediction(
             np.concatenate([part.canvases for part in parts]),
             np.concatenate([part.confidence for part in parts]),
             np.concatenate([part.steps for part in parts]),
-            np.concatenate(said) if said else None,
+            np.concatenate(symbol_log_probs) if symbol_log_probs else None,
             np.concatenate([part.settled for part in parts]),
         )
 
@@ -78,21 +78,19 @@ class Rollout:
 
     Attributes:
         canvases: ``uint8 [B, H, W]``.
-        rows_exact: ``bool [B, S]``, every cell of the row as it should be; False beyond the last.
         confidence: ``float32 [B, S]``, 1 beyond the last row.
         steps: ``int64 [B, S]``, 0 beyond the last row.
         settled: ``bool [B, S]``, see `Prediction`; True beyond the last row.
     """
 
     canvases: np.ndarray
-    rows_exact: np.ndarray
     confidence: np.ndarray
     steps: np.ndarray
     settled: np.ndarray
 
 
 @dataclass(frozen=True)
-class Curve:
+class ConfidenceCurve:
     """How sure a model is along the way to one row.
 
     Attributes:
@@ -109,7 +107,7 @@ class Curve:
 
 
 class Look(Protocol):
-    """A batch of rows under the glass.
+    """How a model filled in a batch of rows.
 
     Attributes:
         heading: what the curves show.
@@ -121,7 +119,7 @@ class Look(Protocol):
     @property
     def answers(self) -> np.ndarray: ...  # noqa: D102
 
-    def curves(self, labels: np.ndarray) -> list[Curve]:
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
         """One curve a sample, judged by labels ``uint8 [B, H, W]``."""
 
 
@@ -156,10 +154,10 @@ class Predictor(ABC):
         Raises:
             ValueError: the model has no use for one of them.
         """
-        raise ValueError("this model leaves nothing to chance: ask for one rollout of each view")
+        raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
     def watched(self, on_step: OnStep) -> "Predictor":
-        """The same model, which tells of each supervision step; one without any tells nothing."""
+        """The same model, which reports each supervision step; one without any reports nothing."""
         return self
 
     @property
@@ -173,7 +171,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        """Fill in the masked rows of ``uint8 [B, H, W]`` and tell how.
+        """Fill in the masked rows of ``uint8 [B, H, W]`` and say how.
 
         Args:
             inputs: canvases with a masked row.
@@ -185,8 +183,7 @@ class Predictor(ABC):
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
         Args:
-            drawing: problems; of the finished working only the geometry and the givens are shown
-                to the model, the rest is compared with what it wrote.
+            drawing: problems.
             on_row: called with the step and all canvases before each row (the row masked) and
                 after.
         """
@@ -212,20 +209,20 @@ class Predictor(ABC):
             ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
             and wherever else nothing was written.
         """
-        said: np.ndarray | None = None
+        symbol_log_probs: np.ndarray | None = None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            nonlocal said
+            nonlocal symbol_log_probs
             mine = None if keys is None else keys_of_step(keys[active], step)
             filled = predict_views(self, inputs, [views[i] for i in active], mine, log_probs)
             if filled.log_probs is not None:
-                if said is None:
+                if symbol_log_probs is None:
                     shape = (*drawing.canvases.shape, filled.log_probs.shape[-1])
-                    said = np.zeros(shape, dtype=np.float32)
-                said[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
+                    symbol_log_probs = np.zeros(shape, dtype=np.float32)
+                symbol_log_probs[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
             return filled
 
-        return free_running(fill, drawing), said
+        return free_running(fill, drawing), symbol_log_probs
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
@@ -236,9 +233,8 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
             they are, ``int64 [N]``, and the step.
         drawing, on_row: see `Predictor.free_running`.
     """
-    canvases = drawing.unsolved()
+    canvases = drawing.canvases.copy()
     B, S = len(drawing), int(drawing.steps.max())
-    rows_exact = np.zeros((B, S), dtype=bool)
     confidence = np.ones((B, S), dtype=np.float32)
     steps = np.zeros((B, S), dtype=np.int64)
     settled = np.ones((B, S), dtype=bool)
@@ -252,13 +248,11 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
             on_row(step, shown)
         filled = fill(inputs, active, step)
         canvases[active] = np.where(answer, filled.canvases, inputs)
-        right = (filled.canvases == drawing.canvases[active]) | ~answer
-        rows_exact[active, step] = right.all(axis=(1, 2))
         confidence[active, step], steps[active, step] = filled.confidence, filled.steps
         settled[active, step] = filled.settled
         if on_row:
             on_row(step, canvases)
-    return Rollout(canvases, rows_exact, confidence, steps, settled)
+    return Rollout(canvases, confidence, steps, settled)
 
 
 def predict_views(
@@ -304,13 +298,13 @@ def predict_views(
         parts.append(predictor(viewed[part], None if keys is None else keys[part], log_probs))
     filled = Prediction.joined(parts).take(which.reshape(-1))
     canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
-    said = filled.log_probs
-    if said is not None:
-        said = undo_views(views, torch.from_numpy(said)).numpy()
+    symbol_log_probs = filled.log_probs
+    if symbol_log_probs is not None:
+        symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
     # What was worked out once has cost once.
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]
-    return Prediction(canvases, filled.confidence, steps, said, filled.settled)
+    return Prediction(canvases, filled.confidence, steps, symbol_log_probs, filled.settled)
 
 
 def at_once(predictor: Predictor, height: int, width: int) -> int:
@@ -335,7 +329,7 @@ class TeacherForced:
 
 
 def teacher_forced(
-    predictor: Callable[[np.ndarray], Prediction], drawing: Drawing
+    predictor: Callable[[np.ndarray], Prediction], drawing: WorkedDrawing
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 

@@ -1,17 +1,23 @@
 """From operands to answers: the one door through which every command and script solves."""
 
+import html
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from augment.symmetry import lookup
 from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.picture import to_text
-from canvas.problems import MOST_CELLS, Canvas, Problems, Task
-from canvas.reader import read
-from canvas.render import Drawing, draw
+from canvas.canvas_size import Canvas
+from canvas.layouts import CellIndex
+from canvas.picture import to_sketch, to_text
+from canvas.problems import MOST_CELLS, Problems
+from canvas.reader import Reading, read
+from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
+from canvas.task import Task, describe_ranges
+from trm.solving.record import Record, number_data
 from trm.solving.rollout import OnRow, Predictor
 from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
 
@@ -35,71 +41,111 @@ class Solution:
     """One problem, worked out by a model on its own rows.
 
     Attributes:
-        a, b: the operands.
-        product: what the canvas says; None where no number can be read off it.
-        correct: whether that is a · b.
-        exact: whether every cell of the working is right, not the product alone.
+        problem: as it is typed, with the digits of the model's base, like ``123 x 456``.
+        operands: the numbers.
+        answer: what the canvas says; None where no number can be read off it.
+        right_answer: by exact arithmetic.
+        in_range: whether the operands are of lengths that the model was trained on.
+        base: of digits, where numbers are written.
         canvas: ``uint8 [H, W]``, the model's.
-        truth: ``uint8 [H, W]``, how the finished canvas should look.
         given: ``bool [H, W]``, the cells that the model was shown.
         rows: the canvas row of each step.
         row_confidence: the model's probability that each row is right; 0 where it is no number.
-        row_steps: supervision steps spent on each row, by all views together.
-        doubt: why the confidence is not calibrated, as few rows of that kind have been looked at
-            in training; empty where it is.
-        views: looks at the problem, see `Voting`.
+        row_steps: supervision steps spent on each row, by all samples together.
+        truth: ``uint8 [H, W]``, how the finished canvas should look; None: not worked out.
+        answer_cells: row and column of the answer's digits, lowest first; empty if there is none.
+        doubt: why the confidence is not calibrated, as few rows of that kind were seen in
+            training; empty where it is.
+        views: samples of the problem, see `Voting`.
         agreement: the share of them that gave the answer; of rows that were voted on, that of the
             row least agreed upon.
         votes: what was voted on, rows or the solution, each with its different answers.
     """
 
-    a: int
-    b: int
-    product: int | None
-    correct: bool
-    exact: bool
+    problem: str
+    operands: tuple[int, ...]
+    answer: int | None
+    right_answer: int
+    in_range: bool
+    base: int
     canvas: np.ndarray
-    truth: np.ndarray
     given: np.ndarray
     rows: list[int]
     row_confidence: list[float]
     row_steps: list[int]
+    truth: np.ndarray | None = None
+    answer_cells: tuple[CellIndex, ...] = ()
     doubt: str = ""
     views: int = 1
     agreement: float = 1.0
     votes: list[list[Vote]] = field(default_factory=list)
 
     @property
+    def correct(self) -> bool:
+        """Whether the answer is right."""
+        return self.answer == self.right_answer
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether every cell of the working is right, not the answer alone; None: not known."""
+        return None if self.truth is None else bool((self.canvas == self.truth).all())
+
+    @property
     def confidence(self) -> float:
         """Probability that the whole solution is right: the product of its rows'."""
         return float(np.prod(self.row_confidence))
 
-    def record(self) -> dict[str, Any]:
-        """The solution as plain data, fit for JSON; operands and product in base 10."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "product": self.product,
-            "correct": self.correct,
-            "exact": self.exact,
-            "confidence": self.confidence,
-            "calibrated": not self.doubt,
-            "doubt": self.doubt or None,
-            "row_confidence": self.row_confidence,
-            "row_steps": self.row_steps,
-            **self.vote_record(),
-            "canvas": to_text(self.canvas).split("\n"),
-        }
+    @property
+    def answer_text(self) -> str | None:
+        """The answer's digits in the model's base."""
+        return None if self.answer is None else self.write(self.answer)
 
-    def vote_record(self) -> dict[str, Any]:
-        """How views agreed, as plain data; empty if there was but one."""
-        if not self.votes:
-            return {}
-        return {
-            "views": self.views,
-            "agreement": self.agreement,
-            "votes": [[vote._asdict() for vote in votes] for votes in self.votes],
-        }
+    def write(self, number: int) -> str:
+        """A number in the model's base."""
+        return Numbers.from_ints([number], self.base).to_text()[0]
+
+    def __str__(self) -> str:
+        return f"{to_text(self.canvas)}\n{self.verdict}"
+
+    @property
+    def verdict(self) -> str:
+        """The answer, whether it is right, and how sure the model is, in a line."""
+        judged = "right" if self.correct else f"wrong, it is {self.write(self.right_answer)}"
+        doubt = f", not calibrated: {self.doubt}" if self.doubt else ""
+        answer = self.answer_text or "no number"
+        return f"{self.problem} = {answer} ({judged}; confidence {self.confidence:.1%}{doubt})"
+
+    def _repr_html_(self) -> str:
+        """The canvas as a picture, for notebooks; wrong cells are marked where truth is known."""
+        sketch = to_sketch(self.canvas, truth=self.truth, given=self.given, read=self.answer_cells)
+        return f"<div>{sketch.svg()}<p>{html.escape(self.verdict)}</p></div>"
+
+    def record(self, line: int | None = None, canvas: bool = True) -> Record:
+        """The solution as plain data; confidences are rounded to six digits."""
+        votes = [
+            [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
+            for votes in self.votes
+        ]
+        answer = self.answer_text
+        return Record(
+            line=line,
+            problem=self.problem,
+            operands=[number_data(self.write(number)) for number in self.operands],
+            answer=None if answer is None else number_data(answer),
+            correct=self.correct,
+            exact=self.exact,
+            in_range=self.in_range,
+            confidence=round(self.confidence, 6),
+            calibrated=not self.doubt,
+            doubt=self.doubt or None,
+            agreement=round(self.agreement, 6),
+            steps=sum(self.row_steps),
+            row_confidence=[round(sure, 6) for sure in self.row_confidence],
+            row_steps=self.row_steps,
+            views=self.views if votes else None,
+            votes=votes or None,
+            canvas=to_text(self.canvas) if canvas else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -110,14 +156,14 @@ class Solver:
         predictor: the model.
         task: layout and base; digit ranges are those of training and bind nobody.
         canvas: to solve on.
-        practised: the symmetries in which it has seen canvases in training.
+        trained_symmetries: those in which it has seen canvases in training.
         voting: how many views are asked, and how they agree; None: one.
     """
 
     predictor: Predictor
     task: Task
     canvas: Canvas = field(default_factory=Canvas)
-    practised: tuple[str, ...] = ("e",)
+    trained_symmetries: tuple[str, ...] = ("e",)
     voting: Voting | None = None
 
     def with_voting(self, voting: Voting) -> "Solver":
@@ -128,7 +174,7 @@ class Solver:
                 refuses.
         """
         if voting.symmetries is None:
-            voting = replace(voting, symmetries=self.practised)
+            voting = replace(voting, symmetries=self.trained_symmetries)
         check_predictor(self.predictor, voting)
         canvas = self.canvas
         if voting.transposes:
@@ -144,24 +190,22 @@ class Solver:
         return replace(self, voting=voting, canvas=canvas)
 
     def solve(
-        self,
-        problems: Problems,
-        on_row: OnRow | None = None,
+        self, problems: Problems, on_row: OnRow | None = None, with_truth: bool = False
     ) -> list[Solution]:
         """Work problems out row by row on the model's own rows.
 
         Args:
             problems: any number; all are worked out together, in one batch.
             on_row: called with the step and all canvases before and after each row.
+            with_truth: whether solutions tell how the finished canvas should look.
 
         Raises:
             ValueError: a problem does not fit the canvas, or is written in another base.
         """
-        if problems.a.base != self.task.base:
-            raise ValueError(
-                f"the model multiplies in base {self.task.base}, not {problems.a.base}"
-            )
-        return self.solve_drawing(problems, self.draw(problems), on_row)
+        if not len(problems):
+            return []
+        drawing = self.draw_worked(problems) if with_truth else self.draw(problems)
+        return self.solve_drawing(problems, drawing, on_row)
 
     def solve_drawing(
         self,
@@ -169,66 +213,66 @@ class Solver:
         drawing: Drawing,
         on_row: OnRow | None = None,
     ) -> list[Solution]:
-        """As `solve`, where the problems have been drawn on their canvases already."""
+        """As `solve`, where the problems have been drawn on their canvases already.
+
+        Solutions know the truth where the drawing does.
+        """
         voted = None
         if self.voting is None:
             rollout = self.predictor.free_running(drawing, on_row)
         else:
-            room = self.task.room(problems)
-            voted = solve_by_vote(self.predictor, self.voting, problems, drawing, room, on_row)
+            voted = solve_by_vote(self.predictor, self.voting, problems, drawing, on_row)
             rollout = voted.rollout
+        names, in_range = self.task.names(problems), self.task.in_range(problems)
         solutions = []
-        for i, (a, b) in enumerate(zip(problems.a.to_ints(), problems.b.to_ints(), strict=True)):
+        for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
-            lengths = int(problems.a.lengths[i]), int(problems.b.lengths[i])
-            settled = rollout.settled[i, :n]
-            product = self._product(rollout.canvases[i], a, b)
+            reading = self._read(rollout.canvases[i], operands)
+            outside = "" if in_range[i] else f"outside the lengths trained on ({self.trained_on})"
             solution = Solution(
-                a=a,
-                b=b,
-                product=product,
-                correct=product == a * b,
-                exact=bool((rollout.canvases[i] == drawing.canvases[i]).all()),
+                problem=names[i],
+                operands=operands,
+                answer=None if reading is None else reading.answer,
+                right_answer=self.task.answer(operands),
+                in_range=bool(in_range[i]),
+                base=self.task.base,
                 canvas=rollout.canvases[i],
-                truth=drawing.canvases[i],
                 given=drawing.given[i],
                 rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
                 row_confidence=[_sure(c) for c in rollout.confidence[i, :n]],
                 row_steps=[int(s) for s in rollout.steps[i, :n]],
-                doubt="; ".join(filter(None, (self._unpractised(lengths), _unsettled(settled)))),
+                truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
+                answer_cells=() if reading is None else reading.answer_cells,
+                doubt="; ".join(filter(None, (outside, _unsettled(rollout.settled[i, :n])))),
             )
             solutions.append(solution if voted is None else self._votes(solution, voted, i))
         return solutions
 
-    def _unpractised(self, lengths: tuple[int, int]) -> str:
-        """What is said of operands of other lengths than training's; empty for those."""
-        ranges = self.task.digits_a, self.task.digits_b
-        if all(low <= n <= high for n, (low, high) in zip(lengths, ranges, strict=True)):
-            return ""
-        (_, a), (_, b) = ranges
-        longer = any(n > high for n, (_, high) in zip(lengths, ranges, strict=True))
-        return f"{'longer' if longer else 'shorter'} than practised (up to {a} x {b} digits)"
+    @property
+    def trained_on(self) -> str:
+        """The sizes of the problems that the model was trained on, in words."""
+        return describe_ranges(self.task.ranges)
 
-    def _product(self, canvas: np.ndarray, a: int, b: int) -> int | None:
-        """What a worked canvas says a · b is; None where no number can be read."""
+    def _read(self, canvas: np.ndarray, operands: tuple[int, ...]) -> Reading | None:
+        """What a worked canvas says of these operands; None where no answer can be read."""
         try:
-            said = read(canvas, self.task.rules, self.task.base)
+            reading = read(canvas, self.task.rules, self.task.base)
         except ValueError:
             return None
-        return said.product if (said.a, said.b) == (a, b) else None
+        return reading if reading.operands == operands else None
 
     def _votes(self, solution: Solution, voted: Voted, i: int) -> Solution:
-        """A solution with how its views agreed."""
+        """A solution with how its samples agreed."""
         decisions = voted.decisions[i]
         whole = self.voting is not None and self.voting.per == "solution"
 
         def answer(cells: np.ndarray) -> str | None:
             if not whole:
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
-            canvas = solution.truth.copy()
+            canvas = solution.canvas.copy()
             canvas[~solution.given] = cells
-            product = self._product(canvas, solution.a, solution.b)
-            return None if product is None else self.write(product)
+            reading = self._read(canvas, solution.operands)
+            return None if reading is None else solution.write(reading.answer)
 
         return replace(
             solution,
@@ -240,13 +284,13 @@ class Solver:
             ],
         )
 
-    def for_lengths(self, digits_a: int, digits_b: int) -> "Solver | None":
-        """The same solver on a canvas that operands of so many digits fit on.
+    def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
+        """The same solver on a canvas that operands of so many digits each fit on.
 
         Training's canvas if it is large enough, else a larger one; None where the model cannot
         work on any.
         """
-        rows, columns = self.task.rules.extent(digits_a, digits_b)
+        rows, columns = self.task.rules.room(lengths, self.task.base)
         height, width = self.canvas.size(rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
@@ -257,60 +301,67 @@ class Solver:
             return self
         return replace(self, canvas=replace(self.canvas, height=height, width=width))
 
-    def write(self, number: int) -> str:
-        """A number in the model's base."""
-        return Numbers.from_ints([number], self.task.base).to_text()[0]
-
     def draw(self, problems: Problems) -> Drawing:
-        """Problems on a canvas to solve them on: centred, right ends below each other."""
-        # The place of the operands depends on their lengths alone: it must not tell how long the
-        # product is.
-        rows, columns = self.task.room(problems)
+        """Problems on a canvas to solve them on: centred, right ends below each other.
+
+        Raises:
+            ValueError: one does not fit, or they are written in another base than the model's.
+        """
+        placed = self._placed(problems)
+        return draw(self.task.rules.prompt(problems), *placed)
+
+    def draw_worked(self, problems: Problems) -> WorkedDrawing:
+        """The same with the finished workings, to compare a model's with."""
+        placed = self._placed(problems)
+        return draw_worked(self.task.rules.work(problems), *placed)
+
+    def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
+        """The canvas's height and width, and where each problem begins on it."""
+        if problems.base != self.task.base:
+            raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
+        rows, columns = self.task.rules.sizes(problems)
         height, width = self.canvas.size(int(rows.max()), int(columns.max()))
         if too_large := _too_large(height, width):
             raise ValueError(too_large)
-        worked = self.task.rules.work(problems.a, problems.b)
-        misfits = self._misfits(problems, worked.heights, worked.widths, height, width)
-        for misfit in filter(None, misfits):
+        for misfit in filter(None, self._misfits(problems, rows, columns, height, width)):
             raise ValueError(misfit)
-        top = (height - rows).clip(0) // 2
-        right = width - (width - columns).clip(0) // 2
-        return draw(worked, height, width, top=top, left=(right - worked.widths).clip(0))
+        return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def misfits(self, problems: Problems) -> list[str | None]:
         """Why each problem does not fit the canvas it would be solved on; None where it does.
 
-        Each is told by itself: on a canvas that is cut, the others do not count.
+        Each by itself: on a canvas that is cut, the others do not count.
         """
-        rows, columns = self.task.room(problems)
+        rows, columns = self.task.rules.sizes(problems)
         if not self.canvas.cut:
             height, width = self.canvas.size(0, 0)
             return self._misfits(problems, rows, columns, height, width)
-        told: list[str | None] = []
-        for name, need in zip(problems.names(), np.stack([rows, columns], axis=1), strict=True):
-            height, width = self.canvas.size(int(need[0]), int(need[1]))
+        reasons: list[str | None] = []
+        needed = np.stack([rows, columns], axis=1).tolist()
+        for name, (need_rows, need_columns) in zip(self.task.names(problems), needed, strict=True):
+            height, width = self.canvas.size(need_rows, need_columns)
             fits = self.predictor.accepts(height, width)
             misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
-            told.append(_too_large(height, width) or misfit)
-        return told
+            reasons.append(_too_large(height, width) or misfit)
+        return reasons
 
     def _misfits(
         self, problems: Problems, heights: np.ndarray, widths: np.ndarray, height: int, width: int
     ) -> list[str | None]:
-        told: list[str | None] = [_too_large(height, width)] * len(problems)
-        if told[0]:
-            return told
+        reasons: list[str | None] = [_too_large(height, width)] * len(problems)
+        if reasons[0]:
+            return reasons
         for i in np.flatnonzero((heights > height) | (widths > width)):
             need_height, need_width = max(int(heights[i]), height), max(int(widths[i]), width)
-            name = problems[i : i + 1].names()[0]
+            name = self.task.names(problems[i : i + 1])[0]
             grow = f"Re-run with --height {need_height} --width {need_width}, or train"
             if not self.predictor.accepts(need_height, need_width):
                 grow = "The model knows no larger one: train"
-            told[i] = (
+            reasons[i] = (
                 f"{name} needs a canvas of at least {heights[i]} x {widths[i]} "
                 f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
             )
-        return told
+        return reasons
 
 
 def _too_large(height: int, width: int) -> str | None:

@@ -1,36 +1,14 @@
-"""What a recursive model thinks after each supervision step, without stopping it early."""
+"""What an iterative model thinks after each supervision step, without stopping it early."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
 
 from canvas.symbols import MASK
-from trm.models.recursive import TinyRecursiveModel
-from trm.solving.rollout import Curve
-
-Cells = TypeVar("Cells", np.ndarray, torch.Tensor)
-
-
-# Steps in succession that must leave a row as it is before it counts as settled.
-PATIENCE = 2
-
-
-def unchanged(cells: Cells, before: Cells, masked: Cells) -> Cells:
-    """Whether a supervision step left rows as they were, ``bool [..., B]``.
-
-    A row has settled, and its sample may stop, when it is held more likely right than wrong and
-    `PATIENCE` steps in succession have left it so. The halting head alone stops too early: of rows
-    that it trusts, some still change, mostly for the better. In a row longer than any of training a
-    carry may still be on its way when one step changes nothing.
-
-    Args:
-        cells: ``[..., B, H, W]``, the symbols after the step.
-        before: the same before it.
-        masked: ``bool [B, H, W]``, the cells to fill in.
-    """
-    return ((cells == before) | ~masked).all(-1).all(-1)
+from trm.models.iterative import IterativeModel
+from trm.solving.iteration import Settling, iterate
+from trm.solving.rollout import ConfidenceCurve
 
 
 @dataclass(frozen=True)
@@ -58,13 +36,13 @@ class Trace:
     @property
     def halts_at(self) -> np.ndarray:
         """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
-        wants = self.halt_logits > 0
-        same = np.zeros(wants.shape, dtype=bool)  # as after the step before
-        same[1:] = unchanged(self.canvases[1:], self.canvases[:-1], self.masked)
-        for back in range(PATIENCE):
-            wants[:back] = False
-            wants[back:] &= same[: len(same) - back]
-        return np.where(wants.any(axis=0), wants.argmax(axis=0) + 1, 0)
+        settling = Settling(torch.from_numpy(self.masked))
+        settled = [
+            settling.seen(torch.from_numpy(cells), torch.from_numpy(halt_logits)).numpy()
+            for cells, halt_logits in zip(self.canvases, self.halt_logits, strict=True)
+        ]
+        stops = np.stack(settled)
+        return np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
 
     @property
     def answers(self) -> np.ndarray:
@@ -83,19 +61,21 @@ class Trace:
         """
         return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
 
-    def curves(self, labels: np.ndarray) -> list[Curve]:
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
         """See `trm.solving.rollout.Look`: a point after each supervision step."""
         exact, steps = self.rows_exact(labels), len(self.canvases)
         curves = []
         for i, halt in enumerate(self.halts_at.tolist()):
             end = f"halts at step {halt}" if halt else f"does not halt in {steps} steps"
             verdict = "right" if exact[(halt or steps) - 1, i] else "wrong"
-            curves.append(Curve(self.confidence[:, i], exact[:, i], halt, f"{end}, row {verdict}"))
+            curves.append(
+                ConfidenceCurve(self.confidence[:, i], exact[:, i], halt, f"{end}, row {verdict}")
+            )
         return curves
 
 
 @torch.no_grad()
-def trace(model: TinyRecursiveModel, inputs: np.ndarray, steps: int) -> Trace:
+def trace(model: IterativeModel, inputs: np.ndarray, steps: int) -> Trace:
     """Run a model for a number of supervision steps, whatever its halting head says.
 
     Args:
@@ -109,16 +89,9 @@ def trace(model: TinyRecursiveModel, inputs: np.ndarray, steps: int) -> Trace:
     if steps < 1:
         raise ValueError(f"a trace takes at least one supervision step, not {steps}")
     tokens = torch.from_numpy(inputs).to(next(model.parameters()).device)
-    context = model.encode(tokens)
-    state = model.initial_state(context)
-    cells, halting = [], []
-    for _ in range(steps):
-        state = model.iterate(context, state)
-        logits, halt_logits = model.read(state, context)
-        cells.append(logits.argmax(dim=-1).to(tokens.dtype))
-        halting.append(halt_logits)
-    return Trace(
-        torch.stack(cells).cpu().numpy(),
-        torch.stack(halting).float().cpu().numpy(),
-        inputs == MASK,
-    )
+    seen = [
+        (step.cells, step.halt_logits.float())
+        for step in iterate(model, tokens, tokens == MASK, steps, halt=False)
+    ]
+    cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
+    return Trace(cells, halting, inputs == MASK)

@@ -17,7 +17,7 @@ import torch
 
 from augment.views import View, distinct_views
 from canvas.choices import check_choice
-from canvas.problems import Problems, mix, pair_keys
+from canvas.problems import Problems, mix, problem_keys
 from canvas.render import Drawing
 from trm.solving.rollout import (
     OnRow,
@@ -36,7 +36,7 @@ class Ballot(NamedTuple):
 
     Attributes:
         cells: ``uint8 [C]``, what it says.
-        views: how many looks gave it.
+        views: how many samples gave it.
         confidence: their mean confidence.
     """
 
@@ -99,8 +99,10 @@ def decide(
         cells = np.where(written, log_probs.sum(axis=0).argmax(axis=1), answers[0])
         cells = cells.astype(answers.dtype)
         behind = len(groups.get(cells.tobytes(), ()))
-        said = np.take_along_axis(log_probs, cells[None, :, None].astype(np.int64), axis=2)
-        sure = float(np.exp(said.sum(axis=(1, 2)).mean()))
+        symbol_log_probs = np.take_along_axis(
+            log_probs, cells[None, :, None].astype(np.int64), axis=2
+        )
+        sure = float(np.exp(symbol_log_probs.sum(axis=(1, 2)).mean()))
         return Decision(cells, sure, behind / len(answers), ranked)
     highest = [float(confidence[who].max()) for who in groups.values()]
     if vote == "max_confidence":
@@ -122,7 +124,7 @@ class Voted:
     Attributes:
         rollout: the agreed canvases; a row's steps are those of all its views together.
         decisions: of each problem, one for each row, or a single one for its solution.
-        views: different looks at each problem, ``int64 [B]``.
+        views: different samples at each problem, ``int64 [B]``.
     """
 
     rollout: Rollout
@@ -131,8 +133,8 @@ class Voted:
 
 
 @dataclass(frozen=True)
-class _Looks:
-    """All looks at a batch of problems, problem by problem: L of them.
+class _Samples:
+    """All samples at a batch of problems, problem by problem: L of them.
 
     Attributes:
         problem: ``int64 [L]``.
@@ -145,7 +147,7 @@ class _Looks:
     keys: np.ndarray | None
 
     def at(self, problems: np.ndarray) -> np.ndarray:
-        """The looks at some of the problems, ``int64``."""
+        """The samples at some of the problems, ``int64``."""
         return np.flatnonzero(np.isin(self.problem, problems))
 
 
@@ -170,7 +172,6 @@ def solve_by_vote(
     voting: Voting,
     problems: Problems,
     drawing: Drawing,
-    room: tuple[np.ndarray, np.ndarray],
     on_row: OnRow | None = None,
 ) -> Voted:
     """Work problems out in many views.
@@ -182,7 +183,6 @@ def solve_by_vote(
         predictor: the model.
         voting: how.
         problems, drawing: B problems on their canvases.
-        room: rows and columns ``int64 [B]`` kept free for each working, see `Task.room`.
         on_row: called before and after each row that is voted on.
 
     Raises:
@@ -190,28 +190,25 @@ def solve_by_vote(
             a canvas that is not square.
     """
     predictor = check_predictor(predictor, voting)
-    looks = _looks(voting, problems, drawing, room)
+    samples = _samples(voting, problems, drawing)
     by = _by_row if voting.per == "row" else _by_solution
-    return by(predictor, voting, drawing, looks, on_row)
+    return by(predictor, voting, drawing, samples, on_row)
 
 
-def _looks(
-    voting: Voting, problems: Problems, drawing: Drawing, room: tuple[np.ndarray, np.ndarray]
-) -> _Looks:
+def _samples(voting: Voting, problems: Problems, drawing: Drawing) -> _Samples:
     size = drawing.canvases.shape[1:]
-    right = drawing.left + drawing.widths
-    boxes = np.stack([drawing.top, right - room[1], *room], axis=1).clip(0)
+    boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     views = [_views_of(voting, size, *map(int, box)) for box in boxes]
     number = np.array([len(mine) for mine in views])
     problem = np.repeat(np.arange(len(drawing)), number * voting.rollouts)
     flat = [view for mine in views for view in mine for _ in range(voting.rollouts)]
     if voting.rollouts == 1:
-        return _Looks(problem, flat, None)
+        return _Samples(problem, flat, None)
     first = np.cumsum(number * voting.rollouts) - number * voting.rollouts
     nth = np.arange(len(problem)) - first[problem]
     seed = mix(np.array([voting.seed], dtype=np.uint64) + np.uint64(1))
-    keys = mix(mix(pair_keys(problems)[problem] + seed) + nth.astype(np.uint64)) | np.uint64(1)
-    return _Looks(problem, flat, np.where(nth % voting.rollouts == 0, np.uint64(0), keys))
+    keys = mix(mix(problem_keys(problems)[problem] + seed) + nth.astype(np.uint64)) | np.uint64(1)
+    return _Samples(problem, flat, np.where(nth % voting.rollouts == 0, np.uint64(0), keys))
 
 
 @lru_cache(maxsize=4096)
@@ -225,15 +222,15 @@ def _views_of(
 
 
 def _by_row(
-    predictor: Predictor, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
 ) -> Voted:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = looks.at(active)
-        back = np.searchsorted(active, looks.problem[mine])  # from a look to its place in inputs
-        keys = None if looks.keys is None else keys_of_step(looks.keys[mine], step)
-        views = [looks.views[i] for i in mine]
+        mine = samples.at(active)
+        back = np.searchsorted(active, samples.problem[mine])  # from a look to its place in inputs
+        keys = None if samples.keys is None else keys_of_step(samples.keys[mine], step)
+        views = [samples.views[i] for i in mine]
         seen = predict_views(predictor, inputs[back], views, keys, voting.vote == "product")
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
@@ -255,34 +252,34 @@ def _by_row(
         return Prediction(canvases, confidence, steps, settled=settled)
 
     rollout = free_running(fill, drawing, on_row)
-    return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
+    return Voted(rollout, decisions, np.bincount(samples.problem, minlength=len(drawing)))
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, looks: _Looks, on_row: OnRow | None
+    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
 ) -> Voted:
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
             "to watch: let them vote per row"
         )
-    alone, said = predictor.free_running_views(
-        drawing[looks.problem], looks.views, looks.keys, voting.vote == "product"
+    alone, symbol_log_probs = predictor.free_running_views(
+        drawing[samples.problem], samples.views, samples.keys, voting.vote == "product"
     )
-    canvases = drawing.unsolved()
+    canvases = drawing.canvases.copy()
     confidence = np.ones((len(drawing), alone.confidence.shape[1]), dtype=np.float32)
     steps = np.zeros(confidence.shape, dtype=np.int64)
     settled = np.ones(confidence.shape, dtype=bool)
     present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
     decisions = []
     for i in range(len(drawing)):
-        mine, unknown = looks.problem == i, ~drawing.given[i]
+        mine, unknown = samples.problem == i, ~drawing.given[i]
         answers = alone.canvases[mine][:, unknown]
         decision = decide(
             voting.vote,
             answers,
             alone.confidence[mine].prod(axis=1),
-            None if said is None else said[mine][:, unknown],
+            None if symbol_log_probs is None else symbol_log_probs[mine][:, unknown],
         )
         canvases[i][unknown] = decision.cells
         # A solution is held right as a whole; its rows share that evenly.
@@ -290,8 +287,5 @@ def _by_solution(
         steps[i] = alone.steps[mine].sum(axis=0)
         settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
         decisions.append([decision])
-    rows = drawing.row_of_step(0)[:, None] + np.arange(confidence.shape[1])
-    same = (canvases == drawing.canvases).all(axis=2)
-    exact = same[np.arange(len(drawing))[:, None], rows.clip(max=same.shape[1] - 1)] & present
-    rollout = Rollout(canvases, exact, confidence, steps, settled)
-    return Voted(rollout, decisions, np.bincount(looks.problem, minlength=len(drawing)))
+    rollout = Rollout(canvases, confidence, steps, settled)
+    return Voted(rollout, decisions, np.bincount(samples.problem, minlength=len(drawing)))

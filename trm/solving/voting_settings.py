@@ -1,4 +1,4 @@
-"""How a problem is looked at many times, and how the looks are to agree: the settings of a vote.
+"""How a problem is looked at many times, and how the samples are to agree: the settings of a vote.
 
 Needs no framework: command lines are read before one is imported. `trm.solving.voting` votes.
 """
@@ -13,7 +13,7 @@ VOTES = {
     "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
     "Jolicoeur-Martineau's TRM on ARC)",
     "weighted": "the answer with the largest sum of confidences (soft voting)",
-    "max_confidence": "the answer of the most confident view (the note's)",
+    "max_confidence": "the answer of the most confident view",
     "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
     "experts, Hinton 2002)",
 }
@@ -22,12 +22,12 @@ PER = ("row", "solution")
 
 @dataclass(frozen=True)
 class Voting:
-    """How often a problem is looked at, and how the looks agree.
+    """How often a problem is looked at, and how the samples agree.
 
     Attributes:
         views: different views of a problem at most, the identity first.
         symmetries: names of those to draw views from, beside their shifts; None: those that the
-            model has practised.
+            model was trained on.
         vote: one of `VOTES`.
         per: `row` or `solution`, see above.
         rollouts: of each view; the first is without noise.
@@ -70,6 +70,6 @@ class Voting:
         return any(lookup(name).transpose for name in self.symmetries or ())
 
     @property
-    def looks(self) -> int:
+    def samples(self) -> int:
         """How often a problem is looked at, at most."""
         return self.views * self.rollouts

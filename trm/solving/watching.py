@@ -49,7 +49,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     Raises:
         ValueError: as `Solver.solve`.
     """
-    drawing = solver.draw(problem)
+    drawing = solver.draw_worked(problem)
     latest: Moment
 
     def on_row(number: int, canvases: np.ndarray) -> None:
@@ -69,5 +69,5 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
 
     if solver.voting is None:
         solver = replace(solver, predictor=solver.predictor.watched(on_step))
-    (solution,) = solver.solve(problem, on_row)
+    (solution,) = solver.solve_drawing(problem, drawing, on_row)
     return solution

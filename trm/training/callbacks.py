@@ -96,8 +96,8 @@ class BestCheckpoint(ModelCheckpoint):
 
 def validated_figures(trainer: L.Trainer, module: L.LightningModule) -> list[str]:
     """The figures that each validation of a run logs, by their names."""
-    practised = getattr(getattr(trainer, "datamodule", None), "training_problems", 0)
-    groups = VALIDATED if practised else VALIDATED[:1]
+    training_problems = getattr(getattr(trainer, "datamodule", None), "training_problems", 0)
+    groups = VALIDATED if training_problems else VALIDATED[:1]
     steps = getattr(module, "deepest", 0)
     names = [name for name in FIGURES if steps or name != "supervision_steps"]
     return [f"{group}/{name}" for group in groups for name in names]

@@ -3,16 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
 
+from canvas.plugins import class_name
 from canvas.problems import Problems, keys
-from canvas.render import Drawing
+from canvas.render import WorkedDrawing
 from trm.checkpoints.keys import CHECKPOINT_KEY, FORMAT
+from trm.checkpoints.settings import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.data import VALIDATED, CanvasDataModule
@@ -22,7 +23,7 @@ from trm.training.schedules import ScheduleConfig, build_schedule
 # What is logged of each group of problems that is worked out, and what it means.
 FIGURES = {
     "solved": "share of whole solutions that are right, each row built on the model's own rows",
-    "loss": "training's loss, with nothing left to chance: of a recursive model on one row of each "
+    "loss": "training's loss without random draws: of an iterative model on one row of each "
     "problem, of a GPT on all rows",
     "free_running_rows": "share of rows that are right, each built on the model's own rows",
     "teacher_forced_rows": "share of rows that are right, each built on the true rows",
@@ -42,7 +43,7 @@ class Validated(NamedTuple):
     """
 
     problems: Problems
-    drawing: Drawing
+    drawing: WorkedDrawing
     solved: np.ndarray
     forced: TeacherForced
 
@@ -97,8 +98,8 @@ class CanvasModule(L.LightningModule):
         """The model as it solves."""
 
     @abstractmethod
-    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
-        """Training's loss on problems, with nothing left to chance, and its weight in a mean."""
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
+        """Training's loss on problems, without random draws, and its weight in a mean."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
@@ -131,40 +132,43 @@ class CanvasModule(L.LightningModule):
         return scores
 
     def validation_step(
-        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
+        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced: of validation, or of training."""
         return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
 
-    def test_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> dict[str, Validated]:
+    def test_step(
+        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
+    ) -> dict[str, Validated]:
         """As `validation_step`, on the test split."""
         return {"validated": self.score(batch, "test")}
 
-    def predict_step(self, batch: tuple[Problems, Drawing], batch_idx: int) -> Any:
+    def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""
         problems, drawing = batch
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         solver = Solver(self.predictor(), data.task)
         return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
 
-    def score(self, batch: tuple[Problems, Drawing], group: str) -> Validated:
+    def score(self, batch: tuple[Problems, WorkedDrawing], group: str) -> Validated:
         """Solve a batch of problems, and log how that went and whether the model knew."""
         validated = self.evaluate(batch, group, self.predictor())
         self.log_confidence(validated.forced, group)
         return validated
 
     def evaluate(
-        self, batch: tuple[Problems, Drawing], group: str, predictor: Predictor
+        self, batch: tuple[Problems, WorkedDrawing], group: str, predictor: Predictor
     ) -> Validated:
         """Solve a batch of problems and log how that went."""
         problems, drawing = batch
         free, forced = predictor.free_running(drawing), teacher_forced(predictor, drawing)
-        solved = (free.canvases == drawing.canvases).all(axis=(1, 2))
+        rows_right = drawing.rows_right(free.canvases)
+        solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, asked = len(forced.rows_exact), len(drawing)
         figures = {
             "solved": (solved.mean(), asked),
             "loss": self.loss_on(drawing),
-            "free_running_rows": (free.rows_exact.sum() / rows, rows),
+            "free_running_rows": (rows_right.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
         }
@@ -219,10 +223,14 @@ class CanvasModule(L.LightningModule):
             ValueError: the checkpoint is of another family or shape.
         """
         held = checkpoint.get(CHECKPOINT_KEY, {})
-        mine: dict[str, Any] = {"family": self.about()["family"], **asdict(self.model.config)}
+        mine: dict[str, Any] = {
+            "family": self.about()["family"],
+            "network": class_name(type(self.model)),
+            **plain(self.model.config),
+        }
         # What a config did not have when the checkpoint was written is at its default.
-        default = asdict(type(self.model.config)())
-        theirs = {"family": held.get("family"), **default, **held.get("model", {})}
+        theirs = {key: held.get(key) for key in ("family", "network")}
+        theirs |= plain(type(self.model.config)()) | held.get("model", {})
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
             raise ValueError(
@@ -234,6 +242,7 @@ class CanvasModule(L.LightningModule):
         """Write down, in plain data, which model the weights belong to."""
         checkpoint[CHECKPOINT_KEY] = {
             "format": FORMAT,
-            "model": asdict(self.model.config),
+            "network": class_name(type(self.model)),
+            "model": plain(self.model.config),
             **self.about(),
         }

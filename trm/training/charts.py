@@ -13,7 +13,7 @@ from trm.figures.tensorboard_curves import describe
 from trm.training.canvas_module import FIGURES
 from trm.training.data import VALIDATED
 
-_PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first practised"), strict=True))
+_PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
 _EVERY = "mean over the steps since it was last logged"
 
 CURVES = {
@@ -46,7 +46,7 @@ PICTURES = {
     "is, a recursive model halts",
     "panels/worst": "a row of validation that went wrong, the surest errors first, then the right "
     "rows that were the least sure",
-    "figures/by_length": "whole solutions that are right, by the digits of both operands",
+    "figures/by_size": "whole solutions that are right, by the sizes of their problems",
     "figures/by_kind": "rows that are right, by what they hold, built on the true rows",
     "figures/reliability": "whether rows held right with 90 % are right 90 times in 100",
     "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
@@ -58,8 +58,8 @@ _PAGE = {  # of custom scalars
         "validation: loss": "validation/loss",
         "validation: rows on its own rows": "validation/free_running_rows",
         "validation: rows on true rows": "validation/teacher_forced_rows",
-        "practised problems: whole solutions": "training_problems/solved",
-        "practised problems: loss": "training_problems/loss",
+        "training problems: whole solutions": "training_problems/solved",
+        "training problems: loss": "training_problems/loss",
     },
     "How it trains": {
         "training: loss": "train/loss",

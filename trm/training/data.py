@@ -17,17 +17,12 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
-from canvas.problems import (
-    Canvas,
-    Problems,
-    Split,
-    Task,
-    keys,
-    random_below,
-    random_words,
-    sample,
-)
-from canvas.render import Drawing, draw, row_step, sequences
+from canvas.canvas_size import Canvas
+from canvas.problems import Problems, Split, keys, random_below, random_words
+from canvas.render import WorkedDrawing, draw_worked, row_step, sequences
+from canvas.sampling import sample
+from canvas.task import Task
+from canvas.tasks import task_data
 
 Batch = dict[str, Any]
 
@@ -50,18 +45,18 @@ class _Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> Drawing:
+    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
         """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
 
         What is placed is the room that the operands' lengths alone call for: the place of the
         operands must not tell how long their product is.
         """
-        worked = self.task.rules.work(problems.a, problems.b)
-        rows, columns = self.task.room(problems)
+        worked = self.task.rules.work(problems)
+        rows, columns = worked.heights, worked.widths
         free = np.stack([size[0] - rows, size[1] - columns], axis=1)
         assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
         top, left = random_below(words, free + 1).T
-        return draw(worked, *size, top=top, left=left + columns - worked.widths)
+        return draw_worked(worked, *size, top=top, left=left)
 
 
 class _TrainingSamples(_Samples):
@@ -77,13 +72,13 @@ class _TrainingSamples(_Samples):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         raise NotImplementedError
 
-    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, Drawing, int, np.ndarray]:
+    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing, int, np.ndarray]:
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, epoch, index)
         # The spare room belongs to the batch, wherever its samples are drawn.
         batch = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, _MARGIN)
         spare = random_below(random_words(batch, 2), self.canvas.margin + 1)[0]
-        rows, columns = (int(room.max()) for room in self.task.room(problems))
+        rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
         size = self.canvas.size(rows, columns, (int(spare[0]), int(spare[1])))
         where = keys(self.seed, self.split, epoch, index, _PLACE)
         return problems, self._draw(problems, size, random_words(where, 2)), epoch, index
@@ -153,10 +148,10 @@ SAMPLES: dict[str, type[_TrainingSamples]] = {
 class SolvedProblems(_Samples):
     """Batches of whole problems for validation: the operands and their drawings."""
 
-    def __getitem__(self, index: int) -> tuple[Problems, Drawing]:
+    def __getitem__(self, index: int) -> tuple[Problems, WorkedDrawing]:
         return self.__getitems__([index])
 
-    def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, Drawing]:
+    def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too; the same problems each time make scores comparable,
         # and a canvas that all of them fit on makes them independent of the batch size.
         index = np.asarray(indices) % self.size
@@ -190,16 +185,16 @@ def _as_they_are(batch: Any) -> Any:
 
 
 class CanvasDataModule(L.LightningDataModule):
-    """Worked multiplications on canvases.
+    """Worked problems on canvases.
 
     Args:
-        task: what is multiplied and in which layout.
+        task: what is worked out, and in which layout.
         canvas: the canvas of training samples and of validation.
         batch_size: samples a step, over all devices.
         batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
             the very samples that would have come, so keep it short.
         validation_problems: problems of the validation and test splits, whole solutions each.
-        training_problems: problems of the training split, the first that are practised, worked out
+        training_problems: problems of the training split, the first that are drawn, worked out
             at each validation of a run: what is right only there is remembered.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
@@ -243,7 +238,7 @@ class CanvasDataModule(L.LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
         return {
-            "task": asdict(self.task),
+            "task": task_data(self.task),
             "canvas": asdict(self.canvas),
             "seed": self.seed,
             "symmetries": self.transform.symmetries if self.transform else ["e"],

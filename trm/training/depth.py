@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from canvas.choices import check_choices, one_of
-from trm.models.draws import normal_pair, uniform
-from trm.models.halting import Batch, Carry, carry_step, initial_carry
-from trm.models.recursive import State, TinyRecursiveModel
+from trm.models.draws import random_starts
+from trm.models.halting import Carry, carry_step, initial_carry
+from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.losses import StepLoss
 
 SCHEDULES = ("carry", "fresh")
@@ -77,7 +77,7 @@ class StepResult:
 
 
 def fresh_step(
-    model: TinyRecursiveModel, batch: Batch, depth: DepthConfig, loss: LossFunction, seed: int
+    model: IterativeModel, batch: Batch, depth: DepthConfig, loss: LossFunction, seed: int
 ) -> StepResult:
     """Start anew, take some free steps and then the supervised ones.
 
@@ -90,37 +90,20 @@ def fresh_step(
         seed: the number of free steps follows from it; of the batch, on every device the same.
     """
     free = random.Random(seed).randint(*depth.free_steps)
-    context = model.encode(batch["inputs"])
-    state = model.initial_state(context)
+    loop = Loop(model, batch["inputs"])
     if depth.random_start:
-        state = _partly_random(state, depth.random_start, batch["seeds"])
-    with torch.no_grad():
-        for _ in range(free):
-            state = model.iterate(context, state)
+        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
+    loop.advance(free)
     losses = []
     for _ in range(depth.supervised_steps):
-        state = model.iterate(context, state.detach())
-        logits, halt_logits = model.read(state, context)
-        losses.append(loss(logits, halt_logits, batch["labels"], batch["answer"]))
+        loop.step()
+        losses.append(loss(*loop.read(), batch["labels"], batch["answer"]))
     total = torch.stack([one.total for one in losses]).mean()
     return StepResult(total, losses[-1], float(free + depth.supervised_steps))
 
 
-def _partly_random(state: State, share: float, seeds: Tensor) -> State:
-    """Some samples' states replaced by normal noise of the states' own scale, 1."""
-    _, length, channels = state.z_H.shape
-    places = torch.arange(length * channels, device=seeds.device).view(length, channels)
-    own = seeds.view(-1, 1, 1)
-    chosen = uniform(own) < share
-    z_H, z_L = (
-        torch.where(chosen, noise.to(z.dtype), z)
-        for noise, z in zip(normal_pair(own, places + 1), (state.z_H, state.z_L), strict=True)
-    )
-    return State(z_H, z_L)
-
-
 def carried_step(
-    model: TinyRecursiveModel,
+    model: IterativeModel,
     batch: Batch,
     carry: Carry | None,
     depth: DepthConfig,
@@ -136,7 +119,7 @@ def carried_step(
         loss: of (logits, halt_logits, labels, answer).
     """
     # One from a checkpoint comes before the model is where it trains.
-    carry = initial_carry(model, batch) if carry is None else carry.to(batch["inputs"].device)
+    carry = initial_carry(batch) if carry is None else carry.to(batch["inputs"].device)
     carry, logits, halt_logits = carry_step(
         model, carry, batch, depth.halt_max_steps, depth.exploration
     )

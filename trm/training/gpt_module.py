@@ -1,5 +1,6 @@
 """The GPT as a LightningModule."""
 
+import random
 from dataclasses import asdict
 from typing import Any
 
@@ -8,10 +9,10 @@ import torch
 import torch.distributed
 
 from canvas.problems import Problems
-from canvas.render import IGNORE, Drawing, sequences
+from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import keys
 from trm.checkpoints.keys import CHECKPOINT_KEY
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.training.canvas_module import CanvasModule, Validated
@@ -27,11 +28,16 @@ class GPTModule(CanvasModule):
     After every validation its confidence is calibrated on the rows just judged.
 
     Args:
-        model: the network's shape.
+        network: a GPT, a class with its settings.
         optimizer: which optimiser.
         schedule: of the learning rate.
+        train_loops: fewest and most loops of a looped GPT in training, drawn anew for every batch;
+            null: always as many as it solves with.
         compile: compile the layers for training (needs a C++ compiler on a CPU).
-        seed: of the positions that the encoding `randomised` draws while training.
+        seed: of the loops and the `randomised` positions that are drawn while training.
+
+    Raises:
+        ValueError: no loop, or fewer at most than at least.
     """
 
     samples = "sequences"
@@ -39,13 +45,17 @@ class GPTModule(CanvasModule):
 
     def __init__(
         self,
-        model: GPTConfig,
+        network: GPT,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
+        train_loops: tuple[int, int] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(GPT(model), optimizer, schedule, compile, seed)
+        if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:
+            raise ValueError(f"train_loops is [fewest, most] from 1 up, not {list(train_loops)}")
+        super().__init__(network, optimizer, schedule, compile, seed)
+        self.train_loops = train_loops
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -62,14 +72,17 @@ class GPTModule(CanvasModule):
             raise ValueError(
                 f"{position} positions are learned place by place, and a cut canvas has other "
                 "places in every batch: set data.canvas.height and data.canvas.width, or another "
-                "model.init_args.model.position"
+                "model.network.config.position"
             )
         super().setup(stage)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
-        generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
-        logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
+        seed = self.batch_seed(batch_idx)
+        generator = torch.Generator().manual_seed(seed)
+        loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
+        size = batch["height"], batch["width"]
+        logits = self.trained()(batch["ids"], *size, generator, loops)
         result = sequence_loss(logits, batch["labels"])
         if self.logs_this_step:
             self._log_step(result, batch)
@@ -91,7 +104,7 @@ class GPTModule(CanvasModule):
         )
 
     @torch.no_grad()
-    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """See `CanvasModule`; on whole sequences, each symbol after the true ones."""
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
@@ -110,7 +123,7 @@ class GPTModule(CanvasModule):
         return self.calibration(scores)
 
     def validation_step(
-        self, batch: tuple[Problems, Drawing], batch_idx: int, dataloader_idx: int = 0
+        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, and keep what there is to calibrate the confidence by."""
         if dataloader_idx:  # of training, which calibrates nothing

@@ -13,8 +13,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, NamedTuple, get_type_hints
 
 from docstring_parser import parse
+from torch import nn
 
-from canvas.choices import CHOICES
+from canvas.choices import CHOICES, OPEN
+from canvas.plugins import class_name
+from canvas.tasks import TASKS
+from trm.checkpoints.settings import config_class
+from trm.training.config_errors import NETWORK, NETWORKS, TASK
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
@@ -22,7 +27,8 @@ from trm.training.lightning_cli import SEED_HELP
 from trm.training.run_page import ValidationFigures
 from trm.training.sample_panels import SamplePanels
 
-_LEFT_OUT = ("height", "width", "vocab_size")  # of a network: they follow from data.canvas
+_OWN = "module.Class of your own"
+_LEFT_OUT = ("height", "width", "vocab_size", "blank_id", "mask_id")  # they follow from the data
 _RUN = {  # Lightning's own, as far as a run needs them
     "config": "a YAML file of settings; may be given several times, the later ones win",
     "seed": SEED_HELP,
@@ -63,22 +69,28 @@ class Key(NamedTuple):
 
 def page(command: str) -> str:
     """The help of a training command, as wide as the terminal."""
-    families = {kind: list(keys_of(kind, "model")) for kind in (IterativeModule, GPTModule)}
+    families = {kind: list(keys_of(kind, "model")) for kind in NETWORKS}
     shared = [key for key in families[IterativeModule] if key in families[GPTModule]]
     parts = {
         "the run": [Key(name, meaning) for name, meaning in _RUN.items()],
-        "data": list(keys_of(CanvasDataModule, "data")),
+        "data": [
+            Key(TASK, "what is worked out, a class", (*map(class_name, TASKS.values()), _OWN)),
+            *(key for key in keys_of(CanvasDataModule, "data") if key.name != TASK),
+        ],
+        **{f"{TASK}, {class_name(kind)}": list(keys_of(kind, TASK)) for kind in TASKS.values()},
         "model": [
             Key(
                 "model",
                 "what is trained, a class",
-                tuple(f"{k.__module__}.{k.__name__}" for k in families),
+                tuple(f"trm.training.{k.__name__}" for k in families),
             ),
             *shared,
         ],
     }
     for kind, keys in families.items():
         parts[f"model, of {kind.__name__} alone"] = [key for key in keys if key not in shared]
+        for network in NETWORKS[kind]:
+            parts[f"model.network, trm.models.{network.__name__}"] = network_keys(network)
     parts["pictures on TensorBoard"] = [
         *keys_of(SamplePanels, "panels"),
         *keys_of(ValidationFigures, "figures"),
@@ -92,6 +104,11 @@ def page(command: str) -> str:
     return "\n".join(lines)
 
 
+def network_keys(kind: type[nn.Module]) -> list[Key]:
+    """The settings of a network."""
+    return list(keys_of(config_class(kind), NETWORK))
+
+
 def keys_of(kind: type, prefix: str) -> Iterator[Key]:
     """The settings of a class, those of dataclasses among its parameters with their own."""
     meanings = _meanings(kind)
@@ -100,7 +117,7 @@ def keys_of(kind: type, prefix: str) -> Iterator[Key]:
         below = hints.get(name)
         if isinstance(below, type) and is_dataclass(below):
             yield from keys_of(below, f"{prefix}.{name}")
-        elif not (prefix == "model.model" and name in _LEFT_OUT):
+        elif name not in _LEFT_OUT or prefix != NETWORK:
             yield Key(f"{prefix}.{name}", meanings.get(name, ""), choices, default)
 
 
@@ -109,7 +126,8 @@ def _parameters(kind: type) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     if is_dataclass(kind):
         for field in fields(kind):
             default = "" if field.default is MISSING else _written(field.default)
-            yield field.name, default, field.metadata.get(CHOICES, ())
+            open_end = (_OWN,) if field.metadata.get(OPEN) else ()
+            yield field.name, default, (*field.metadata.get(CHOICES, ()), *open_end)
         return
     for name, parameter in inspect.signature(kind).parameters.items():
         empty = parameter.default is parameter.empty
@@ -123,8 +141,10 @@ def _meanings(kind: type) -> dict[str, str]:
         for entry in parse(kind.__doc__ or "").params
         for name in entry.args[1].split(", ")
     }
-    if is_dataclass(kind):
-        told |= dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", inspect.getsource(kind), re.M))
+    for base in reversed(kind.__mro__):
+        if is_dataclass(base):
+            source = inspect.getsource(base)
+            told |= dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.M))
     return told
 
 

@@ -1,4 +1,4 @@
-"""The recursive model as a LightningModule."""
+"""Any iterative model as a LightningModule."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +9,11 @@ import torch
 import torch.distributed
 
 from canvas.choices import check_choices, one_of
-from canvas.render import Drawing, row_step
+from canvas.render import WorkedDrawing, row_step
 from trm.checkpoints import keys
 from trm.models.draws import words
-from trm.models.halting import Batch, Carry
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.halting import Carry
+from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
@@ -53,10 +53,10 @@ class LossConfig:
 
 
 class IterativeModule(CanvasModule):
-    """Trains a `TinyRecursiveModel` to fill in one masked row of a canvas.
+    """Trains an `IterativeModel` to fill in one masked row of a canvas.
 
     Args:
-        model: the network's shape.
+        network: any such model, a class with its settings.
         optimizer: which optimiser.
         schedule: of the learning rate.
         depth: how recursion is trained.
@@ -70,7 +70,7 @@ class IterativeModule(CanvasModule):
 
     def __init__(
         self,
-        model: RecursiveConfig,
+        network: IterativeModel,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         depth: DepthConfig,
@@ -81,7 +81,7 @@ class IterativeModule(CanvasModule):
     ) -> None:
         if solve_steps < 1:
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
-        super().__init__(TinyRecursiveModel(model), optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, compile, seed)
         self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
         self.deepest = depth.most_steps
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
@@ -94,10 +94,10 @@ class IterativeModule(CanvasModule):
         """
         data = getattr(self.trainer, "datamodule", None)
         carried = stage == "fit" and self.depth.schedule == "carry"
-        if carried and self.model.config.tokens != "all":
+        if carried and not self.model.fixed_tokens:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, as many tokens "
-                "each: set model.tokens: all, or depth.schedule: fresh"
+                "each: set skip_blank: false, or depth.schedule: fresh"
             )
         if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
             raise ValueError(
@@ -161,14 +161,14 @@ class IterativeModule(CanvasModule):
             self.carry = Carry.from_plain(carries[self.global_rank])
 
     @torch.no_grad()
-    def loss_on(self, drawing: Drawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """See `CanvasModule`; on one row of each problem, as training has it.
 
         All rows get the same supervision steps: under `fresh` the middle number of free ones and
         then the supervised ones, under `carry`, which has no such number, as many as it may take.
         """
         # Which row follows from the canvas: neither batches nor devices change it.
-        which = drawing.canvases.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
+        which = drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
         steps = row_step(drawing, which)
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
@@ -187,4 +187,4 @@ class IterativeModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         """See `CanvasModule`."""
-        return {"family": keys.RECURSIVE, "solve_steps": self.solve_steps}
+        return {"family": keys.ITERATIVE, "solve_steps": self.solve_steps}

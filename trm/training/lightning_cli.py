@@ -3,6 +3,7 @@
 import logging
 import warnings
 from argparse import ArgumentError
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import meant
+from canvas.plugins import import_code, load_class, look_here
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.commands.arguments import QUIET, VERBOSE
-from trm.configs import check_size, foreign_names
+from trm.configs import check_size, classes_in_call, foreign_names, own_classes
 from trm.devices import check_cores
 from trm.launcher import end_together
 from trm.processes import Processes, ending_together
@@ -53,6 +55,7 @@ _NOT_OURS = (
 )
 SEED_HELP = "of everything: sets seed_everything, data.seed and model.seed"
 OVERSUBSCRIBE = "--oversubscribe"  # more processes than CPU cores
+IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 
 
@@ -68,7 +71,14 @@ def _load_checked(text: str) -> Any:
             "Note: the configuration names code that is not this project's, which is now imported "
             f"and run: {', '.join(foreign)}"
         )
+    _check_classes(own_classes(value))
     return value
+
+
+def _check_classes(names: Iterable[str]) -> None:
+    """Say in a sentence what is wrong with a class of the user's own."""
+    for name in names:
+        load_class(name, object, "class")
 
 
 class TrainingCLI(LightningCLI):
@@ -97,13 +107,6 @@ class TrainingCLI(LightningCLI):
         parser.add_argument("--seed", type=int | None, help=SEED_HELP)
         parser.add_lightning_class_args(SamplePanels, "panels")
         parser.add_lightning_class_args(ValidationFigures, "figures")
-        # Learned positions and the mixer are made for the canvas that the data is drawn on.
-        for side in ("height", "width"):
-            parser.link_arguments(
-                f"data.canvas.{side}",
-                f"model.init_args.model.{side}",
-                compute_fn=lambda size: size or 20,
-            )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Also look into the checkpoint, which Lightning itself would read with a traceback.
@@ -143,7 +146,8 @@ class TrainingCLI(LightningCLI):
         config.seed = None
 
     def before_instantiate_classes(self) -> None:
-        """Settle what depends on the machine and on earlier runs."""
+        """Settle what depends on other keys, on the machine and on earlier runs."""
+        self._settle_size(self.config[self.subcommand] if self.subcommand else self.config)
         if self.subcommand is not None:
             config = self.config[self.subcommand]
             self._settle_precision(config)
@@ -154,6 +158,15 @@ class TrainingCLI(LightningCLI):
                 config.return_predictions = False  # they are written as they come
             if self.subcommand != "fit" and not config.ckpt_path:
                 raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
+
+    def _settle_size(self, config: Namespace) -> None:
+        """Learned positions and the mixer are made for the canvas that the data is drawn on."""
+        network = config.model.init_args.get("network")
+        settings = network.get("init_args.config") if isinstance(network, Namespace) else None
+        if isinstance(settings, Namespace):
+            for side in ("height", "width"):
+                if side in settings:
+                    settings[side] = config.data.canvas[side] or 20
 
     def _settle_precision(self, config: Namespace) -> None:
         """bfloat16 without the units for it is emulated, many times slower than float32.
@@ -226,7 +239,9 @@ def cpu_multiplies_bfloat16() -> bool:
 
 def run(arguments: list[str]) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
-    words = [word for word in arguments if word not in (*QUIET, *VERBOSE, OVERSUBSCRIBE)]
+    look_here()
+    words = import_named(arguments)
+    words = [word for word in words if word not in (*QUIET, *VERBOSE, OVERSUBSCRIBE)]
     if any(word in QUIET for word in arguments):
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
@@ -239,11 +254,32 @@ def run(arguments: list[str]) -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
+            _check_classes(classes_in_call(words))
             train(words, processes, OVERSUBSCRIBE in arguments)
         except MisconfigurationException as error:
             raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
         except (ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
+
+
+def import_named(arguments: list[str]) -> list[str]:
+    """Import the user's own code that ``--import`` names; returns the other words.
+
+    Raises:
+        ValueError: it cannot be imported.
+    """
+    words, named = [], False
+    for word in arguments:
+        if named or word.startswith(f"{IMPORT}="):
+            import_code(word.removeprefix(f"{IMPORT}="))
+            named = False
+        elif word == IMPORT:
+            named = True
+        else:
+            words.append(word)
+    if named:
+        raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
+    return words
 
 
 def train(arguments: list[str], processes: Processes, oversubscribe: bool = False) -> TrainingCLI:

@@ -45,7 +45,7 @@ class PredictionWriter(BasePredictionWriter):
     ) -> None:
         """Append the batch's records."""
         with self._file(trainer).open("a") as file:
-            file.writelines(json.dumps(record) + "\n" for record in prediction)
+            file.writelines(json.dumps(record.data()) + "\n" for record in prediction)
 
     def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Say where they are."""

@@ -17,10 +17,11 @@ from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from canvas.layouts import ROW_KINDS
+from trm.evaluation.grid_schema import AXES
 from trm.evaluation.intervals import Share
 from trm.evaluation.selective_prediction import reliability, reliability_figure
 from trm.figures.row_panels import pixels
-from trm.figures.validation import kind_figure, length_figure, steps_figure
+from trm.figures.validation import kind_figure, size_figure, steps_figure
 from trm.solving.trace import Trace
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.charts import CURVES, describe_all, page
@@ -35,11 +36,11 @@ _ENDS = ("validation/solved", "validation/free_running_rows", "validation/loss",
 # does differ between runs TensorBoard finds out only where no run says which figures to show.
 _FIRST = (
     "data.task.layout",
-    "model.model.position",
+    "model.network.config.position",
     "model.optimizer.lr",
     "seed_everything",
     "model.depth.schedule",
-    "model.model.num_layers",
+    "model.network.config.num_layers",
 )
 _COLUMNS = 5
 
@@ -123,7 +124,7 @@ def hparams_page(chosen: dict[str, str | float]) -> list[Summary]:
 class ValidationFigures(L.Callback):
     """Draws what a validation came to, as `figures/…`.
 
-    Accuracy by the operands' lengths and by the kind of row, whether the confidence can be
+    Accuracy by the sizes of problems and by the kind of row, whether the confidence can be
     believed, and of a recursive model how many rows are right after each supervision step, twice
     as many as in training. Several devices draw the first one's share of the problems.
 
@@ -201,14 +202,18 @@ class ValidationFigures(L.Callback):
 
     def _figures(self, module: CanvasModule) -> dict[str, Figure]:
         parts = self._parts
+        task = module.trainer.datamodule.task  # type: ignore[attr-defined]
+        first, second = task.axes
+        sizes = [task.measures(part.problems) for part in parts]
         right = np.concatenate([part.forced.rows_exact for part in parts])
         scores = np.concatenate([part.forced.filled.confidence for part in parts])
         bins = reliability(module.calibrated(scores), right)
         figures = {
-            "by_length": length_figure(
-                np.concatenate([part.problems.a.lengths for part in parts]),
-                np.concatenate([part.problems.b.lengths for part in parts]),
+            "by_size": size_figure(
+                np.concatenate([size[first] for size in sizes]),
+                np.concatenate([size[second] for size in sizes]),
                 np.concatenate([part.solved for part in parts]),
+                (AXES[first], AXES[second]),
             ),
             "by_kind": kind_figure(_by_kind(parts)),
             "reliability": reliability_figure({f"{len(right):,} rows": bins}),
@@ -223,7 +228,9 @@ def _by_kind(parts: list[Validated]) -> dict[str, Share]:
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for part in parts:
         steps = part.forced.steps
-        kinds = part.drawing.kinds[steps.problem, part.drawing.first_step + steps.step]
+        kinds = part.drawing.kinds[
+            steps.problem, part.drawing.first_step[steps.problem] + steps.step
+        ]
         for kind in np.unique(kinds).tolist():
             mine = part.forced.rows_exact[kinds == kind]
             counts[kind][0] += int(mine.sum())

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any
 
 import lightning as L
 import numpy as np
 
 from canvas.layouts import ROW_KINDS
-from canvas.problems import Problems, Task
-from canvas.render import Drawing, RowSteps, row_step
+from canvas.problems import Problems
+from canvas.render import RowSteps, WorkedDrawing, row_step
+from canvas.task import Task
 from trm.figures.row_panels import pixels, sample_panels
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
@@ -97,7 +99,7 @@ class SamplePanels(L.Callback):
             return
         if not batch_idx:
             self._worst = []
-        found = [*self._worst, *worst_rows(outputs["validated"], self.num_samples)]
+        found = [*self._worst, *worst_rows(data.task, outputs["validated"], self.num_samples)]
         self._worst = sorted(found, key=lambda row: row.rank)[: self.num_samples]
         if last:
             self._draw(trainer, pl_module, data)
@@ -109,7 +111,7 @@ class SamplePanels(L.Callback):
         rows, worst = len(steps.inputs), len(self._worst)
         shown = _joined([steps, *(row.steps for row in self._worst)])
         given = np.stack([*drawing.given, *(row.given for row in self._worst)])
-        names = [*titles(problems, drawing, steps), *(row.title for row in self._worst)]
+        names = [*titles(data.task, problems, drawing, steps), *(row.title for row in self._worst)]
         with trainer.precision_plugin.forward_context():
             seen = module.predictor().look(shown.inputs, self.steps)
         image = pixels(sample_panels(shown, given, seen, names))
@@ -119,13 +121,14 @@ class SamplePanels(L.Callback):
                 board.add_image(f"panels/{tag}", part, last_step(trainer), dataformats="HWC")
 
 
-def worst_rows(validated: Validated, number: int) -> list[Row]:
+def worst_rows(task: Task, validated: Validated, number: int) -> list[Row]:
     """The worst rows of a batch, the worst first.
 
     Wrong ones come before right ones, the surest of the wrong and the least sure of the right.
 
     Args:
-        validated: a batch of problems, worked out.
+        task: of the problems.
+        validated: a batch of them, worked out.
         number: how many; fewer if there are not as many rows.
     """
     problems, drawing, _, forced = validated
@@ -134,7 +137,7 @@ def worst_rows(validated: Validated, number: int) -> list[Row]:
     rows = []
     for i in np.lexsort((unsure, right))[:number].tolist():
         steps = _taken(forced.steps, slice(i, i + 1))
-        (title,) = titles(problems, drawing, steps)
+        (title,) = titles(task, problems, drawing, steps)
         rank = (bool(right[i]), float(unsure[i]))
         rows.append(Row(rank, steps, drawing.given[steps.problem[0]], title))
     return rows
@@ -151,7 +154,7 @@ def _joined(parts: list[RowSteps]) -> RowSteps:
 
 def example_steps(
     task: Task, canvas: Canvas, seed: int, validation_problems: int, num_samples: int
-) -> tuple[Problems, Drawing, RowSteps]:
+) -> tuple[Problems, WorkedDrawing, RowSteps]:
     """Row steps of the first validation's problems, unlike in length and in row; always the same.
 
     Args:
@@ -164,15 +167,15 @@ def example_steps(
     pool = min(validation_problems, _POOL)
     data = SolvedProblems(task, canvas, "validation", seed, validation_problems, pool)
     problems, _ = data.__getitems__(range(pool))
-    lengths = list(zip(problems.a.lengths.tolist(), problems.b.lengths.tolist(), strict=True))
-    seen: Counter[tuple[int, int]] = Counter()
+    lengths = list(map(tuple, problems.lengths.tolist()))
+    seen: Counter[tuple[int, ...]] = Counter()
     occurrence = []  # of the same lengths earlier in the pool
-    for pair in lengths:
-        occurrence.append(seen[pair])
-        seen[pair] += 1
-    # One problem of each pair of lengths, and more only where there are fewer pairs than samples.
+    for one in lengths:
+        occurrence.append(seen[one])
+        seen[one] += 1
+    # One problem of each lengths, and more only where there are fewer of them than samples.
     unlike = sorted(range(pool), key=lambda i: occurrence[i])[: max(num_samples, len(seen))]
-    unlike.sort(key=lambda i: (lengths[i][0] * lengths[i][1], lengths[i], i))
+    unlike.sort(key=lambda i: (prod(filter(None, lengths[i])), lengths[i], i))
     places = np.linspace(0, len(unlike) - 1, min(num_samples, len(unlike))).round().astype(int)
     chosen = [unlike[place] for place in places]
     problems, drawing = data.__getitems__(chosen)
@@ -180,13 +183,14 @@ def example_steps(
     return problems, drawing, row_step(drawing, (share * drawing.steps).astype(np.int64))
 
 
-def titles(problems: Problems, drawing: Drawing, steps: RowSteps) -> list[str]:
+def titles(task: Task, problems: Problems, drawing: WorkedDrawing, steps: RowSteps) -> list[str]:
     """What each row step is: its problem, which of the rows, and the row's kind."""
     names = []
-    for name, a, b in zip(problems.names(), problems.a.lengths, problems.b.lengths, strict=True):
+    for name, lengths in zip(task.names(problems), problems.lengths.tolist(), strict=True):
         short = len(name) <= _LONGEST_NAME
-        names.append(name.replace("x", "×") if short else f"{a} × {b} digits")
-    kinds = drawing.kinds[steps.problem, drawing.first_step + steps.step]
+        digits = f" {task.sign} ".join(str(n) for n in lengths if n)
+        names.append((name if short else f"{digits} digits").replace("x", "×"))
+    kinds = drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
     return [
         f"{names[problem]}   row {step + 1} of {drawing.steps[problem]}: {ROW_KINDS[kind]}"
         for problem, step, kind in zip(steps.problem, steps.step, kinds, strict=True)

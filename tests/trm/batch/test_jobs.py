@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,11 @@ def test_each_line_gets_its_record_in_order(command, checkpoint, source, tmp_pat
         if i in bad:
             assert record["answer"] is record["correct"] is None
             continue
-        assert (record["a"], record["b"], record["name"]) == (*PAIRS[i], f"#{i}")
+        assert record["operands"] == list(PAIRS[i])
+        assert (record["a"], record["b"], record["name"]) == (*map(str, PAIRS[i]), f"#{i}")
+        assert record["problem"] == f"{PAIRS[i][0]} x {PAIRS[i][1]}"
         (alone,) = solver.solve(Problems.from_ints([PAIRS[i]]))
-        assert record["answer"] == alone.product
+        assert record["answer"] == alone.answer
         assert record["correct"] == (record["answer"] == PAIRS[i][0] * PAIRS[i][1])
         assert record["steps"] == sum(alone.row_steps)
         assert record["confidence"] == pytest.approx(alone.confidence, abs=1e-4)
@@ -70,7 +73,7 @@ def test_csv_says_the_same_and_canvases_and_votes_come_along(command, checkpoint
     assert command(*words, tmp_path / "x.csv").code == 1
     rows = list(csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text())))
     for record, row in zip(records_of(tmp_path / "x.jsonl"), rows, strict=True):
-        assert row.keys() == record.keys() | {"name"}
+        assert row.keys() == record.keys() | {"a", "b", "name"}
         for key, value in record.items():
             text = value if isinstance(value, str) else json.dumps(value)
             assert row[key] == ("" if value is None else text)
@@ -90,9 +93,9 @@ def test_a_pipe_goes_from_standard_input_to_standard_output(checkpoint, tmp_path
     )
     assert ran.returncode == 1
     rows = list(csv.DictReader(io.StringIO(ran.stdout.decode())))
-    assert [(row["line"], row["a"], bool(row["error"])) for row in rows] == [
-        ("1", "12", False),
-        ("2", "0", True),
+    assert [(row["line"], row["operands"], row["other"], bool(row["error"])) for row in rows] == [
+        ("1", "[12, 3]", '{"a": 12, "b": 3}', False),
+        ("2", "", '{"a": 0, "b": 3}', True),
     ]
 
 
@@ -154,7 +157,7 @@ def test_another_call_does_not_take_what_was_done(
 
 def test_two_processes_give_the_records_of_one(process, checkpoint, source, tmp_path):
     words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
-    words += ("--device", "cpu", "--views", 3, "--output")
+    words += ("--accelerator", "cpu", "--views", 3, "--output")
     assert process(*words, "one.jsonl", folder=tmp_path).code == 1
     ran = process(*words, "two.jsonl", "--devices", 2, "--oversubscribe", folder=tmp_path)
     assert ran.code == 1, ran.err
@@ -172,12 +175,48 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
             drawn.append(n)
             yield n, 3
 
-    records = solve(checkpoint, endless(), Voting(views=2), batch_size=4)
+    solver = load_solver(checkpoint)
+    records = solve(solver.with_voting(Voting(views=2)), endless(), batch_size=4)
     first = [next(records) for _ in range(5)]
-    assert [(r["line"], r["a"], r["b"]) for r in first] == [(n, n, 3) for n in range(1, 6)]
+    assert [(r.line, r.operands) for r in first] == [(n, [n, 3]) for n in range(1, 6)]
     assert len(drawn) <= 9
-    (bad,) = solve(checkpoint, [(0, 3)])
-    assert "whole numbers from 1 up" in bad["error"]
+    assert all(r.votes and r.views <= 2 and r.canvas is None for r in first)
+    wrong = [(0, 3), (-1, 3), (), (4,), (2, 3, 4), (True, 3), (1.5, 3), (7, 8)]
+    *bad, good = solve(solver, wrong, canvases=True)
+    assert [record.line for record in bad] == list(range(1, 8))
+    assert all(record.error and record.answer is record.correct is None for record in bad)
+    assert "whole numbers from 1 up" in bad[0].error
+    assert "takes 2 operands, not 3" in bad[4].error
+    assert (good.error, good.problem, good.canvas.count("*")) == (None, "7 x 8", 1)
+
+
+def test_a_record_is_the_same_from_a_file_from_python_and_from_a_solution(
+    command, checkpoint, tmp_path
+):
+    """Those of `trm predict` have `exact` as well, which takes the finished working."""
+    (tmp_path / "p.csv").write_text("a,b\n12,3\n7,8\n123,4567\n")
+    words = ("--input", tmp_path / "p.csv", "--output", tmp_path / "o.jsonl", "--canvases")
+    assert command("solve", "--checkpoint", checkpoint, *words).code == 0
+    solver = load_solver(checkpoint)
+    pairs = [(12, 3), (7, 8), (123, 4567)]
+    written = records_of(tmp_path / "o.jsonl")
+    in_python = solve(solver, pairs, canvases=True)
+    for file, python, pair in zip(written, in_python, pairs, strict=True):
+        assert file.pop("line") == python.line + 1  # below the header
+        assert [file.pop(name) for name in "ab"] == list(map(str, pair))
+        (solution,) = solver.solve(Problems.from_ints([pair]))
+        record = solution.record(python.line)
+        assert python == record
+        data = record.data(("line", "exact", "views", "votes"))
+        assert file == data
+        assert list(file) == list(data)
+        (judged,) = solver.solve(Problems.from_ints([pair]), with_truth=True)
+        assert judged.record(python.line) == replace(record, exact=judged.exact)
+        assert isinstance(judged.exact, bool)
+    assert [record["in_range"] for record in written] == [True, True, False]
+    assert not written[2]["calibrated"]
+    assert "outside" not in (written[1]["doubt"] or "")
+    assert "outside the lengths trained on (1 to 2 x 1 to 1 digits)" in written[2]["doubt"]
 
 
 @pytest.mark.parametrize(
@@ -212,10 +251,10 @@ def test_a_problem_too_large_for_the_canvas_is_an_error_of_its_own(command, chec
     assert ran.code == 1
     one, other = records_of(tmp_path / "o.jsonl")
     assert one["error"] is None
-    assert "its canvas of 902 x 904 cells is more than" in other["error"]
+    assert "canvas of 902 x 904 cells is more than" in other["error"]
 
 
-def test_views_that_were_not_practised_are_called_foreign_ground(command, checkpoint):
+def test_views_that_were_not_trained_on_are_called_foreign_ground(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "all", "12x3")
     assert ran.code == 0
     assert "not on views turned or mirrored" in ran.err
@@ -295,3 +334,65 @@ def test_one_bad_line_costs_one_record_and_columns_keep_apart(command, checkpoin
     assert (last["line"], last["input_line"], last["input_input_line"]) == (5, "mine", "too")
     assert not last["calibrated"]
     assert "did not settle within the supervision steps" in last["doubt"]
+
+
+SUMS = [(12, 3), (12, 3, 40), (0, 7), (123, 4), (1, 2, 3, 4)]
+SUM_FILES = {
+    "columns.csv": "name,a,b,c,d\n" + "".join(
+        ",".join(["n", *map(str, one), *[""] * (4 - len(one))]) + "\n" for one in SUMS
+    ),
+    "problem.csv": "problem\n" + "".join("+".join(map(str, one)) + "\n" for one in SUMS),
+    "operands.csv": "operands\n" + "".join(f'"{list(one)}"\n' for one in SUMS),
+    "columns.jsonl": "".join(
+        json.dumps(dict(zip("abcd", one, strict=False))) + "\n" for one in SUMS
+    ),
+    "problem.jsonl": "".join(
+        json.dumps({"problem": " + ".join(map(str, one))}) + "\n" for one in SUMS
+    ),
+    "operands.jsonl": "".join(json.dumps({"operands": one}) + "\n" for one in SUMS),
+}  # fmt: skip
+
+
+def test_sums_are_read_from_any_columns_and_give_the_same_records(command, adder, tmp_path):
+    expected = None
+    for name, text in SUM_FILES.items():
+        (tmp_path / name).write_text(text)
+        words = ("--input", tmp_path / name, "--output", tmp_path / f"o-{name}l")
+        words += ("--output-format", "jsonl", "--quiet")
+        assert command("solve", "--checkpoint", adder, *words).code == 0, name
+        records = records_of(tmp_path / f"o-{name}l")
+        first = 1 if name.endswith("jsonl") else 2
+        assert [record.pop("line") for record in records] == list(range(first, first + len(SUMS)))
+        for record in records:
+            for column in ("a", "b", "c", "d", "name"):
+                record.pop(column, None)
+        assert [record["operands"] for record in records] == list(map(list, SUMS))
+        assert [record["problem"] for record in records] == [
+            " + ".join(map(str, one)) for one in SUMS
+        ]
+        assert [record["in_range"] for record in records] == [True, True, True, False, False]
+        told = "outside the lengths trained on (1 to 2 digits, 2 to 3 addends)"
+        assert [told in (record["doubt"] or "") for record in records] == [False] * 3 + [True] * 2
+        for record, one in zip(records, SUMS, strict=True):
+            assert record["correct"] == (record["answer"] == sum(one))
+        expected = expected or records
+        assert records == expected, name
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_our_own_output_is_an_input_again(command, checkpoint, source, tmp_path, format):
+    words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input")
+    once, twice = tmp_path / f"once.{format}", tmp_path / "twice.jsonl"
+    command(*words, source, "--output", tmp_path / "first.jsonl")
+    assert command(*words, source, "--output", once).code == 1
+    assert command(*words, once, "--output", twice).code == 1
+    before, after = records_of(tmp_path / "first.jsonl"), records_of(twice)
+    assert [bool(record["error"]) for record in after] == [bool(r["error"]) for r in before]
+    offset = 2 if format == "csv" else 1
+    for i, (old, new) in enumerate(zip(before, after, strict=True)):
+        assert new["line"] == i + offset
+        for key in ("problem", "operands", "answer", "correct", "confidence", "steps", "in_range"):
+            assert new[key] == old[key], key
+        told = new.pop("input_answer")
+        assert told == (("" if old["answer"] is None else str(old["answer"]))
+                        if format == "csv" else old["answer"])  # fmt: skip

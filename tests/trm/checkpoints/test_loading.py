@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from canvas.addition import Addition
 from canvas.problems import Problems
+from canvas.tasks import task_data
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import find_checkpoint, load_checkpoint, load_solver
 
@@ -154,7 +156,7 @@ def test_a_setting_that_this_version_does_not_know_is_named(checkpoint, tmp_path
 
 
 def test_a_checkpoint_of_another_family_or_format_is_refused(checkpoint, tmp_path):
-    for key, value in (("family", "hrm"), ("format", 2)):
+    for key, value in (("family", "hrm"), ("format", 1)):
 
         def other(content, key=key, value=value):
             content[CHECKPOINT_KEY][key] = value
@@ -171,7 +173,52 @@ def test_a_device_that_does_not_exist_is_refused(checkpoint, device):
 
 def test_a_checkpoint_says_in_plain_data_what_it_holds(checkpoint):
     content = load_checkpoint(checkpoint)
-    assert content[CHECKPOINT_KEY]["family"] == "recursive"
+    assert content[CHECKPOINT_KEY]["family"] == "iterative"
     assert content[CHECKPOINT_KEY]["model"]["hidden_size"] == 16
+    assert content[DATA_KEY]["task"]["task"] == "multiplication"
     assert content[DATA_KEY]["task"]["layout"] == "lattice"
     assert content[DATA_KEY]["canvas"]["margin"] == 1
+
+
+def test_the_task_is_the_one_that_the_checkpoint_names(checkpoint, tmp_path):
+    task = Addition("column_carries", digits=(1, 4), addends=(2, 3))
+
+    def sums(content):
+        content[DATA_KEY]["task"] = task_data(task)
+
+    solver = load_solver(changed(checkpoint, tmp_path, sums), device="cpu")
+    assert solver.task == task
+    (solution,) = solver.solve(solver.task.problems([(12, 34, 5)]))
+    assert (solution.right_answer, len(solution.rows)) == (51, 2)
+
+
+@pytest.mark.parametrize("word", ["task", "layout"])
+def test_code_of_ones_own_that_nobody_imported_is_named_and_not_run(
+    checkpoint, tmp_path, monkeypatch, word
+):
+    (tmp_path / "unknown_code.py").write_text("raise AssertionError('imported')")
+    monkeypatch.chdir(tmp_path)
+
+    def own(content):
+        content[DATA_KEY]["task"][word] = "unknown_code.Mine"
+
+    told = rf"its {word} is unknown_code\.Mine, .* like --import unknown_code"
+    with pytest.raises(ValueError, match=told):
+        load_solver(changed(checkpoint, tmp_path, own), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("subtraction", "does not fit this version's models"),
+        (3, "does not fit this version's models"),
+        ("canvas.task.Task", "lacks answer, lengths, longest"),
+        ("canvas.layouts.Layout", "is not a Task"),
+    ],
+)
+def test_a_task_that_is_none_is_refused(checkpoint, tmp_path, name, told):
+    def other(content):
+        content[DATA_KEY]["task"]["task"] = name
+
+    with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):
+        load_solver(changed(checkpoint, tmp_path, other), device="cpu")

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from canvas.problems import Canvas, Problems, Task
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from trm.checkpoints.exported import pack
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_checkpoint, load_solver
@@ -80,9 +83,14 @@ def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
         survives(file)
 
 
-@pytest.mark.parametrize("config", [RecursiveConfig(), GPTConfig(), Task(), Canvas()])
+@pytest.mark.parametrize("config", [RecursiveConfig(), GPTConfig(), Canvas()])
 def test_what_a_class_has_by_default_fits_it(config):
     assert restored(type(config), vars(config)) == config
+
+
+@pytest.mark.parametrize("task", [Multiplication(), Addition()])
+def test_what_a_task_has_by_default_fits_it(task):
+    assert restored(type(task), task.settings()) == task
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
 import json
+import shutil
 
 import pytest
 from PIL import Image
+
+from canvas.problems import Problems
+from trm.checkpoints.loading import load_solver
+from trm.solving.record import COLUMNS
 
 
 @pytest.fixture
@@ -57,3 +62,60 @@ def test_other_files_are_refused(command, tmp_path, content, words, message):
     ran = command("calibration", "x.jsonl", "--output", "x.png", *words, folder=tmp_path)
     assert (ran.code, message in ran.err) == (2, True)
     assert "no file y" in command("calibration", "y", "--output", "x.png", folder=tmp_path).err
+
+
+@pytest.fixture(scope="module")
+def predicted(command, trained, tmp_path_factory):
+    """What `trm predict` writes."""
+    folder = tmp_path_factory.mktemp("predicted")
+    shutil.copytree(trained / "runs", folder / "runs")
+    run = folder / "runs/debug/version_0"
+    words = ("--config", run / "config.yaml", "--ckpt_path", run / "checkpoints/best.ckpt")
+    ran = command("predict", *words, folder=folder)
+    assert ran.code == 0, ran.err
+    return run / "predictions-0.jsonl"
+
+
+def test_what_trm_predict_writes_is_read_as_well(command, predicted, tmp_path):
+    records = [json.loads(line) for line in predicted.read_text().splitlines()]
+    right = sum(record["correct"] for record in records)
+    ran = command("calibration", predicted, "--output", tmp_path / "t.png")
+    assert ran.code == 0, ran.err
+    assert (
+        f"predictions-0: {100 * right / len(records):.1f} % ({right} of {len(records)};" in ran.out
+    )
+    (tmp_path / "p.jsonl").write_text(predicted.read_text())
+    words = ("--input", tmp_path / "p.jsonl", "--output", tmp_path / "again.jsonl")
+    assert command("solve", *words).code == 0  # which reads them, too, and is the better model
+    ran = command(
+        "calibration", predicted, tmp_path / "again.jsonl", "--output", tmp_path / "t.png"
+    )
+    assert ran.code == 0, ran.err
+    assert "again: 100.0 %" in ran.out
+
+
+def test_a_record_of_trm_predict_has_the_same_fields_as_those_of_files_and_of_python(
+    command, predicted, checkpoint, tmp_path
+):
+    records = [json.loads(line) for line in predicted.read_text().splitlines()]
+    problems = [record["operands"] for record in records]
+    lines = (json.dumps({"operands": operands}) for operands in problems)
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    words = ("--input", tmp_path / "p.jsonl", "--output", tmp_path / "o.jsonl", "--canvases")
+    assert command("solve", "--checkpoint", checkpoint, *words).code == 0
+    from_files = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    solver = load_solver(checkpoint)
+    for one, file in zip(records, from_files, strict=True):
+        (solution,) = solver.solve(Problems.from_ints([one["operands"]]), with_truth=True)
+        python = solution.record().data()
+        assert list(one) == list(python) == list(COLUMNS)
+        assert list(file) == [name for name in COLUMNS if name not in ("exact", "views", "votes")]
+        for name in set(file) - {"line"}:
+            near = pytest.approx(python[name], abs=1e-5) if "confidence" in name else python[name]
+            assert file[name] == near, name
+        # In a validation canvases are larger, which a model of some steps may feel.
+        for name in ("problem", "operands", "in_range", "error"):
+            assert one[name] == python[name], name
+        assert one["correct"] == (one["answer"] == one["operands"][0] * one["operands"][1])
+        assert len(one["row_confidence"]) == len(one["row_steps"]) == len(python["row_steps"])
+        assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]

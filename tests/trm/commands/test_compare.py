@@ -34,7 +34,7 @@ def test_two_evaluations_become_a_picture_and_a_report(command, make_grid, tmp_p
         assert picture.width > 600
     assert "## Against small" in report
     assert "All models were asked the same problems." in report
-    for word in ("small", "gpt", "inside range", "compare.png", "compare.md"):
+    for word in ("small", "gpt", "in range", "compare.png", "compare.md"):
         assert word in ran.out
 
 
@@ -97,8 +97,8 @@ def test_different_ranges_are_laid_over_one_another(command, make_grid, tmp_path
     two = write(tmp_path / "two", make_grid({"gpt": wrong}, 2, [1, 2, 9]))
     assert command("compare", one, two, "--output", tmp_path).code == 0
     report = (tmp_path / "compare.md").read_text(encoding="utf-8")
-    assert "| gpt | inside range | 4 | 0 | 4 | 0 |" in report
-    assert "gpt | second longer" not in report
+    assert "| gpt | in range | 4 | 0 | 4 | 0 |" in report
+    assert "gpt | second beyond" not in report
 
 
 def lacking(grid: dict) -> dict:
@@ -114,9 +114,9 @@ def lacking(grid: dict) -> dict:
         (lambda grid: "[" * 100_000, "nested too deeply"),
         (lambda grid: [1, 2], "is not what trm evaluate writes: it names no format"),
         (lambda grid: {"lr": 1}, "is not what trm evaluate writes: it names no format"),
-        (lambda grid: grid | {"format": 9}, "has format 9, and this version of trm reads format 1"),
+        (lambda grid: grid | {"format": 9}, "has format 9, and this version of trm reads format 2"),
         (lambda grid: grid | {"models": 3}, "is not what trm evaluate writes"),
-        (lambda grid: {"format": 1}, "is not what trm evaluate writes: it lacks '"),
+        (lambda grid: {"format": 2}, "is not what trm evaluate writes: it lacks '"),
         (lambda grid: grid | {"models": []}, "holds no model"),
         (lacking, "is not what trm evaluate writes: it lacks 'solutions'"),
     ],

@@ -10,7 +10,7 @@ def test_a_demo_watches_measures_draws_and_says_what_to_try_next(command, checkp
     headings = (
         "Problems it has never seen, row by row",
         "How often it is right",
-        "Longer than anything it practised on",
+        "Longer than anything it was trained on",
         "What to try next",
     )
     places = [ran.out.index(heading) for heading in headings]
@@ -23,7 +23,7 @@ def test_a_demo_watches_measures_draws_and_says_what_to_try_next(command, checkp
         Image.open(folder / "solving.gif") as animation,
     ):
         assert picture.size == animation.size
-        assert animation.n_frames >= 3  # a row masked, its supervision steps, and the product
+        assert animation.n_frames >= 3  # a row masked, its supervision steps, and the answer
 
 
 def test_a_demo_on_the_same_seed_says_the_same(command, checkpoint, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trm.commands.evaluate import lengths
+from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND
 
 CELLS = ("--digits-a", "1..2,3", "--digits-b", "2", "--problems", 5, "--accelerator", "cpu")
 
@@ -58,8 +59,9 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert ran.code == 0, ran.err
     grid = json.loads((output / "grid.json").read_text())
     assert [model["name"] for model in grid["models"]] == ["one", "two"]
-    assert grid["settings"]["digits_a"] == [1, 2, 3]
-    assert [cell["digits_a"] for cell in cells(output)] == [1, 2, 3] * 2
+    assert grid["settings"]["rows"] == [1, 2, 3]
+    assert grid["settings"]["axes"] == ["digits_a", "digits_b"]
+    assert [cell["row"] for cell in cells(output)] == [1, 2, 3] * 2
     report = (output / "grid.md").read_text(encoding="utf-8")
     assert "(grid.png)" in report
     for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
@@ -68,7 +70,7 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     events = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
     (image,) = events.Images("evaluation/grid")
     assert image.width <= 1000
-    assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/b_of_02_digits"}
+    assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/digits_of_b_02"}
 
 
 def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
@@ -118,7 +120,7 @@ def test_the_model_that_comes_with_the_package_is_the_default(command, tmp_path)
     assert ran.code == 0, ran.err
     grid = json.loads((tmp_path / "grid.json").read_text())
     assert [model["name"] for model in grid["models"]] == ["decimal"]
-    assert grid["settings"]["digits_a"] == [2, 3]
+    assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([2, 3], [1])
 
 
 def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path):
@@ -127,7 +129,13 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
     for words, said in (
         ((*good, "--digits-a", "4..1"), "'4..1' is no range of lengths"),
         ((*good, "--digits-b", "0"), "'0' is no range of lengths"),
+        (
+            (*good, "--digits", 2),
+            "--digits are no sizes of the task multiplication: take --digits-a",
+        ),
+        ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends are no sizes"),
         ((*good, "--problems", 0), "--problems"),
+        ((*good, "--devices", "0,x"), "'0,x' is no number of devices"),
         ((*good, "--devices", 0), "--devices"),
         ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),
         (("--checkpoint", tmp_path, "--output", tmp_path), "there is no checkpoint below"),
@@ -163,3 +171,68 @@ def test_many_views_are_asked_and_told(command, checkpoint, tmp_path):
     voting = grid["settings"]["voting"]
     assert (voting["views"], voting["vote"], voting["symmetries"]) == (3, "weighted", None)
     assert "differ by noise" in command(*words, "--rollouts", 2).err
+
+
+def test_without_sizes_a_grid_has_those_of_training_and_as_many_again(
+    command, checkpoint, tmp_path
+):
+    words = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
+    ran = command("evaluate", "--checkpoint", checkpoint, *words)
+    assert ran.code == 0, ran.err
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([1, 2, 3, 4], [1, 2])
+    regions = {(cell["row"], cell["column"]): cell["region"] for cell in cells(tmp_path)}
+    assert (regions[2, 1], regions[3, 1]) == (INSIDE, FIRST)
+    assert (regions[1, 2], regions[4, 2]) == (SECOND, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("words", "axes", "sizes"),
+    [
+        ((), ["digits", "addends"], ([1, 2, 3, 4], [2, 3, 4, 5, 6])),
+        (("--addends", "2,4"), ["digits", "addends"], ([1, 2, 3, 4], [2, 4])),
+        (("--digits", "3", "--addends", "4"), ["digits", "addends"], ([3], [4])),
+        (("--digits-a", "1,3"), ["digits_a", "digits_b"], ([1, 3], [1, 2, 3, 4])),
+        (("--digits-b", "2", "--digits-a", 1), ["digits_a", "digits_b"], ([1], [2])),
+    ],
+)
+def test_addition_is_evaluated_by_either_kind_of_size(command, adder, tmp_path, words, axes, sizes):
+    more = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
+    ran = command("evaluate", "--checkpoint", adder, *words, *more)
+    assert ran.code == 0, ran.err
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    settings = grid["settings"]
+    assert (settings["axes"], settings["rows"], settings["columns"]) == (axes, *sizes)
+    assert grid["models"][0]["task"]["task"] == "addition"
+    found = cells(tmp_path)
+    assert [(cell["row"], cell["column"]) for cell in found] == [
+        (row, column) for row in sizes[0] for column in sizes[1]
+    ]
+    assert all(cell["solutions"]["total"] == 2 for cell in found)
+    report = (tmp_path / "grid.md").read_text(encoding="utf-8")
+    named = "digits of the longest addend; columns: addends"
+    assert (named in report) == (axes[0] == "digits")
+    assert "1 to 2 digits, 2 to 3 addends" in report
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("--digits", 2, "--digits-a", 2), "--digits-a and --digits"),
+        (("--digits-b", 2, "--addends", 2), "--digits-b and --addends"),
+        (("--digits", 2, "--addends", 2, "--digits-a", 1), "--digits-a and --digits and --addends"),
+    ],
+)
+def test_sizes_that_do_not_belong_together_get_a_sentence(command, adder, tmp_path, words, options):
+    ran = command("evaluate", "--checkpoint", adder, "--output", tmp_path / "grid", *words)
+    known = "take --digits and --addends; --digits-a and --digits-b"
+    assert ran.code == 2
+    assert ran.err == f"trm evaluate: {options} are no sizes of the task addition: {known}\n"
+    assert not (tmp_path / "grid").exists()
+
+
+def test_models_of_different_tasks_are_not_asked_together(command, checkpoint, adder, tmp_path):
+    ran = command("evaluate", "--checkpoint", checkpoint, adder, "--output", tmp_path / "grid")
+    assert ran.code == 2
+    assert "models of different tasks or bases cannot be asked the same problems" in ran.err
+    assert "debug: multiplication in base 10, adder: addition in base 10" in ran.err

@@ -29,8 +29,13 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     assert ran.code == 0, ran.err
     card = unpack(file)["card"]
     assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    assert card["settings"] == {"split": "test", "seed": 0, "problems": 4}
-    assert [(cell["digits_a"], cell["digits_b"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
+    assert card["settings"] == {
+        "split": "test",
+        "seed": 0,
+        "problems": 4,
+        "axes": ["digits_a", "digits_b"],
+    }
+    assert [(cell["row"], cell["column"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
     assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
     # The file is another one than the checkpoint that was measured.
     again = tmp_path / "again.safetensors"

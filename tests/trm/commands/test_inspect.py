@@ -3,8 +3,23 @@
 import re
 
 import pytest
+import yaml
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+
+@pytest.fixture
+def debug_looped(command, repository, tmp_path):
+    """A run of the debug config with a looped transformer in its network's place."""
+    held = yaml.safe_load((repository / "configs/debug.yaml").read_text())
+    network = held["model"]["init_args"]["network"]
+    network["class_path"] = "trm.models.LoopedTransformer"
+    for name in ("H_cycles", "L_cycles"):
+        del network["init_args"]["config"][name]
+    (tmp_path / "looped.yaml").write_text(yaml.safe_dump(held))
+    ran = command("fit", "--config", "looped.yaml", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    return tmp_path / "runs"
 
 
 def test_pictures_of_one_problem(command, checkpoint, tmp_path):
@@ -54,3 +69,11 @@ def test_another_cell_is_another_map(command, checkpoint, tmp_path):
         command("inspect", "--checkpoint", checkpoint, "12x3", "--cell", cell, "--output", tmp_path)
         maps.append((tmp_path / "attention.png").read_bytes())
     assert maps[0] != maps[1]
+
+
+def test_a_looped_transformer_has_one_state_to_look_at(command, debug_looped, tmp_path):
+    ran = command("inspect", "--checkpoint", debug_looped, "12x3", "--output", tmp_path / "glass")
+    assert ran.code == 0, ran.err
+    assert "supervision steps, row by row" in ran.out
+    names = {path.name for path in (tmp_path / "glass").glob("*.png")}
+    assert names == {"rows.png", "states.png", "attention.png"}

@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 
 from augment.symmetry import SYMMETRIES
+from canvas.multiplication import Multiplication
 from canvas.picture import to_terminal
-from canvas.problems import Problems, Task
-from canvas.render import draw, row_steps
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
 
 LATTICE = """\
 ·  ·  ·  ·  ·  ·  ·  ·
@@ -38,8 +39,8 @@ def test_a_multiplication_can_be_written_in_several_ways(command, written):
 
 def test_a_step_shows_the_rows_so_far_and_the_next_one_masked(command):
     problems = Problems.from_ints([(321, 654)])
-    worked = Task("standard").rules.work(problems.a, problems.b)
-    steps = row_steps(draw(worked, 8, 8, top=1, left=1))
+    worked = Multiplication("standard").rules.work(problems)
+    steps = row_steps(draw_worked(worked, 8, 8, top=1, left=1))
     for step in (1, 4):
         ran = command("render", "321x654", "--step", step)
         assert lines(ran.out) == lines(to_terminal(steps.inputs[step - 1]).plain)
@@ -114,13 +115,13 @@ def test_pictures_can_be_drawn_larger(command, tmp_path):
         ("321x654 --view r45", "a symmetry of the square must be one of"),
         ("321x654 --view r90,1", "write it like r90 or r90,1,-2"),
         ("321x654 --view e,9,0", "pushes the content"),
-        ("321x654 --layout tower", "invalid choice: 'tower'"),
+        ("321x654 --layout tower", "layout must be one of standard, running_sum, interleaved"),
         ("321x654 --base 11", "invalid choice: 11"),
-        ("321x654 --base 3", "is not a positive number in base 3"),
+        ("321x654 --base 3", "is not a positive whole number in base 3"),
         ("321", "write it like 123x456"),
-        ("1x2x3", "write it like 123x456"),
+        ("1x2x3", "multiplication takes 2 operands, not 3"),
         ("0x5", "'0' is not a positive whole number"),
-        ("x5", "'x5' is not a multiplication"),
+        ("x5", "'x5' is no multiplication"),
         ("1.5x5", "'1.5' is not a positive whole number"),
         ("12x34 --png nowhere/a.png", "nowhere/a.png"),
         ("12x34 --png .", "argument --png: '.' does not end in .png"),
@@ -156,3 +157,61 @@ def test_a_file_in_the_place_of_a_folder_gets_a_sentence(command, tmp_path):
     (tmp_path / "file").touch()
     ran = command("render", "12x34", "--png", "file/a.png", folder=tmp_path)
     assert (ran.code, "Not a directory" in ran.err) == (2, True)
+
+
+COLUMN = """\
+·  ·  ·  ·  ·
+·  ·  8  7  ·
+·  6  0  4  ·
+·  +  ·  9  ·
+·  7  0  0  ·
+·  ·  ·  ·  ·"""
+
+
+@pytest.mark.parametrize("written", ["87+604+9", " 87 + 604 + 9 "])
+@pytest.mark.parametrize("more", [(), ("--task", "addition"), ("--layout", "column")])
+def test_a_sign_makes_an_addition(command, written, more):
+    ran = command("render", written, *more)
+    assert (ran.code, ran.err) == (0, "")
+    assert lines(ran.out) == lines(COLUMN)
+
+
+def test_carries_are_drawn_in_a_row_of_their_own(command):
+    ran = command("render", "87+604+9", "--layout", "column_carries")
+    rows = lines(COLUMN)
+    assert lines(ran.out) == [*rows[:4], "·  1  2  ·  ·", *rows[4:]]
+
+
+def test_a_step_of_an_addition_masks_its_sum(command):
+    drawn = lines(command("render", "87+604+9", "--step", 1).out)
+    assert drawn[:4] == lines(COLUMN)[:4]
+    assert not any(digit in drawn[4] for digit in "0123456789+")
+
+
+def test_an_addition_has_other_bases_and_pictures_too(command, tmp_path):
+    drawn = lines(command("render", "1+1+1", "--base", 2).out)
+    assert drawn[-2].replace("·", "").split() == ["1", "1"]
+    ran = command("render", "87+604", "--gif", tmp_path / "a.gif", "--svg", tmp_path / "a.svg")
+    assert ran.code == 0, ran.err
+    told = [e.text for e in ElementTree.parse(tmp_path / "a.svg").getroot().iter() if e.text]
+    assert "+" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("12+3 --layout lattice", "layout must be one of column, column_carries"),
+        ("12+3 --task multiplication", "'12+3' is no multiplication; write it like 123x456"),
+        ("12x3 --task addition", "'12x3' is no addition; write it like 123+456"),
+        ("12x3 --task subtraction", "task must be one of multiplication, addition"),
+        ("12+ --task addition", "'12+' is no addition"),
+        ("12+3x4", "is no"),
+        ("12+-3", "'-3' is not a whole number"),
+        ("1+1+1 --base 2 --layout column_carries", "at most 2 addends in base 2, not 3"),
+        ("12+3 --task nowhere.Mine", "there is no module nowhere"),
+    ],
+)
+def test_bad_additions_get_a_sentence_and_exit_code_2(command, tmp_path, words, sentence):
+    ran = command("render", *words.split(), folder=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert sentence in " ".join(ran.err.split())

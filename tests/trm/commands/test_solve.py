@@ -1,12 +1,12 @@
 import pytest
 
-from canvas.problems import Task
+from canvas.multiplication import Multiplication
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.cell_problems import cell_problems
 
 
-def test_each_product_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
+def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "12x3", "7*8")
     assert (ran.code, ran.err) == (0, "")
     for problem in ("12 × 3 = ", "7 × 8 = "):
@@ -46,10 +46,16 @@ def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint)
         ("1x2 --height 9", "give a canvas both a height and a width"),
         ("1234", "write it like 123x456"),
         ("0x3", "'0' is not a positive whole number"),
-        ("-- -1x3", "'-1' is not a positive whole number"),
-        ("axb", "'a' is not a positive whole number"),
-        ("1x2 --device abacus", "there is no device 'abacus'"),
-        ("1x2 --device meta", "there is no device 'meta'"),
+        ("-- -1x3", "'-1x3' is no problem; write it like 123x456"),
+        ("axb", "'axb' is no problem; write it like 123x456"),
+        ("12+3", "'12+3' is no multiplication; write it like 123x456"),
+        ("1x2x3", "multiplication takes 2 operands, not 3"),
+        ("1x2 --accelerator abacus", "there is no device 'abacus'"),
+        ("1x2 --accelerator meta", "there is no device 'meta'"),
+        ("1x2 --devices 2", "on one device: take --devices 1"),
+        ("1x2 --devices 0,1", "on one device: take --devices 1"),
+        ("1x2 --devices 0", "'0' is no number of devices"),
+        ("1x2 --devices all", "'all' is no number of devices, nor a list of their indices"),
         ("1x2 --steps 0", "not a whole number from 1 up"),
         ("1x2 --width -4", "not a whole number from 1 to 12,000"),
         ("", "one of the two"),
@@ -95,19 +101,33 @@ def test_a_checkpoint_that_is_none_gets_a_sentence_and_exit_code_2(command, tmp_
 
 def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
     ran = command("solve", "123x456", "98765x1234")
+    told = "The shipped model: lattice, trained on 1 to 4 x 1 to 4 digits.\n"
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("The model that comes along: lattice, practised up to 4 x 4 digits.")
+    assert ran.out.startswith(told)
     assert "123 × 456 = 56088  ✓ right" in ran.out
-    assert "98765 × 1234 = " in ran.out  # longer than practised: right or not
+    assert "98765 × 1234 = " in ran.out  # longer than in training: right or not
     doubts = [line for line in ran.out.splitlines() if "not calibrated" in line]
-    assert doubts == ["not calibrated: longer than practised (up to 4 x 4 digits)"]
+    assert doubts == ["not calibrated: outside the lengths trained on (1 to 4 x 1 to 4 digits)"]
 
 
 def test_the_model_that_comes_along_is_as_good_as_its_card_says():
     card = load_checkpoint(SHIPPED)["card"]
-    four = next(cell for cell in card["cells"] if cell["digits_a"] == cell["digits_b"] == 4)
-    problems = cell_problems(Task(), 4, 4, 40, seed=1)  # its card was measured with seed 0
+    four = next(cell for cell in card["cells"] if cell["row"] == cell["column"] == 4)
+    problems = cell_problems(Multiplication(), (4, 4), 40, seed=1)  # its card is of seed 0
     right = sum(s.correct for s in load_solver(SHIPPED, device="cpu").solve(problems))
     assert four["solutions"]["low"] > 0.9
     assert right >= 36
     assert SHIPPED.stat().st_size < 5 * 2**20
+
+
+def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
+    ran = command("solve", "--checkpoint", adder, "12+3", "12 + 3 + 40", "1+2+3+4")
+    assert (ran.code, ran.err) == (0, "")
+    for problem in ("12 + 3 = ", "12 + 3 + 40 = ", "1 + 2 + 3 + 4 = "):
+        assert ran.out.count(problem) == 1
+    doubts = [line for line in ran.out.splitlines() if "outside the lengths trained on" in line]
+    assert len(doubts) == 1
+    assert "(1 to 2 digits, 2 to 3 addends)" in doubts[0]
+    ran = command("solve", "--checkpoint", adder, "12x3")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'12x3' is no addition; write it like 123+456" in ran.err

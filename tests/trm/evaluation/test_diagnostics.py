@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from canvas.layouts import LAYOUTS, get_layout
-from canvas.problems import Problems, Task
-from canvas.render import draw, row_steps
+from canvas.addition import Addition
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO
 from trm.evaluation.diagnostics import (
     DIGIT,
@@ -45,16 +46,17 @@ def erase(row: np.ndarray) -> None:
 
 
 def diagnosed(
-    pairs: list[tuple[int, int]],
+    asked: list[tuple[int, ...]],
     faults: dict[Where, Fault],
     layout: str = "standard",
     base: int = 10,
 ) -> Diagnostics:
     """What is found where each row is right but for the faults."""
-    task, problems = Task(layout, base), Problems.from_ints(pairs, base)
-    worked = task.rules.work(problems.a, problems.b)
+    kind = Addition if layout in Addition.layouts else Multiplication
+    task, problems = kind(layout, base), Problems.from_ints(asked, base)
+    worked = task.rules.work(problems)
     height, width = int(worked.heights.max()) + 2, int(worked.widths.max()) + 2 * SPARE
-    drawing = draw(worked, height, width, top=1, left=width - SPARE - worked.widths)
+    drawing = draw_worked(worked, height, width, top=1, left=width - SPARE - worked.widths)
     steps = row_steps(drawing)
     written = {}
     for i, inputs in enumerate(steps.inputs):
@@ -82,7 +84,7 @@ TWELVE = [(12, 34)]
 
 def test_a_right_working_has_rows_and_digits_and_nothing_wrong():
     found = diagnosed(TWELVE, {})
-    assert found.rows == {"partial product": 2, "product": 1}
+    assert found.rows == {"partial product": 2, "answer": 1}
     assert (found.wrong_rows(), found.first_wrong_digits) == (0, (0, 0))
     assert not any(found.faults().values())
     assert (found.digits, found.digits_with_carry) == (7, 1)
@@ -91,14 +93,14 @@ def test_a_right_working_has_rows_and_digits_and_nothing_wrong():
 
 def test_a_forgotten_carry_is_one():
     found = diagnosed(TWELVE, {(0, 2): put(2, 3)})
-    assert only(found) == WrongRow("product", 2, DIGIT, place=2, carry=True)
+    assert only(found) == WrongRow("answer", 2, DIGIT, place=2, carry=True)
     assert found.first_wrong_digits == (1, 1)
     assert (found.reached, found.reached_with_carry) == (7, 1)
 
 
 def test_a_wrong_digit_without_a_carry_is_one():
     found = diagnosed(TWELVE, {(0, 2): put(1, 5)})
-    assert only(found) == WrongRow("product", 2, DIGIT, place=1, carry=False)
+    assert only(found) == WrongRow("answer", 2, DIGIT, place=1, carry=False)
     assert found.first_wrong_digits == (1, 0)
     assert (found.digits, found.digits_with_carry) == (7, 1)
     assert (found.reached, found.reached_with_carry) == (6, 0)  # the 4 was never reached
@@ -143,13 +145,13 @@ def test_a_highest_digit_left_out_is_a_matter_of_length_and_of_its_carry():
         row[-1 - SPARE - 3] = BLANK
 
     found = diagnosed([(99, 12)], {(0, 2): fault})  # 198, 99 to the left, 1188
-    assert only(found) == WrongRow("product", 2, LENGTH, place=3, carry=True)
+    assert only(found) == WrongRow("answer", 2, LENGTH, place=3, carry=True)
     assert found.first_wrong_digits == (1, 1)
 
 
 def test_a_digit_too_many_is_no_wrong_digit():
     found = diagnosed(TWELVE, {(0, 2): put(3, 1)})
-    assert only(found) == WrongRow("product", 2, LENGTH, place=3, carry=None)
+    assert only(found) == WrongRow("answer", 2, LENGTH, place=3, carry=None)
     assert found.first_wrong_digits == (0, 0)
     assert (found.reached, found.reached_with_carry) == (7, 1)
 
@@ -170,20 +172,25 @@ def test_what_was_given_is_not_judged():
     assert not diagnosed([(321, 654)], {(0, 1): put(0, 9)}, "lattice").wrong  # a margin digit
 
 
-def test_a_lattices_rows_are_running_sums_and_the_last_the_product():
+def test_a_lattices_rows_are_running_sums_and_the_last_the_answer():
     found = diagnosed([(321, 654)], {(0, 1): put(2 + 1, 9)}, "lattice")  # the second 3 of 1733
-    assert found.rows == {"running sum": 2, "product": 1}
+    assert found.rows == {"running sum": 2, "answer": 1}
     assert only(found) == WrongRow("running sum", 1, DIGIT, place=1, carry=True)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*Multiplication.layouts, *Addition.layouts])
 @pytest.mark.parametrize("base", [2, 3, 10])
 def test_a_carry_is_what_the_lower_places_amount_to(layout, base):
     draws = random.Random(base)
-    pairs = [tuple(draws.randint(1, base ** draws.randint(1, 6)) for _ in "ab") for _ in range(20)]
+    task = (Addition if layout in Addition.layouts else Multiplication)(layout, base)
+    many = [2] * 20 if task.arity == (2, 2) else [2, base] * 10
+    asked = [tuple(draws.randint(1, base ** draws.randint(1, 6)) for _ in range(n)) for n in many]
     digits = carries = 0
-    for a, b in pairs:
-        for row in get_layout(layout).addends(a, b, base):
+    for operands in asked:
+        rows = task.rules.addends(operands, base)
+        if [] in rows:  # of carries: as long as the sum but for its lowest digit, and read off
+            digits += len(np.base_repr(sum(operands), base)) - 1
+        for row in filter(None, rows):
             total = sum(number * factor * base**shift for number, factor, shift in row)
             places = range(len(np.base_repr(total, base)))
             low = [
@@ -192,7 +199,7 @@ def test_a_carry_is_what_the_lower_places_amount_to(layout, base):
             ]
             digits += len(places)
             carries += sum(low[place] >= base**place for place in places)
-    found = diagnosed(pairs, {}, layout, base)
+    found = diagnosed(asked, {}, layout, base)
     assert (found.digits, found.digits_with_carry) == (digits, carries)
     assert not found.wrong
 
@@ -211,7 +218,7 @@ def test_what_is_found_in_parts_adds_up():
     found = diagnosed(PAIRS, FAULTS)
     assert sum(parts, Diagnostics()) == found
     assert found.wrong_rows() == len(FAULTS) == sum(found.faults().values())
-    assert found.wrong_rows("product") == 2
+    assert found.wrong_rows("answer") == 2
 
 
 def test_diagnostics_pass_through_json():
@@ -224,3 +231,17 @@ def test_diagnostics_pass_through_json():
     }  # fmt: skip
     assert data["first_wrong_digits"]["total"] == found.first_wrong_digits[0] == 3
     assert Diagnostics.from_json(Diagnostics().to_json()) == Diagnostics()
+
+
+def test_a_sum_is_judged_where_its_carries_are():
+    found = diagnosed([(87, 604, 9)], {(0, 0): put(1, 6)}, "column")  # 87 + 604 + 9 = 700
+    assert found.rows == {"answer": 1}
+    assert only(found) == WrongRow("answer", 0, DIGIT, place=1, carry=True)
+    assert (found.digits, found.digits_with_carry) == (3, 2)
+
+
+def test_carries_are_rows_of_their_own_kind():
+    found = diagnosed([(87, 604, 9)], {(0, 0): put(1, 1)}, "column_carries")  # 12 below the 70
+    assert found.rows == {"carries": 1, "answer": 1}
+    assert only(found) == WrongRow("carries", 0, DIGIT, place=0, carry=False)
+    assert (found.digits, found.digits_with_carry) == (5, 2)

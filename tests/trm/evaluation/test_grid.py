@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.problems import Canvas, Task
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from canvas.task import Task
 from trm.evaluation import grid
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import KEYS, measure_cell
+from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND, SHORTER
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.calibration import Calibration
@@ -29,13 +33,13 @@ class Oracle(Predictor):
     def __init__(self, slips: int = 0, largest: int = 20) -> None:
         self.slips, self.largest, self.known = slips, largest, {}
 
-    def learn(self, solver: Solver, digits_a: int, digits_b: int, problems: int) -> Solver:
-        asked = cell_problems(solver.task, digits_a, digits_b, problems, seed=0)
+    def learn(self, solver: Solver, lengths: tuple[int, ...], problems: int) -> Solver:
+        asked = cell_problems(solver.task, lengths, problems, seed=0)
         if len(asked):
-            drawing = solver.draw(asked)
+            drawing = solver.draw_worked(asked)
             self.first = drawing.row_of_step(0)[0]
             slips = [True] * self.slips + [False] * (len(asked) - self.slips)
-            for canvas, slip in zip(drawing.canvases, slips, strict=True):
+            for canvas, slip in zip(drawing.truth, slips, strict=True):
                 self.known[canvas[: self.first].tobytes()] = canvas, slip
         return solver
 
@@ -57,24 +61,26 @@ class Oracle(Predictor):
         return Prediction(canvases, confidence, np.full(len(inputs), 3))
 
 
-TASK = Task("standard", digits_a=(1, 2), digits_b=(1, 2))
+AXES = ("digits_a", "digits_b")
+TASK = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
 
 
 def measured(
     oracle: Oracle,
-    digits_a: int,
-    digits_b: int,
+    *size: int,
     task: Task = TASK,
     canvas: Canvas | None = None,
+    axes: tuple[str, str] = AXES,
     **how,
 ) -> dict:
     solver = Solver(oracle, task, canvas or Canvas())
-    oracle.learn(solver, digits_a, digits_b, how.get("problems", 128))
-    return measure_cell(solver, digits_a, digits_b, **how)
+    lengths = task.of_size(**dict(zip(axes, size, strict=True)))
+    oracle.learn(solver, lengths, how.get("problems", 128))
+    return measure_cell(solver, axes, size, **how)
 
 
 def counts(cell: dict) -> dict[str, tuple[int, int]]:
-    names = ("solutions", "products", "rows_free_running", "rows_teacher_forced")
+    names = ("solutions", "answers", "rows_free_running", "rows_teacher_forced")
     return {name: (cell[name]["right"], cell[name]["total"]) for name in names}
 
 
@@ -82,31 +88,31 @@ def test_a_model_that_is_always_right_has_full_shares():
     cell = measured(Oracle(), 3, 2, problems=20)
     assert counts(cell) == {
         "solutions": (20, 20),
-        "products": (20, 20),
+        "answers": (20, 20),
         "rows_free_running": (60, 60),
         "rows_teacher_forced": (60, 60),
     }
     assert cell["solutions"]["low"] == pytest.approx(0.839, abs=1e-3)
     assert cell["solutions"]["high"] == 1
-    assert (cell["digits_a"], cell["digits_b"], cell["problems"]) == (3, 2, 20)
+    assert (cell["row"], cell["column"], cell["problems"]) == (3, 2, 20)
     assert (cell["applicable"], cell["reason"]) == (True, None)
     assert (cell["height"], cell["width"]) == (5 + 1, 5 + 1)  # the middle of a margin of 2
     assert cell["steps"] == 3
     assert cell["confidence"] == pytest.approx(0.5**3)
     assert cell["seconds_per_problem"] > 0
-    assert cell["diagnostics"]["rows"]["product"] == {"total": 20, "wrong": 0}
+    assert cell["diagnostics"]["rows"]["answer"] == {"total": 20, "wrong": 0}
 
 
-def test_workings_products_and_rows_are_counted_apart():
+def test_workings_answers_and_rows_are_counted_apart():
     cell = measured(Oracle(slips=4), 3, 2, problems=20)
     assert counts(cell) == {
         "solutions": (16, 20),
-        "products": (20, 20),
+        "answers": (20, 20),
         "rows_free_running": (56, 60),
         "rows_teacher_forced": (56, 60),
     }
     assert cell["diagnostics"]["rows"]["partial product"] == {"total": 40, "wrong": 4}
-    assert cell["diagnostics"]["rows"]["product"]["wrong"] == 0
+    assert cell["diagnostics"]["rows"]["answer"]["wrong"] == 0
 
 
 def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
@@ -123,19 +129,19 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
     cell = measured(Copyist(slips=4), 3, 2, problems=20)
     assert counts(cell) == {
         "solutions": (16, 20),
-        "products": (16, 20),
+        "answers": (16, 20),
         "rows_free_running": (48, 60),
         "rows_teacher_forced": (56, 60),
     }
 
 
 @pytest.mark.parametrize(
-    ("lengths", "inside"), [((2, 2), True), ((2, 3), True), ((1, 2), False), ((4, 2), False),
-                            ((2, 1), False), ((3, 4), False)]
+    ("lengths", "where"), [((2, 2), INSIDE), ((2, 3), INSIDE), ((1, 2), SHORTER), ((4, 2), FIRST),
+                           ((2, 1), SHORTER), ((3, 4), SECOND), ((4, 4), BOTH), ((4, 1), FIRST)]
 )  # fmt: skip
-def test_a_cell_is_inside_where_both_operands_are_of_practised_lengths(lengths, inside):
-    task = Task("standard", digits_a=(2, 3), digits_b=(2, 3))
-    assert measured(Oracle(), *lengths, task=task, problems=2)["inside"] is inside
+def test_a_cell_is_in_range_where_both_operands_are_of_lengths_trained_on(lengths, where):
+    task = Multiplication("standard", digits_a=(2, 3), digits_b=(2, 3))
+    assert measured(Oracle(), *lengths, task=task, problems=2)["region"] == where
 
 
 def test_batches_change_no_figure():
@@ -150,11 +156,11 @@ def test_batches_change_no_figure():
 def test_a_canvas_that_the_model_cannot_work_on_has_a_reason_and_no_figures():
     cell = measured(Oracle(largest=6), 3, 2, canvas=Canvas(6, 6), problems=5)
     assert cell["applicable"]
-    cell = measure_cell(Solver(Oracle(largest=6), TASK, Canvas(6, 6)), 5, 4)
+    cell = measure_cell(Solver(Oracle(largest=6), TASK, Canvas(6, 6)), AXES, (5, 4))
     assert not cell["applicable"]
     assert "canvas of 7 x 9 cells or more (height x width), which 5 x 4 digits" in cell["reason"]
     assert [name for name, value in cell.items() if value is None] == [
-        *("height", "width", "solutions", "products", "rows_free_running", "rows_teacher_forced"),
+        *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
         *("steps", "confidence", "seconds_per_problem", "diagnostics"),
     ]
 
@@ -164,17 +170,17 @@ def test_the_canvas_grows_beyond_trainings_where_the_model_allows():
     assert (cell["height"], cell["width"]) == (6, 6)
     oracle = Oracle()
     solver = Solver(oracle, TASK, Canvas(6, 6))
-    oracle.learn(solver.for_lengths(5, 4), 5, 4, 2)
-    cell = measure_cell(solver, 5, 4, problems=2)
+    oracle.learn(solver.for_lengths((5, 4)), (5, 4), 2)
+    cell = measure_cell(solver, AXES, (5, 4), problems=2)
     assert (cell["height"], cell["width"]) == (7, 9)
     assert counts(cell)["solutions"] == (2, 2)
 
 
 def test_lengths_without_a_held_out_pair_have_a_reason_and_no_figures():
-    cell = measured(Oracle(), 1, 1, task=Task("standard", base=2))
+    cell = measured(Oracle(), 1, 1, task=Multiplication("standard", base=2))
     assert cell["problems"] == 0
     assert cell["applicable"]
-    assert "no pair of 1 x 1 digits in base 2 belongs to the test split" in cell["reason"]
+    assert "no problem of 1 x 1 digits in base 2 belongs to the test split" in cell["reason"]
     assert cell["solutions"] is None
 
 
@@ -215,14 +221,14 @@ def test_both_families_are_measured_alike():
     gpt = GPTPredictor(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
     recursive = TinyRecursiveModel(RecursiveConfig(H_cycles=1, L_cycles=1, **shape)).eval()
     one, other = (
-        measure_cell(Solver(predictor, TASK, Canvas(6, 6)), 3, 2, problems=5)
+        measure_cell(Solver(predictor, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
         for predictor in (gpt, IterativePredictor(recursive, max_steps=2))
     )
     assert one.keys() == other.keys()
     for cell in (one, other):
         assert {name: total for name, (_, total) in counts(cell).items()} == {
             "solutions": 5,
-            "products": 5,
+            "answers": 5,
             "rows_free_running": 15,
             "rows_teacher_forced": 15,
         }
@@ -238,3 +244,45 @@ def test_a_batch_that_is_too_large_for_the_device_is_named(monkeypatch):
     monkeypatch.setattr(Oracle, "__call__", out_of_memory)
     with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
         measured(Oracle(), 3, 2, problems=9)
+
+
+ADDITION = Addition("column_carries", digits=(1, 2), addends=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("axes", "size", "operands", "where"),
+    [
+        (("digits", "addends"), (2, 3), 3, INSIDE),
+        (("digits", "addends"), (3, 2), 2, FIRST),
+        (("digits", "addends"), (2, 5), 5, SECOND),
+        (("digits", "addends"), (3, 4), 4, BOTH),
+        (("digits_a", "digits_b"), (2, 1), 2, INSIDE),
+        (("digits_a", "digits_b"), (1, 4), 2, SECOND),
+    ],
+)
+def test_addition_is_measured_by_either_kind_of_size(axes, size, operands, where):
+    cell = measured(Oracle(), *size, task=ADDITION, axes=axes, problems=5)
+    assert (cell["row"], cell["column"], cell["region"]) == (*size, where)
+    assert counts(cell)["solutions"] == counts(cell)["answers"] == (5, 5)
+    assert counts(cell)["rows_free_running"] == (10, 10)  # the carries and the sum
+    assert cell["height"] == operands + 2 + 1  # the middle of a margin of 2
+    assert cell["diagnostics"]["rows"]["carries"] == {"total": 5, "wrong": 0}
+
+
+def test_a_wrong_carry_beside_a_right_sum_spoils_the_solution_alone():
+    cell = measured(Oracle(slips=2), 2, 3, task=ADDITION, axes=("digits", "addends"), problems=9)
+    assert counts(cell) == {
+        "solutions": (7, 9),
+        "answers": (9, 9),
+        "rows_free_running": (16, 18),
+        "rows_teacher_forced": (16, 18),
+    }
+    assert cell["diagnostics"]["rows"]["carries"]["wrong"] == 2
+
+
+def test_more_addends_than_the_layout_can_write_have_no_figures():
+    ternary = Addition("column_carries", base=3, digits=(1, 2), addends=(2, 3))
+    cell = measure_cell(Solver(Oracle(), ternary), ("digits", "addends"), (2, 4), problems=5)
+    assert not cell["applicable"]
+    assert cell["reason"].endswith("at most 3 addends in base 3, not 4")
+    assert cell["solutions"] is cell["diagnostics"] is None

@@ -5,6 +5,8 @@ import pytest
 import torch
 import yaml
 
+from canvas.addition import Addition
+from canvas.tasks import task_data
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import grid_models as models
@@ -93,12 +95,14 @@ def test_a_model_is_described_from_its_checkpoint(checkpoint):
     assert about["name"] == "mine"
     assert about["checkpoint"] == str(checkpoint)
     assert about["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    assert about["family"] == "recursive"
+    assert about["family"] == "iterative"
     solver = load_solver(checkpoint, device="cpu")
     assert about["parameters"] == solver.predictor.model.num_parameters
     assert about["model"]["hidden_size"] == 16
     assert about["task"]["layout"] == "lattice"
+    assert about["task"]["task"] == "multiplication"
     assert about["task"]["digits_a"] == (1, 2)
+    assert about["ranges"]["digits_a"] == (1, 2)
     assert about["canvas"]["height"] is None
     assert about["step"] == torch.load(checkpoint, weights_only=True)["global_step"]
     assert "cells" not in about
@@ -108,8 +112,17 @@ def test_models_of_different_bases_are_refused(checkpoint, tmp_path):
     content = torch.load(checkpoint, weights_only=True)
     content[DATA_KEY]["task"]["base"] = 8
     torch.save(content, tmp_path / "octal.ckpt")
-    with pytest.raises(ValueError, match=r"debug in base 10, octal in base 8. Evaluate the bases"):
+    told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
+    with pytest.raises(ValueError, match=told):
         describe_all([checkpoint, tmp_path / "octal.ckpt"])
+
+
+def test_models_of_different_tasks_are_refused(checkpoint, tmp_path):
+    content = torch.load(checkpoint, weights_only=True)
+    content[DATA_KEY]["task"] = task_data(Addition())
+    torch.save(content, tmp_path / "sums.ckpt")
+    with pytest.raises(ValueError, match=r"debug: multiplication in base 10, sums: addition in"):
+        describe_all([checkpoint, tmp_path / "sums.ckpt"])
 
 
 @pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
@@ -136,7 +149,7 @@ def test_a_model_is_told_with_how_it_was_trained_and_how_it_solves(checkpoint, t
     assert about["seed"] == 0
     (written,) = trained.rglob("config.yaml")
     assert about["config"] == yaml.safe_load(written.read_text())
-    assert about["config"]["data"]["task"]["layout"] == "lattice"
+    assert about["config"]["data"]["task"]["init_args"]["layout"] == "lattice"
     assert describe(twin, "alone")["config"] is None
     content[DATA_KEY]["seed"] = 7
     torch.save(content, twin)

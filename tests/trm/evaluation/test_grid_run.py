@@ -14,24 +14,25 @@ from trm.evaluation.grid_models import versions
 from trm.evaluation.grid_run import Settings, measure
 from trm.files import replacing
 
-SETTINGS = Settings(digits_a=(1, 3), digits_b=(1, 2), problems=4)
+AXES = ("digits_a", "digits_b")
+SETTINGS = Settings(AXES, rows=(1, 3), columns=(1, 2), problems=4)
 
 
 @pytest.fixture
 def measured(monkeypatch) -> list[tuple[int, int]]:
-    """The lengths of the cells that are measured, as they are."""
+    """The sizes of the cells that are measured, as they are."""
     done: list[tuple[int, int]] = []
 
-    def watched(solver, digits_a, digits_b, *more):
-        done.append((digits_a, digits_b))
-        return measure_cell(solver, digits_a, digits_b, *more)
+    def watched(solver, axes, size, *more):
+        done.append(size)
+        return measure_cell(solver, axes, size, *more)
 
     monkeypatch.setattr(cells, "measure_cell", watched)
     return done
 
 
 def evaluate(checkpoint, output, settings=SETTINGS, **more):
-    return measure([checkpoint], settings, output, device="cpu", **more)
+    return measure([checkpoint], settings, output, accelerator="cpu", **more)
 
 
 def without_the_clock(cell: dict) -> dict:
@@ -41,14 +42,15 @@ def without_the_clock(cell: dict) -> dict:
 def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoint, twin, tmp_path):
     grid = measure([checkpoint, twin], SETTINGS, tmp_path, ["one", "two"], "cpu")
     assert json.loads((tmp_path / "grid.json").read_text()) == grid
-    assert grid["format"] == 1
+    assert grid["format"] == 2
     assert grid["versions"] == versions()
     assert grid["settings"] == {
         "split": "test",
         "seed": 0,
         "problems": 4,
-        "digits_a": [1, 3],
-        "digits_b": [1, 2],
+        "axes": ["digits_a", "digits_b"],
+        "rows": [1, 3],
+        "columns": [1, 2],
         "steps": None,
         "batch_size": 128,
         "devices": 1,
@@ -57,17 +59,17 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoi
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("one", "two")
     assert one["cells"] == two["cells"]  # measured once
-    lengths = [(cell["digits_a"], cell["digits_b"]) for cell in one["cells"]]
-    assert lengths == [(1, 1), (1, 2), (3, 1), (3, 2)]
+    sizes = [(cell["row"], cell["column"]) for cell in one["cells"]]
+    assert sizes == [(1, 1), (1, 2), (3, 1), (3, 2)]
     solver = load_solver(checkpoint, device="cpu")
-    expected = measure_cell(solver, 3, 1, problems=4)
+    expected = measure_cell(solver, AXES, (3, 1), problems=4)
     expected["computed_on"] = {"device": "cpu", "threads": 1}
     assert without_the_clock(one["cells"][2]) == without_the_clock(expected)
 
 
 def test_large_cells_come_first(checkpoint, tmp_path, measured):
     evaluate(checkpoint, tmp_path)
-    assert measured == [(3, 2), (1, 2), (3, 1), (1, 1)]
+    assert measured == [(3, 2), (3, 1), (1, 2), (1, 1)]
 
 
 def test_finished_cells_are_not_measured_again(checkpoint, tmp_path, measured):
@@ -76,13 +78,13 @@ def test_finished_cells_are_not_measured_again(checkpoint, tmp_path, measured):
     again = evaluate(checkpoint, tmp_path)
     assert not measured
     assert again["models"] == first["models"]
-    evaluate(checkpoint, tmp_path, replace(SETTINGS, digits_a=(1, 2, 3)))
+    evaluate(checkpoint, tmp_path, replace(SETTINGS, rows=(1, 2, 3)))
     assert measured == [(2, 2), (2, 1)]
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"problems": 3}, {"steps": 1}, {"batch_size": 2}])
 def test_other_settings_take_no_cell_of_earlier_ones(checkpoint, tmp_path, measured, change):
-    settings = replace(SETTINGS, digits_a=(2,), digits_b=(1,))
+    settings = replace(SETTINGS, rows=(2,), columns=(1,))
     evaluate(checkpoint, tmp_path, settings)
     grid = evaluate(checkpoint, tmp_path, replace(settings, **change))
     assert measured == [(2, 1)] * 2
@@ -90,12 +92,12 @@ def test_other_settings_take_no_cell_of_earlier_ones(checkpoint, tmp_path, measu
 
 
 def test_steps_are_those_that_a_row_gets(checkpoint, tmp_path):
-    settings = Settings((2,), (1,), problems=3, steps=1)
+    settings = Settings(AXES, (2,), (1,), problems=3, steps=1)
     assert evaluate(checkpoint, tmp_path, settings)["models"][0]["cells"][0]["steps"] == 1
 
 
 def test_a_retrained_checkpoint_takes_no_cell_of_its_forerunner(twin, tmp_path, measured):
-    settings = replace(SETTINGS, digits_a=(2,), digits_b=(1,))
+    settings = replace(SETTINGS, rows=(2,), columns=(1,))
     (first,) = evaluate(twin, tmp_path, settings)["models"]
     content = torch.load(twin, weights_only=True)
     for name, weight in content["state_dict"].items():
@@ -130,13 +132,13 @@ def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
     with pytest.raises(SystemExit) as stop:
         evaluate(checkpoint, tmp_path / "halves")
     assert stop.value.code == 143
-    assert measured == [(3, 2), (1, 2)]
+    assert measured == [(3, 2), (3, 1)]
     assert not (tmp_path / "halves/grid.json").exists()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     monkeypatch.setattr(cells, "measure_cell", watched)
     halves = evaluate(checkpoint, tmp_path / "halves")
     assert "2 of 4 cells are done already" in capsys.readouterr().out
-    assert measured == [(3, 2), (1, 2), (3, 1), (1, 1)]
+    assert measured == [(3, 2), (3, 1), (1, 2), (1, 1)]
     for one, other in zip(whole["models"][0]["cells"], halves["models"][0]["cells"], strict=True):
         assert without_the_clock(one) == without_the_clock(other)
 
@@ -147,8 +149,8 @@ def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
         lambda text: text[:50],
         lambda text: "{}",
         lambda text: '{"solutions": 7}',
-        lambda text: text.replace('"digits_a": 3', '"digits_a": 2'),
-        lambda text: text.replace('"products"', '"works"'),
+        lambda text: text.replace('"row": 3', '"row": 2'),
+        lambda text: text.replace('"answers"', '"works"'),
         lambda text: "\0\1",
     ],
 )
@@ -157,7 +159,7 @@ def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, measured, damage
     (file,) = tmp_path.glob("cells/*/3x1.json")
     file.write_text(damage(file.read_text()))
     measured.clear()
-    assert evaluate(checkpoint, tmp_path)["models"][0]["cells"][2]["digits_a"] == 3
+    assert evaluate(checkpoint, tmp_path)["models"][0]["cells"][2]["row"] == 3
     assert measured == [(3, 1)]
 
 
@@ -189,7 +191,7 @@ def test_an_output_that_cannot_be_written_to_is_refused_first(tmp_path, measured
 
 
 def test_what_a_killed_run_left_half_written_is_swept(checkpoint, tmp_path):
-    settings = Settings((1,), (1,), problems=2)
+    settings = Settings(AXES, (1,), (1,), problems=2)
     evaluate(checkpoint, tmp_path, settings)
     (file,) = tmp_path.glob("cells/*/1x1.json")
     file.unlink()
@@ -202,10 +204,10 @@ def test_what_a_killed_run_left_half_written_is_swept(checkpoint, tmp_path):
 
 def test_other_files_in_the_folder_do_not_matter(checkpoint, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    evaluate(checkpoint, tmp_path, Settings((1,), (1,), problems=2))
+    evaluate(checkpoint, tmp_path, Settings(AXES, (1,), (1,), problems=2))
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_device_that_lightning_cannot_give_is_refused(checkpoint, tmp_path):
+def test_an_accelerator_that_lightning_cannot_give_is_refused(checkpoint, tmp_path):
     with pytest.raises(ValueError, match="tpus"):
-        measure([checkpoint], SETTINGS, tmp_path, device="tpus")
+        measure([checkpoint], SETTINGS, tmp_path, accelerator="tpus")

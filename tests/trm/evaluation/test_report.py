@@ -57,9 +57,10 @@ def lines_of(rows: list[list[str]], name: str) -> dict[str, list[str]]:
     return found
 
 
-def test_cells_are_told_apart_by_which_operand_is_longer_than_practised(make_grid):
+def test_cells_are_told_apart_by_which_operand_is_longer_than_in_training(make_grid):
     (model,) = make_grid({"one": right}, 4, 3, ((2, 3), (1, 2)))["models"]
-    where = {(c["digits_a"], c["digits_b"]): region(c, model) for c in model["cells"]}
+    sizes = [(c["row"], c["column"]) for c in model["cells"]]
+    where = {size: region(model["ranges"], ("digits_a", "digits_b"), size) for size in sizes}
     assert where[2, 1] == where[3, 2] == INSIDE
     assert where[4, 1] == where[4, 2] == FIRST
     assert where[2, 3] == where[1, 3] == SECOND
@@ -113,7 +114,7 @@ def test_summary_pools_solutions_by_region_with_intervals(make_grid):
     assert said["mean confidence"] == ["1.000", "0.750", "0.625", "0.625"]
     assert said["seconds a problem"][1] == f"{0.001 * (4 + 8 + 5 + 10) / 4:.3g}"
     assert "n/a cells" not in said
-    for line in ("products", "teacher-forced rows"):
+    for line in ("answers", "teacher-forced rows"):
         assert all(re.fullmatch(r"\d+\.\d % \(.*–.*\)", word) for word in said[line])
 
 
@@ -149,7 +150,7 @@ def test_regions_that_were_not_asked_are_dashes(make_grid):
     assert said["solutions"][1:] == ["–"] * 3
 
 
-def test_lengths_shorter_than_practised_get_a_column_of_their_own(make_grid):
+def test_lengths_shorter_than_in_training_get_a_column_of_their_own(make_grid):
     text = markdown(make_grid({"one": right}, 3, 2, ((2, 3), (1, 2))))
     assert table(text, "## Summary")[0][2:] == [INSIDE, FIRST, SECOND, BOTH, SHORTER]
     assert lines_of(table(text, "## Summary"), "one")["problems"] == ["512", "–", "–", "–", "136"]
@@ -160,10 +161,26 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     text = markdown(grid, "a grid.png")
     (row,) = table(text, "## Models")[1:]
     digest = grid["models"][0]["sha256"][:12]
-    assert row == ["one", "recursive", "lattice", "188,322", "1–3 × 1–2", "3,500", f"`{digest}`"]
+    who = ["one", "recursive", "lattice", "188,322"]
+    assert row == [*who, "1 to 3 x 1 to 2 digits", "3,500", f"`{digest}`"]
     assert "(a%20grid.png)" in text
     assert "test split, seed 5" in text
     assert "torch 2.13.0" in text
+
+
+def test_a_report_of_addition_speaks_of_addends(make_grid):
+    grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
+    text = markdown(grid)
+    (row,) = table(text, "## Models")[1:]
+    assert row[2:5] == ["column", "188,322", "1 to 3 digits, 2 to 3 addends"]
+    assert "Rows: digits of the longest addend; columns: addends; bold" in text
+    assert "digits of b" not in text
+
+
+def test_a_size_that_training_knows_no_range_of_is_beyond_it():
+    ranges = {"digits": (1, 3), "addends": (3, 4)}
+    assert region(ranges, ("digits_a", "digits_b"), (1, 1)) == BOTH
+    assert region(ranges, ("digits", "addends"), (4, 3)) == FIRST
 
 
 def test_every_cell_is_in_the_report_with_its_interval(make_grid):
@@ -178,10 +195,10 @@ def test_diagnostics_are_added_up_by_region(make_grid):
     rows = table(markdown(make_grid({"one": right})), "## What goes wrong")
     said = lines_of(rows, "one")
     # First operand longer: 4 and 5 digits by 1 and 2; of 128 rows 64 are wrong where b has one
-    # digit, of 256 rows 75 where it has two; all of them products, a quarter of them misplaced.
+    # digit, of 256 rows 75 where it has two; all of them answers, a quarter of them misplaced.
     wrong = 2 * (64 + 75)
     misplaced = 2 * (64 // 4 + 75 // 4)
-    assert said["wrong products"][1].startswith(f"{100 * wrong / 512:.1f} % (")
+    assert said["wrong answers"][1].startswith(f"{100 * wrong / 512:.1f} % (")
     assert said["wrong partial products"][1].startswith("0.0 % (")
     assert said["of wrong rows: misplaced"][1].startswith(f"{100 * misplaced / wrong:.1f} % (")
     assert said["first wrong digit"][1] == "3 (3–3)"
@@ -204,7 +221,7 @@ def test_comparison_counts_and_lists_the_cells_told_apart(make_grid):
     assert rows[0] == ["model", "range", "cells", "better", "worse", "not told apart"]
     assert ["better", FIRST, "4", "4", "0", "0"] in rows
     assert ["better", BOTH, "4", "0", "0", "4"] in rows
-    assert "- better, first longer: 4 × 1: 100 (97–100) against 50 (41–59); 4 × 2: " in text
+    assert "- better, first beyond: 4 × 1: 100 (97–100) against 50 (41–59); 4 × 2: " in text
     other = compare_markdown(make_grid(shares), "better", "compare.png")
     assert ["base", FIRST, "4", "0", "4", "0"] in table(other, "## Against better")
     assert "(compare.png)" in other

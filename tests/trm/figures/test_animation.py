@@ -11,7 +11,7 @@ from canvas.shapes import Box, Label, Sketch
 from canvas.symbols import DIGIT_ZERO
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
-from trm.figures.animation import Film
+from trm.figures.animation import Animation
 from trm.solving.solver import Solution, Solver
 from trm.solving.watching import Moment, solve_watched
 
@@ -26,13 +26,14 @@ def work(solver: Solver, a: int = 978, b: int = 65) -> tuple[Solution, list[Mome
     return solve_watched(solver, Problems.from_ints([(a, b)]), moments.append), moments
 
 
-def spoilt(solver: Solver, solution: Solution, symbol: int) -> Solution:
-    """The solution with another symbol in the first cell that the product is read from."""
+def spoilt(solution: Solution, symbol: int) -> Solution:
+    """The solution with another symbol in the first cell that the answer is read from."""
     canvas = solution.canvas.copy()
     canvas[1, 4] = symbol
-    product = solution.product - solution.product % 10 + symbol - DIGIT_ZERO
-    number = product if symbol > DIGIT_ZERO else None
-    return replace(solution, canvas=canvas, product=number, correct=False, exact=False)
+    answer = solution.answer - solution.answer % 10 + symbol - DIGIT_ZERO
+    if symbol > DIGIT_ZERO:
+        return replace(solution, canvas=canvas, answer=answer)
+    return replace(solution, canvas=canvas, answer=None, answer_cells=())
 
 
 def told(frame: Sketch) -> list[str]:
@@ -46,17 +47,17 @@ def dark(frame: Sketch, size: float) -> int:
     return sum(box.fill == READ for box in square)
 
 
-def test_a_film_ends_with_the_product_read_off_checked_and_its_confidence(solver):
+def test_an_animation_ends_with_the_answer_read_off_checked_and_its_confidence(solver):
     solution, moments = work(solver)
-    last = told(Film(solver, solution, moments).frames[-1])
+    last = told(Animation(solution, moments).frames[-1])
     sure = f"{100 * solution.confidence:.1f} %"
     assert last[-1] == f"right, checked by exact arithmetic; confidence {sure}"
     assert {"978 × 65 =", "63570", "✓"} <= set(last)
 
 
-def test_the_product_is_read_off_digit_by_digit_from_dark_cells(solver):
+def test_the_answer_is_read_off_digit_by_digit_from_dark_cells(solver):
     solution, moments = work(solver)
-    film = Film(solver, solution, moments)
+    film = Animation(solution, moments)
     for n, frame in enumerate(film.frames[-5:], start=1):
         assert "63570"[-n:] in told(frame)
         assert dark(frame, film.cell) == n
@@ -65,7 +66,7 @@ def test_the_product_is_read_off_digit_by_digit_from_dark_cells(solver):
 
 def test_every_supervision_step_is_a_frame_that_says_how_sure_the_model_is(solver):
     solution, moments = work(solver)
-    film = Film(solver, solution, moments)
+    film = Animation(solution, moments)
     assert len(film.frames) == len(moments) + 5
     for frame, moment in zip(film.frames, moments, strict=False):
         words = told(frame)
@@ -77,31 +78,31 @@ def test_every_supervision_step_is_a_frame_that_says_how_sure_the_model_is(solve
             assert any(word.endswith(" %") for word in words)
 
 
-def test_a_wrong_product_is_told_by_words_and_a_sign(solver):
+def test_a_wrong_answer_is_told_by_words_and_a_sign(solver):
     solution, moments = work(solver)
-    film = Film(solver, spoilt(solver, solution, DIGIT_ZERO + 9), moments)
+    film = Animation(spoilt(solution, DIGIT_ZERO + 9), moments)
     last = film.frames[-1]
     assert {"63579", "✗"} <= set(told(last))
     assert "wrong: exact arithmetic gives 63570" in told(last)[-1]
     assert any(isinstance(s, Box) and s.border == WRONG_INK for s in last.shapes)
 
 
-def test_a_canvas_without_a_product_says_so(solver):
+def test_a_canvas_without_an_answer_says_so(solver):
     solution, moments = work(solver)
-    film = Film(solver, spoilt(solver, solution, 0), moments)
+    film = Animation(spoilt(solution, 0), moments)
     words = told(film.frames[-1])
-    assert {"no product can be read off this canvas", "978 × 65 =", "?"} <= set(words)
+    assert {"no answer can be read off this canvas", "978 × 65 =", "?"} <= set(words)
 
 
 def test_rows_that_are_yet_to_come_are_not_judged(solver):
     solution, moments = work(solver)
-    first = Film(solver, solution, moments).frames[1]
+    first = Animation(solution, moments).frames[1]
     assert not any(isinstance(s, Box) and s.border == WRONG_INK for s in first.shapes)
 
 
 def test_wrong_cells_on_the_way_are_counted(solver):
     solution, moments = work(solver, 2539, 839)
-    film = Film(solver, solution, moments)
+    film = Animation(solution, moments)
     frame = film.frames[[(moment.number, moment.step) for moment in moments].index((2, 1))]
     assert "row 2 of 3, supervision step 1: 1 cell wrong" in told(frame)
 
@@ -109,7 +110,7 @@ def test_wrong_cells_on_the_way_are_counted(solver):
 @pytest.mark.parametrize("problem", [(7, 8), (978, 65), (10**20 + 7, 12), (12, 10**12 + 1)])
 def test_nothing_is_cut_off(solver, problem):
     solution, moments = work(solver, *problem)
-    for frame in Film(solver, solution, moments[:1] + moments[-1:]).frames:
+    for frame in Animation(solution, moments[:1] + moments[-1:]).frames:
         for shape in frame.shapes:
             if isinstance(shape, Label):
                 before = {"start": 0.0, "middle": 0.5, "end": 1.0}[shape.anchor] * shape.width
@@ -120,9 +121,9 @@ def test_nothing_is_cut_off(solver, problem):
             assert right <= frame.width, shape
 
 
-def test_the_film_is_a_gif(solver, tmp_path: Path):
+def test_the_animation_is_a_gif(solver, tmp_path: Path):
     solution, moments = work(solver)
-    film = Film(solver, solution, moments)
+    film = Animation(solution, moments)
     film.save(tmp_path / "a.gif")
     with Image.open(tmp_path / "a.gif") as animation:
         assert animation.size == (film.frames[0].width, film.frames[0].height)
@@ -131,3 +132,9 @@ def test_the_film_is_a_gif(solver, tmp_path: Path):
         last = np.asarray(animation.convert("RGB"))
     drawn = np.asarray(film.frames[-1].image())
     assert np.abs(last.astype(int) - drawn).mean() < 0.5
+
+
+def test_without_the_truth_rows_cannot_be_judged(solver):
+    solution, moments = work(solver)
+    with pytest.raises(ValueError, match="with_truth=True"):
+        Animation(replace(solution, truth=None), moments)

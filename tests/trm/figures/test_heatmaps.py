@@ -74,8 +74,18 @@ def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid
     assert image(axes)[4, 1] == pytest.approx(100 * round(128 * 0.8 / 3) / 128)
     assert texts(axes, 1, 4) == ["27", "20–35"]
     assert texts(axes, 0, 0) == ["100", "68–100"]  # of eight problems
-    assert axes.get_xlabel() == "digits of b (multiplier)"
-    assert axes.get_ylabel() == "digits of a (multiplicand)"
+    assert axes.get_xlabel() == "digits of b"
+    assert axes.get_ylabel() == "digits of a"
+
+
+def test_a_grid_of_addition_is_labelled_by_its_own_measures(make_grid):
+    grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
+    figure = grid_figure(grid)
+    (axes,) = panels(figure)
+    assert axes.get_ylabel() == "digits of the longest addend"
+    assert axes.get_xlabel() == "addends"
+    assert "recursive, column, 188,322 parameters" in words(figure)
+    assert len(outline(axes)) == 2 * (3 + 2)  # three lengths by two numbers of addends
 
 
 def test_hundred_and_nought_are_kept_for_all_and_none(make_grid):
@@ -84,7 +94,7 @@ def test_hundred_and_nought_are_kept_for_all_and_none(make_grid):
     assert [texts(axes, 0, row)[0] for row in range(3)] == [">99", "<1", "0"]
 
 
-def test_practised_lengths_are_outlined_as_one_region(make_grid):
+def test_lengths_trained_on_are_outlined_as_one_region(make_grid):
     (axes,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)))))
     around = {frozenset({(x, y), (x + 1, y)}) for x in (-0.5, 0.5) for y in (0.5, 2.5)}
     around |= {frozenset({(x, y), (x, y + 1)}) for x in (-0.5, 1.5) for y in (0.5, 1.5)}
@@ -215,7 +225,7 @@ def test_the_place_below_the_reference_tells_how_to_read_differences_and_sums_th
     assert "The reference" in words(figure)
     (chart,) = [axes for axes in figure.axes if axes.get_title(loc="left")]
     regions = [label.get_text() for label in chart.get_yticklabels()]
-    assert regions == ["inside range", "first longer", "second longer", "both longer"]
+    assert regions == ["in range", "first beyond", "second beyond", "both beyond"]
     (points,) = [line for line in chart.lines if line.get_marker() == "o"]
     assert points.get_xdata()[0] == pytest.approx(-50, abs=1)
     (bars,) = chart.collections

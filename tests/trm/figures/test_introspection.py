@@ -3,18 +3,19 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from canvas.multiplication import Multiplication
 from canvas.picture import to_terminal
-from canvas.problems import Problems, Task
-from canvas.render import draw, row_steps
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
 from trm.figures.introspection import attention_figure, changes_figure
 
 
 def shown(a: int, b: int) -> np.ndarray:
     """A canvas with its last row masked."""
     problems = Problems.from_ints([(a, b)])
-    worked = Task("lattice").rules.work(problems.a, problems.b)
+    worked = Multiplication("lattice").rules.work(problems)
     height, width = int(worked.heights[0]) + 2, int(worked.widths[0]) + 2
-    return row_steps(draw(worked, height, width, 1, 1)).inputs[-1]
+    return row_steps(draw_worked(worked, height, width, 1, 1)).inputs[-1]
 
 
 def attention(canvas: np.ndarray, heads: int = 8, layers: int = 2) -> Figure:

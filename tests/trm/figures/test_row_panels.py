@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from canvas.multiplication import Multiplication
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK
-from canvas.problems import Problems, Task
-from canvas.render import Drawing, RowSteps, draw, row_step
+from canvas.problems import Problems
+from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import pixels, sample_panels
 from trm.solving.trace import Trace
 
-RULES = Task(layout="standard").rules
+RULES = Multiplication(layout="standard").rules
 
 
-def first_rows() -> tuple[Drawing, RowSteps]:
+def first_rows() -> tuple[WorkedDrawing, RowSteps]:
     problems = Problems.from_ints([(123, 45), (67, 8)])
-    drawing = draw(RULES.work(problems.a, problems.b), 6, 7)
+    drawing = draw_worked(RULES.work(problems), 6, 7)
     return drawing, row_step(drawing, np.array([0, 1]))
 
 
@@ -91,8 +92,8 @@ def test_pixels_are_an_image_of_the_figure_and_pyplot_stays_out():
 
 def test_panels_of_a_large_canvas_leave_out_what_is_blank_in_all_of_them():
     problems = Problems.from_ints([(1234567, 7654321), (5, 6)])
-    worked = RULES.work(problems.a, problems.b)
-    drawing = draw(worked, 40, 60, top=np.array([30, 0]), left=3)
+    worked = RULES.work(problems)
+    drawing = draw_worked(worked, 40, 60, top=np.array([30, 0]), left=3)
     steps = row_step(drawing, np.array([3, 1]))
     seen = made_up(steps, [[-1.0, -1.0]] * 40, [[True, True]] * 40)
     image = pixels(sample_panels(steps, drawing.given, seen, ["long", "short"]))
@@ -103,7 +104,7 @@ def test_panels_of_a_large_canvas_leave_out_what_is_blank_in_all_of_them():
 
 def test_what_a_model_writes_beside_a_working_is_shown():
     problems = Problems.from_ints([(12, 3)])
-    drawing = draw(RULES.work(problems.a, problems.b), 6, 20, left=15)
+    drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
     steps = row_step(drawing, np.array([0]))
     seen = made_up(steps, [[-1]], [[True]])
     canvases = seen.canvases.copy()
@@ -116,8 +117,8 @@ def test_what_a_model_writes_beside_a_working_is_shown():
 @pytest.mark.parametrize("digits", [3, 30])
 def test_panels_fit_a_window(digits):
     problems = Problems.from_ints([(10**digits - 1, 10**digits - 7)])
-    worked = RULES.work(problems.a, problems.b)
-    drawing = draw(worked, *worked.symbols.shape[1:])
+    worked = RULES.work(problems)
+    drawing = draw_worked(worked, *worked.symbols.shape[1:])
     steps = row_step(drawing, np.array([0]))
     seen = made_up(steps, [[-1.0]] * 3, [[True]] * 3)
     assert pixels(sample_panels(steps, drawing.given, seen, ["one"])).shape[1] <= 1000

@@ -18,10 +18,18 @@ def test_each_model_is_a_run_with_its_shares_over_all_cells_and_by_length(make_g
     [whole] = good.Scalars("all_cells/solutions")
     assert (whole.step, whole.value) == (grid["models"][0]["step"], 1.0)
     assert so_so.Scalars("all_cells/solutions")[0].value == pytest.approx(0.5, abs=0.01)
-    lengths = so_so.Scalars("by_digits_of_a/b_of_02_digits")
+    lengths = so_so.Scalars("by_digits_of_a/digits_of_b_02")
     assert [event.step for event in lengths] == [1, 2, 3, 4]
-    assert "by_digits_of_a/b_of_03_digits" not in so_so.Tags()["scalars"]  # not applicable
-    assert "solutions/first_longer" in good.Tags()["scalars"]
+    assert "by_digits_of_a/digits_of_b_03" not in so_so.Tags()["scalars"]  # not applicable
+    assert "solutions/first_beyond" in good.Tags()["scalars"]
+
+
+def test_curves_of_addition_are_by_its_own_measures(make_grid, tmp_path):
+    grid = make_grid({"one": lambda a, b: 1.0}, 3, [2, 3], axes=("digits", "addends"))
+    write_board(tmp_path, grid)
+    events = board(tmp_path / "tensorboard/1_one")
+    sums = events.Scalars("by_digits_of_the_longest_addend/addends_03")
+    assert [event.step for event in sums] == [1, 2, 3]
 
 
 def test_every_curve_says_what_it_shows(make_grid, tmp_path):

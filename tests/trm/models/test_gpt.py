@@ -61,6 +61,37 @@ def test_the_cache_does_not_change_a_token(position):
     torch.testing.assert_close(log_probs, exactly, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("loops", [1, 2, 3])
+@pytest.mark.parametrize("position", ["learned_2d", "rope_2d", "relative_2d"])
+def test_the_cache_does_not_change_a_token_however_often_the_stack_is_applied(position, loops):
+    model, forced = make(position=position, num_layers=1), with_gaps()
+    ids, log_probs = model.generate(forced, 4, 5, END, loops=loops)
+    slowly, exactly = model.generate(forced, 4, 5, END, cached=False, loops=loops)
+    assert torch.equal(ids, slowly)
+    torch.testing.assert_close(log_probs, exactly, rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_loop_is_the_plain_gpt_with_the_same_weights():
+    plain, looped = make(), make(loops=3)
+    looped.load_state_dict(plain.state_dict())
+    assert looped.num_parameters == plain.num_parameters
+    assert torch.equal(looped(sequence(), 4, 5, loops=1), plain(sequence(), 4, 5))
+    assert not torch.allclose(looped(sequence(), 4, 5), plain(sequence(), 4, 5))
+    assert torch.equal(looped(sequence(), 4, 5), plain(sequence(), 4, 5, loops=3))
+
+
+def test_a_loop_adds_the_embedded_tokens_and_applies_the_blocks():
+    model, ids = make(loops=2), sequence()
+    terms = model._terms(4, 5).select(0, ids.shape[1])
+    embedded = model.embed_tokens(ids) + terms.vectors
+    x = torch.zeros_like(embedded)
+    for _ in range(2):
+        x = x + embedded
+        for layer in model.layers:
+            x = layer(x, terms)
+    torch.testing.assert_close(model.hidden(ids, terms), model.norm(x))
+
+
 def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given():
     model, forced = make(), with_gaps()
     ids, log_probs = model.generate(forced, 4, 5, end=99)
@@ -217,6 +248,7 @@ def test_dropout_is_for_training_alone():
     [
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
         ({"position": "learned2d"}, "Did you mean learned_2d"),
+        ({"loops": 0}, "loops must be 1 or more, got 0"),
         ({"num_layers": 0}, "num_layers must be 1 or more, got 0"),
         ({"intermediate_size": 0}, "intermediate_size must be 1 or more"),
         ({"radius": -1}, "radius must be 0 or more"),

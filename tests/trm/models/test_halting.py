@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from trm.models.halting import carry_step, initial_carry
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import RecursiveConfig, RecursiveState, TinyRecursiveModel
 
 
 def make(halt_bias=-5.0):
@@ -24,11 +24,11 @@ def batch(seed, size=4):
 
 def test_halted_samples_are_replaced_and_the_others_kept():
     model = make()
-    carry, _, _ = carry_step(model, initial_carry(model, batch(0)), batch(1), 8, 0.0)
+    carry, _, _ = carry_step(model, initial_carry(batch(0)), batch(1), 8, 0.0)
     assert carry.steps.tolist() == [1] * 4
     assert not carry.halted.any()
     carry.halted[1] = True
-    before = carry.state
+    before = RecursiveState(**carry.state)
     after, logits, halt_logits = carry_step(model, carry, batch(2), 8, 0.0)
     assert after.batch["answer_row"].tolist() == [1, 2, 1, 1]
     assert after.steps.tolist() == [2, 1, 2, 2]
@@ -42,15 +42,15 @@ def test_halted_samples_are_replaced_and_the_others_kept():
 
 def test_the_new_carry_has_no_history():
     model = make()
-    carry, logits, _ = carry_step(model, initial_carry(model, batch(0)), batch(0), 8, 0.0)
+    carry, logits, _ = carry_step(model, initial_carry(batch(0)), batch(0), 8, 0.0)
     assert logits.requires_grad
-    assert not carry.state.z_H.requires_grad
-    assert not carry.state.z_L.requires_grad
+    assert set(carry.state) == {"z_H", "z_L"}
+    assert not any(part.requires_grad for part in carry.state.values())
 
 
 def steps_until_halt(model, maximum, exploration, size=512):
     model.config.H_cycles = model.config.L_cycles = 1
-    carry = initial_carry(model, batch(0, size))
+    carry = initial_carry(batch(0, size))
     taken = torch.zeros(size, dtype=torch.long)
     with torch.no_grad():
         for _ in range(maximum):
@@ -76,21 +76,21 @@ def test_exploration_makes_a_share_of_sure_samples_go_on():
 
 def test_bfloat16_carries_stay_bfloat16():
     model = make()
-    carry = initial_carry(model, batch(0))
+    carry = initial_carry(batch(0))
     with torch.autocast("cpu", torch.bfloat16):
         carry, _, _ = carry_step(model, carry, batch(0), 4, 0.0)
         carry, _, _ = carry_step(model, carry, batch(1), 4, 0.0)
-    assert carry.state.z_H.dtype == torch.bfloat16
+    assert carry.state["z_H"].dtype == torch.bfloat16
 
 
 def test_a_smaller_last_batch_is_refused():
     model = make()
     with pytest.raises(ValueError, match="Drop the last incomplete batch"):
-        carry_step(model, initial_carry(model, batch(0)), batch(1, 3), 4, 0.0)
+        carry_step(model, initial_carry(batch(0)), batch(1, 3), 4, 0.0)
 
 
 @pytest.mark.parametrize(("steps", "exploration"), [(0, 0.0), (4, 1.5)])
 def test_settings_out_of_range_are_refused(steps, exploration):
     model = make()
     with pytest.raises(ValueError, match="halt_max_steps must be 1 or more"):
-        carry_step(model, initial_carry(model, batch(0)), batch(0), steps, exploration)
+        carry_step(model, initial_carry(batch(0)), batch(0), steps, exploration)

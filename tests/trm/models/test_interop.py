@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from trm.models.interop import load_reference_trm, to_reference_state_dict
+from trm.models.iterative import Loop
 from trm.training.losses import stablemax_cross_entropy
 
 REFERENCE = Path(__file__).parents[2] / "reference"
@@ -55,11 +56,10 @@ def four_steps(numbers, dtype):
     model = load(numbers).to(dtype)
     inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
     labels = torch.tensor(numbers["batch/labels"]).long()
-    context = model.encode(inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
-    state = model.initial_state(context)
+    loop = Loop(model, inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
     for _ in range(4):
-        state = model.iterate(context, state.detach())
-        logits, halt_logits = model.read(state, context)
+        loop.step()
+        logits, halt_logits = loop.read()
         lm, halt = losses(logits.flatten(1, 2), halt_logits, labels)
         yield {
             "logits": logits.flatten(1, 2),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from trm.models.bias import attention_bias
-from trm.models.coordinates import NEIGHBOURHOODS, Cells, neighbourhood_mask, relative_classes
+from trm.models.coordinates import NEIGHBOURHOODS, Coordinates, neighbourhood_mask, relative_classes
 from trm.models.layers import rotate
 from trm.models.positions import POSITIONS, Relative2D, make_position
 
@@ -17,30 +17,32 @@ def make(name, **changes):
 
 
 def test_prefix_tokens_come_first_and_are_marked():
-    cells = Cells.canvas(2, 3, prefix_length=2)
+    cells = Coordinates.canvas(2, 3, prefix_length=2)
     assert cells.rows.tolist() == [-1, -1, 0, 0, 0, 1, 1, 1]
     assert cells.columns.tolist() == [-1, -1, 0, 1, 2, 0, 1, 2]
-    assert cells is Cells.canvas(2, 3, prefix_length=2)
+    assert cells is Coordinates.canvas(2, 3, prefix_length=2)
 
 
 def sees(neighbourhood, radius, a, b):
     down, right = b[0] - a[0], b[1] - a[1]
     if neighbourhood == "all" or max(abs(down), abs(right)) <= radius:
         return True
-    return neighbourhood == "rays" and (0 in (down, right) or abs(down) == abs(right))
+    return neighbourhood == "local_lines" and (0 in (down, right) or abs(down) == abs(right))
 
 
-@pytest.mark.parametrize(("neighbourhood", "radius"), [("rays", 0), ("rays", 2), ("near", 1)])
+@pytest.mark.parametrize(
+    ("neighbourhood", "radius"), [("local_lines", 0), ("local_lines", 2), ("local", 1)]
+)
 def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood, radius):
     cells = [(row, column) for row in range(5) for column in range(7)]
-    mask = neighbourhood_mask(Cells.canvas(5, 7), neighbourhood, radius)
+    mask = neighbourhood_mask(Coordinates.canvas(5, 7), neighbourhood, radius)
     for (i, a), (j, b) in itertools.product(enumerate(cells), repeat=2):
         assert mask[i, j] == sees(neighbourhood, radius, a, b)
 
 
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS[1:])
 def test_prefix_and_cells_always_see_each_other(neighbourhood):
-    cells = Cells.canvas(6, 6, prefix_length=2)
+    cells = Coordinates.canvas(6, 6, prefix_length=2)
     mask = neighbourhood_mask(cells, neighbourhood, 1, torch.ones(1, 38, dtype=torch.bool))
     assert mask[..., :2, :].all()
     assert mask[..., :, :2].all()
@@ -49,8 +51,8 @@ def test_prefix_and_cells_always_see_each_other(neighbourhood):
 
 def test_the_horizon_is_the_last_written_cell_in_each_direction():
     size, written = (6, 7), torch.rand(42, generator=torch.Generator().manual_seed(1)) < 0.4
-    near = neighbourhood_mask(Cells.canvas(*size), "near", 1)
-    seen = neighbourhood_mask(Cells.canvas(*size), "horizon", 1, written[None])[0]
+    near = neighbourhood_mask(Coordinates.canvas(*size), "local", 1)
+    seen = neighbourhood_mask(Coordinates.canvas(*size), "local_nearest", 1, written[None])[0]
     for row, column in itertools.product(range(size[0]), range(size[1])):
         expected = near[row * size[1] + column].clone()
         for down, right in itertools.product((-1, 0, 1), repeat=2):
@@ -63,7 +65,7 @@ def test_the_horizon_is_the_last_written_cell_in_each_direction():
 
 
 def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
-    cells = Cells.canvas(2, 3, prefix_length=1)
+    cells = Coordinates.canvas(2, 3, prefix_length=1)
     kept = torch.tensor([[True, False, True, False, False, False, True], [True] * 2 + [False] * 5])
     some = cells.only(kept)
     assert some.index[0].tolist() == [0, 2, 6]
@@ -72,14 +74,14 @@ def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
     assert some.columns[0].tolist() == [-1, 1, 2]
     assert some.present.tolist() == [[True] * 3, [True, True, False]]
     assert len(some) == 3
-    for neighbourhood in ("all", "near"):
+    for neighbourhood in ("all", "local"):
         mask = neighbourhood_mask(some, neighbourhood, 2)
         assert mask[0].all()
         assert mask[1].tolist() == [[True, True, False]] * 2 + [[True, True, True]]
 
 
 def test_relative_classes_are_exact_near_and_directions_beyond():
-    radius, cells = 2, Cells.canvas(9, 9, prefix_length=1)
+    radius, cells = 2, Coordinates.canvas(9, 9, prefix_length=1)
     classes = relative_classes(cells, radius)[1:, 1:]
     by_offset, members = {}, {}
     for i, j in itertools.product(range(81), repeat=2):
@@ -100,12 +102,14 @@ def test_relative_classes_are_exact_near_and_directions_beyond():
     for number in far:
         assert len({direction(offset) for offset in members[number]}) == 1
     table = Relative2D(1, radius).weight
-    used = set(relative_classes(Cells.canvas(9, 9, prefix_length=2), radius).flatten().tolist())
+    used = set(
+        relative_classes(Coordinates.canvas(9, 9, prefix_length=2), radius).flatten().tolist()
+    )
     assert used == set(range(table.shape[1]))
 
 
 def test_rope_2d_scores_depend_on_the_offset_alone():
-    cells = Cells.canvas(4, 5)
+    cells = Coordinates.canvas(4, 5)
     rotation = make("rope_2d").rotation(cells)
     q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
     scores = rotate(q.expand(20, 8), rotation) @ rotate(k.expand(20, 8), rotation).T
@@ -118,28 +122,28 @@ def test_rope_2d_scores_depend_on_the_offset_alone():
 
 def test_learned_2d_adds_row_and_column():
     position = make("learned_2d", prefix_length=1)
-    vectors = position.vectors(Cells.canvas(3, 4, prefix_length=1))
+    vectors = position.vectors(Coordinates.canvas(3, 4, prefix_length=1))
     torch.testing.assert_close(vectors[1 + 2 * 4 + 3], position.rows[2] + position.columns[3])
     torch.testing.assert_close(vectors[0], position.prefix[0])
 
 
 def test_learned_vectors_serve_the_canvas_they_were_made_for():
     with pytest.raises(ValueError, match=r"learned was made for canvases of exactly 4 x 5"):
-        make("learned").vectors(Cells.canvas(4, 4))
+        make("learned").vectors(Coordinates.canvas(4, 4))
     with pytest.raises(ValueError, match=r"at most 4 x 5, got 4 x 6\. Build"):
-        make("learned_2d").vectors(Cells.canvas(4, 6))
+        make("learned_2d").vectors(Coordinates.canvas(4, 6))
 
 
 def test_sinusoids_are_those_of_the_paper():
-    vectors = make("sinusoidal").vectors(Cells.canvas(2, 4))
+    vectors = make("sinusoidal").vectors(Coordinates.canvas(2, 4))
     angle = torch.tensor(7 / 10000 ** (4 / 16))
     torch.testing.assert_close(vectors[7, 4:6], torch.stack((angle.sin(), angle.cos())))
 
 
 def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():
-    cells, positions = Cells.canvas(4, 5), 100
+    cells, positions = Coordinates.canvas(4, 5), 100
     randomised = make("randomised", position_range=positions)
-    table = make("sinusoidal").vectors(Cells.canvas(1, positions))
+    table = make("sinusoidal").vectors(Coordinates.canvas(1, positions))
 
     def drawn(generator=None):
         vectors = randomised.vectors(cells, generator)
@@ -162,18 +166,18 @@ def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():
 
 def test_randomised_has_to_have_a_position_for_each_token():
     randomised = make("randomised", position_range=20)
-    assert randomised.accepts(Cells.canvas(4, 5))
-    assert not randomised.accepts(Cells.canvas(3, 7))
+    assert randomised.accepts(Coordinates.canvas(4, 5))
+    assert not randomised.accepts(Coordinates.canvas(3, 7))
     with pytest.raises(ValueError, match=r"20 positions, got 21 tokens\. Build"):
-        randomised.vectors(Cells.canvas(3, 7))
+        randomised.vectors(Coordinates.canvas(3, 7))
 
 
 def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
-    bias = make("alibi", num_heads=8).bias(Cells.canvas(2, 3, prefix_length=1))
+    bias = make("alibi", num_heads=8).bias(Coordinates.canvas(2, 3, prefix_length=1))
     assert bias.shape == (8, 7, 7)
     assert bias[:, 6, 2].tolist() == [-4 * 2.0**-head for head in range(1, 9)]
     assert bias[0, 3].tolist() == [-1.5, -1.0, -0.5, 0.0, -0.5, -1.0, -1.5]
-    assert make("alibi", num_heads=4).bias(Cells.canvas(1, 2))[:, 1, 0].tolist() == [
+    assert make("alibi", num_heads=4).bias(Coordinates.canvas(1, 2))[:, 1, 0].tolist() == [
         -(2.0 ** (-2 * head)) for head in range(1, 5)
     ]
 
@@ -182,13 +186,13 @@ def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
 def test_a_position_accepts_the_canvases_that_it_serves(name):
     position = make(name, position_range=24)
     for size in [(4, 5), (3, 5), (2, 2), (5, 5), (4, 6)]:
-        cells = Cells.canvas(*size)
+        cells = Coordinates.canvas(*size)
         if position.accepts(cells):
             position.vectors(cells)
         else:
             with pytest.raises(ValueError, match="Build the model"):
                 position.vectors(cells)
-    assert position.accepts(Cells.canvas(4, 5))
+    assert position.accepts(Coordinates.canvas(4, 5))
 
 
 def test_an_unknown_position_is_answered_with_the_nearest():
@@ -201,22 +205,22 @@ def test_an_unknown_position_is_answered_with_the_nearest():
 def test_a_bias_first_built_under_inference_mode_still_trains():
     position = Relative2D(2)
     with torch.inference_mode():
-        attention_bias(position, Cells.canvas(3, 11), "rays", 2)
-    bias = attention_bias(position, Cells.canvas(3, 11), "rays", 2)
+        attention_bias(position, Coordinates.canvas(3, 11), "local_lines", 2)
+    bias, _ = attention_bias(position, Coordinates.canvas(3, 11), "local_lines", 2)
     bias[bias.isfinite()].sum().backward()
     assert position.weight.grad is not None
 
 
 def test_every_position_says_something_but_none():
     for name in POSITIONS:
-        position, cells = make(name), Cells.canvas(4, 5)
+        position, cells = make(name), Coordinates.canvas(4, 5)
         answers = (position.vectors(cells), position.rotation(cells), position.bias(cells))
         assert sum(answer is not None for answer in answers) == (name != "none")
 
 
 def test_with_a_compass_each_head_starts_out_looking_one_way():
-    cells = Cells.canvas(9, 9)
-    bias = Relative2D(num_heads=8, radius=2, scale=3.0, direction_bias=4.0).bias(cells)
+    cells = Coordinates.canvas(9, 9)
+    bias = Relative2D(num_heads=8, radius=2, bias_scale=3.0, direction_bias=4.0).bias(cells)
     from_the_middle = bias[:, 40].reshape(8, 9, 9)
     clockwise = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)]
     for head, (down, right) in enumerate(clockwise):

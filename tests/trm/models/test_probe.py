@@ -1,14 +1,16 @@
 """What a probe reads off is what the model did."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK
-from trm.models import recursive
+from trm.models import bias
+from trm.models.gpt import GPT, GPTConfig
 from trm.models.layers import Attention
-from trm.models.probe import probe
+from trm.models.probe import gpt_attention, probe
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
@@ -44,17 +46,17 @@ def test_it_changes_nothing_and_leaves_nothing_behind():
     "how",
     [
         {},
-        {"tokens": "written"},
+        {"skip_blank": True},
         {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3},
-        {"tokens": "written", "neighbourhood": "horizon", "radius": 1},
-        {"tokens": "written", "neighbourhood": "horizon", "radius": 1, "few": True},
+        {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1},
+        {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1, "few": True},
     ],
-    ids=["all", "written", "prefix", "horizon", "listed"],
+    ids=["all", "written", "prefix", "local_nearest", "listed"],
 )
 def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
     """Values averaged by it and projected are what the attention layer gave."""
     if how.pop("few", False):
-        monkeypatch.setattr(recursive, "FEW_FROM", 0)
+        monkeypatch.setattr(bias, "FEW_FROM", 0)
     mine, tokens = model(**how), canvases()
     given, made = [], []
     layers = [layer for layer in mine.modules() if isinstance(layer, Attention)]
@@ -68,7 +70,7 @@ def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
     probed = probe(mine, tokens, 2)
     context = mine.encode(tokens)
     P, cells = mine.config.prefix_length, 20
-    for place, (layer, weights) in enumerate(zip(layers, probed.attention_H, strict=True)):
+    for place, (layer, weights) in enumerate(zip(layers, probed.attention["z_H"], strict=True)):
         x, rotation, *_ = given[place - len(layers)]
         _, _, v = layer.project(x, rotation)
         places = context.places
@@ -99,7 +101,7 @@ def test_changes_are_those_of_each_update_in_turn():
         for _ in range(3):
             states.append(mine.iterate(context, states[-1]))
     probed = probe(mine, tokens, 3)
-    for name, changes in (("z_H", probed.changes_H), ("z_L", probed.changes_L)):
+    for name, changes in probed.changes.items():
         values = [getattr(state, name) for state in states]
         expected = [(new - old).square().mean((1, 2)).sqrt() for old, new in pairwise(values)]
         torch.testing.assert_close(changes[:, 0], torch.stack(expected))
@@ -107,18 +109,60 @@ def test_changes_are_those_of_each_update_in_turn():
 
 def test_there_are_as_many_changes_as_cycles():
     probed = probe(model(), canvases(), 4)
-    assert probed.changes_H.shape == (4, 2, 2)
-    assert probed.changes_L.shape == (4, 6, 2)
-    assert probed.attention_L.shape == probed.attention_H.shape == (2, 2, 2, 20, 20)
+    assert {name: part.shape for name, part in probed.changes.items()} == {
+        "z_H": (4, 2, 2),
+        "z_L": (4, 6, 2),
+    }
+    assert list(probed.attention) == ["z_L", "z_H"]
+    assert {part.shape for part in probed.attention.values()} == {(2, 2, 2, 20, 20)}
 
 
 def test_a_mixer_has_no_attention():
     mixer = model(block="mixer", position="none", height=4, width=5)
     probed = probe(mixer, canvases(), 1)
-    assert probed.attention_H is None
-    assert probed.changes_H.shape == (1, 2, 2)
+    assert probed.attention == {}
+    assert probed.changes["z_H"].shape == (1, 2, 2)
 
 
 def test_no_step_is_refused():
     with pytest.raises(ValueError, match="at least one supervision step, not 0"):
         probe(model(), canvases(), 0)
+
+
+def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch):
+    mine, tokens = model(), canvases()
+    whole = probe(mine, tokens, 3).changes["z_H"]
+    monkeypatch.setattr(type(mine), "updates", ())
+    probed = probe(mine, tokens, 3)
+    assert {name: part.shape for name, part in probed.changes.items()} == {
+        "z_H": (3, 1, 2),
+        "z_L": (3, 1, 2),
+    }
+    assert probed.attention == {}
+    assert not torch.allclose(probed.changes["z_H"][:, 0], whole[:, 0])
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops):
+    torch.manual_seed(0)
+    config = GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=2, loops=loops)
+    gpt = GPT(replace(config, position="relative_2d")).eval()
+    for parameter in gpt.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    ids = torch.randint(1, 15, (3, 9), generator=torch.Generator().manual_seed(0))
+    given, made = [], []
+
+    def note(_, arguments, output):
+        given.append(arguments[0])
+        made.append(output)
+
+    for layer in gpt.layers:
+        layer.attention.register_forward_hook(note)
+    weights = gpt_attention(gpt, ids, 4, 5)
+    assert weights.shape == (2 * loops, 3, 2, 9, 9)
+    assert not weights.triu(1).any()
+    for number, (x, output) in enumerate(zip(given, made, strict=True)):
+        attention = gpt.layers[number % 2].attention
+        _, _, v = attention.project(x)
+        averaged = attention.out((weights[number] @ v).transpose(1, 2).flatten(2))
+        torch.testing.assert_close(averaged, output, rtol=1e-4, atol=1e-5)

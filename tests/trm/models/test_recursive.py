@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models import recursive
+from trm.models import bias
 from trm.models.coordinates import NEIGHBOURHOODS
+from trm.models.iterative import map_state, select
 from trm.models.positions import POSITIONS
-from trm.models.recursive import TOKENS, RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
@@ -30,12 +31,12 @@ def canvases(batch=3, height=4, width=5, seed=0):
     return torch.randint(1, 14, (batch, height, width), generator=generator, dtype=torch.uint8)
 
 
-@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("skip_blank", [False, True])
 @pytest.mark.parametrize(
     ("position", "neighbourhood"), list(itertools.product(FIXED, NEIGHBOURHOODS))
 )
-def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, tokens):
-    model = make(position=position, neighbourhood=neighbourhood, radius=1, tokens=tokens)
+def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, skip_blank):
+    model = make(position=position, neighbourhood=neighbourhood, radius=1, skip_blank=skip_blank)
     for size in [(4, 5), (3, 4), (6, 7)]:
         if size != (4, 5) and position == "learned":
             continue
@@ -52,7 +53,7 @@ def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, t
 
 
 def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights():
-    model = make(position="relative_2d", neighbourhood="rays")
+    model = make(position="relative_2d", neighbourhood="local_lines")
     with torch.autocast("cpu", torch.bfloat16):
         context = model.encode(canvases())
         state = model.iterate(context, model.initial_state(context))
@@ -87,7 +88,7 @@ def test_only_the_last_H_cycle_carries_a_gradient():
 
 def test_relative_bias_sees_the_same_working_wherever_it_lies_on_the_canvas():
     # One network pass looks one step around; the border is out of sight of the cells compared.
-    settings = {"position": "relative_2d", "neighbourhood": "near", "radius": 1}
+    settings = {"position": "relative_2d", "neighbourhood": "local", "radius": 1}
     model = make(**settings, H_cycles=1, L_cycles=1)
     torch.nn.init.normal_(model.position.weight)
     working = canvases(2, 3, 3)
@@ -101,7 +102,7 @@ def test_relative_bias_sees_the_same_working_wherever_it_lies_on_the_canvas():
 
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
 def test_a_model_of_what_is_written_does_not_know_how_large_the_canvas_is(neighbourhood):
-    model = make(position="relative_2d", neighbourhood=neighbourhood, tokens="written")
+    model = make(position="relative_2d", neighbourhood=neighbourhood, skip_blank=True)
     torch.nn.init.normal_(model.position.weight)
     working = canvases(2, 3, 3)
     alone, _ = model(working)
@@ -123,14 +124,14 @@ def test_without_a_position_the_cells_are_a_set():
     torch.testing.assert_close(model(shuffled)[0].flatten(1, 2), expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("skip_blank", [False, True])
 @pytest.mark.parametrize("position", ["relative_2d", "rope_2d"])
-def test_samples_taken_out_of_a_batch_go_on_as_before(position, tokens):
-    model = make(position=position, halt_pool="mask", tokens=tokens)
+def test_samples_taken_out_of_a_batch_go_on_as_before(position, skip_blank):
+    model = make(position=position, halt_pool="mask", skip_blank=skip_blank)
     for index in (torch.tensor([True, False, True]), torch.tensor([2, 0])):
         context = model.encode(canvases())
         state = model.iterate(context, model.initial_state(context))
-        fewer, kept = context.select(index), state.select(index)
+        fewer, kept = context.select(index), select(state, index)
         logits, halt = model.read(model.iterate(context, state), context)
         fewer_logits, fewer_halt = model.read(model.iterate(fewer, kept), fewer)
         torch.testing.assert_close(fewer_logits, logits[index], rtol=0, atol=1e-5)
@@ -142,7 +143,7 @@ def test_steps_are_supervision_steps_that_each_start_without_history():
     context = model.encode(canvases())
     state = model.initial_state(context)
     for _ in range(2):
-        state = model.iterate(context, state.detach())
+        state = model.iterate(context, map_state(torch.Tensor.detach, state))
     torch.testing.assert_close(model(canvases(), steps=2)[0], model.read(state, context)[0])
 
 
@@ -165,7 +166,7 @@ def test_the_head_judges_the_masked_row():
     # Nothing is masked in the others: they are judged as a whole.
     torch.testing.assert_close(context.halt_weights[1], torch.full((20,), 1 / 20))
     state = model.initial_state(context)
-    state.z_H = torch.randn_like(state.z_H)
+    state = state._replace(z_H=torch.randn_like(state.z_H))
     head = model.halt_head
     expected = head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
     torch.testing.assert_close(model.read(state, context)[1][0], expected)
@@ -211,7 +212,7 @@ def test_the_head_starts_by_doubting_every_answer():
     [
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
         ({"position": "rope2d"}, "Did you mean rope_2d"),
-        ({"neighbourhood": "ray"}, "Did you mean rays"),
+        ({"neighbourhood": "local_line"}, "Did you mean local_lines"),
         ({"position": "randomised"}, "choose another position"),
         ({"halt_pool": "masks"}, "Did you mean mask"),
         ({"block": "mixer"}, "set position to none"),
@@ -243,11 +244,15 @@ def test_canvases_that_do_not_suit_the_model_are_refused():
         make()(canvases(), steps=0)
 
 
-@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("skip_blank", [False, True])
 @pytest.mark.parametrize("position", ["relative_2d", "rope_2d", "none"])
 @pytest.mark.parametrize("radius", [0, 1, 2])
-def test_lists_of_keys_give_what_a_table_of_all_pairs_gives(monkeypatch, tokens, position, radius):
-    model = make(tokens=tokens, position=position, neighbourhood="horizon", radius=radius)
+def test_lists_of_keys_give_what_a_table_of_all_pairs_gives(
+    monkeypatch, skip_blank, position, radius
+):
+    model = make(
+        skip_blank=skip_blank, position=position, neighbourhood="local_nearest", radius=radius
+    )
     if position == "relative_2d":
         torch.nn.init.normal_(model.position.weight)
     inputs = torch.full((5, 9, 11), BLANK, dtype=torch.uint8)
@@ -258,7 +263,7 @@ def test_lists_of_keys_give_what_a_table_of_all_pairs_gives(monkeypatch, tokens,
         canvas[chosen] = drawn[chosen]
         canvas[4 + i % 2] = MASK
     pairs = model(inputs, steps=3)
-    monkeypatch.setattr(recursive, "FEW_FROM", 0)
+    monkeypatch.setattr(bias, "FEW_FROM", 0)
     lists = model(inputs, steps=3)
     torch.testing.assert_close(lists[0], pairs[0], rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(lists[1], pairs[1], rtol=1e-3, atol=1e-3)

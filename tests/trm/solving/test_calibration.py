@@ -74,5 +74,5 @@ def test_certainty_and_impossibility_are_no_overflow():
 
 
 def test_weights_that_have_gone_astray_are_named():
-    with pytest.raises(ValueError, match="log-probabilities are not numbers"):
+    with pytest.raises(ValueError, match="log-probabilities are not finite"):
         fit_calibration(np.array([np.nan, -1.0]), np.array([True, False]))

@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from augment.views import View
-from canvas.layouts import LAYOUTS
-from canvas.problems import Canvas, Problems, Task
-from canvas.render import IGNORE, Drawing, draw, row_steps, sequences, to_sequences
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, GPTConfig
 from trm.solving.calibration import Calibration
@@ -18,10 +21,10 @@ PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9
 
 
-def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> Drawing:
+def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:
     problems = Problems.from_ints(pairs)
-    worked = Task(layout).rules.work(problems.a, problems.b)
-    return draw(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
+    worked = Multiplication(layout).rules.work(problems)
+    return draw_worked(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
 
 
 def tiny_model() -> GPT:
@@ -39,18 +42,20 @@ class Knowing(torch.nn.Module):
     It gives token t a log-probability of minus t thousandths, and 0 to what follows an end.
     """
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: WorkedDrawing) -> None:
         super().__init__()
         self.anchor = torch.nn.Parameter(torch.zeros(1))
-        ids = to_sequences(drawing.canvases)
+        ids = to_sequences(drawing.truth)
         self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
         self.asked: list[np.ndarray] = []
 
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end, temperature=0.0, noise=None, full=False):
-        forced = forced.numpy()
+    def generate(
+        self, forced, height, width, end, temperature=0.0, noise=None, full=False, loops=None
+    ):
+        forced, self.loops = forced.numpy(), loops
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
         ids = forced.copy()
@@ -72,13 +77,14 @@ def log_prob_of_row(row: int, free: int = WIDTH) -> float:
     return float(log_prob(np.arange(first, first + free)).sum())
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_a_model_that_goes_on_rightly_solves_everything(layout):
     drawing = drawing_of(layout)
     rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
-    assert (rollout.canvases == drawing.canvases).all()
-    present = np.arange(rollout.rows_exact.shape[1]) < drawing.steps[:, None]
-    assert (rollout.rows_exact == present).all()
+    assert (rollout.canvases == drawing.truth).all()
+    right = drawing.rows_right(rollout.canvases)
+    present = np.arange(right.shape[1]) < drawing.steps[:, None]
+    assert (right == present).all()
     assert (rollout.confidence[~present] == 1).all()
     assert (rollout.steps == 0).all()
 
@@ -110,7 +116,7 @@ def test_rows_are_trusted_alike_whether_written_all_at_once_or_one_by_one():
         )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_nothing_but_the_operands_and_the_givens_is_told(layout):
     drawing = drawing_of(layout)
     model = Knowing(drawing)
@@ -121,7 +127,7 @@ def test_nothing_but_the_operands_and_the_givens_is_told(layout):
     assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
     drawing = drawing_of(layout)
     model = Knowing(drawing)
@@ -150,7 +156,7 @@ def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_whe
         )
 
 
-def with_row_ends(drawing: Drawing) -> np.ndarray:
+def with_row_ends(drawing: WorkedDrawing) -> np.ndarray:
     ids, labels = sequences(drawing)
     forced = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
     forced[:, 1:][labels != IGNORE] = -1
@@ -194,7 +200,7 @@ def test_what_comes_after_the_end_is_blank_and_wrong_and_not_trusted():
     model.truth[:, 1 + row * (WIDTH + 1) :] = END
     predictor = GPTPredictor(model, Calibration(1.0, 9.0))
     rollout = predictor.free_running(drawing)
-    assert rollout.rows_exact.tolist() == [[True, False, False, False]]
+    assert drawing.rows_right(rollout.canvases).tolist() == [[True, False, False, False]]
     assert (rollout.canvases[0, row:] == BLANK).all()
     assert rollout.confidence[0, 0] > 0.9
     assert (rollout.confidence[0, 1:] == 0).all()
@@ -207,7 +213,7 @@ def test_blank_rows_that_an_early_end_leaves_out_do_no_harm():
     last = int(drawing.row_of_step(3)[0])
     model.truth[:, 1 + (last + 1) * (WIDTH + 1) :] = END
     rollout = GPTPredictor(model, Calibration(1.0, 9.0)).free_running(drawing)
-    assert rollout.rows_exact.all()
+    assert drawing.rows_right(rollout.canvases).all()
     assert (rollout.confidence > 0.5).all()
 
 
@@ -221,16 +227,36 @@ def test_a_watcher_sees_rows_masked_and_then_written():
         masked = before[1] == MASK
         there = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
         assert (masked == there).all()
-        assert (after[1][there] == drawing.canvases[there]).all()
-    assert (frames[-1][1] == drawing.canvases).all()
+        assert (after[1][there] == drawing.truth[there]).all()
+    assert (frames[-1][1] == drawing.truth).all()
 
 
 def test_an_untrained_model_writes_only_symbols_of_the_vocabulary():
     drawing = drawing_of("standard")
     rollout = GPTPredictor(tiny_model(), Calibration()).free_running(drawing)
     assert rollout.canvases.max() < VOCAB_SIZE
-    assert (rollout.canvases[drawing.given] == drawing.canvases[drawing.given]).all()
+    assert (rollout.canvases[drawing.given] == drawing.truth[drawing.given]).all()
     assert ((rollout.confidence >= 0) & (rollout.confidence <= 1)).all()
+
+
+@pytest.mark.parametrize("loops", [None, 3])
+def test_a_model_is_asked_for_as_many_loops_as_wanted(loops):
+    drawing = drawing_of("standard")
+    model = Knowing(drawing)
+    predictor = GPTPredictor(model, Calibration(), loops=loops)
+    for ask in (
+        lambda: predictor.free_running(drawing),
+        lambda: predictor(row_steps(drawing).inputs),
+        lambda: predictor.perturbed(0, 1.0).free_running(drawing),
+    ):
+        model.loops = -1
+        ask()
+        assert model.loops == loops
+
+
+def test_a_token_needs_at_least_one_loop():
+    with pytest.raises(ValueError, match="at least one loop, not 0"):
+        GPTPredictor(tiny_model(), Calibration(), loops=0)
 
 
 def test_a_model_for_one_canvas_accepts_no_larger_one():
@@ -244,8 +270,9 @@ def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     predictor = GPTPredictor(tiny_model(), Calibration())
     views = [View("e", 1, 0)] * len(drawing)
     rollout, said = predictor.free_running_views(drawing, views, log_probs=True)
-    one, zero = np.ones(len(drawing), int), np.zeros(len(drawing), int)
-    shifted = predictor.free_running(drawing.shifted(one, zero))
+    canvases, given = (np.roll(part, 1, axis=1) for part in (drawing.canvases, drawing.given))
+    below = replace(drawing, canvases=canvases, given=given, top=drawing.top + 1)
+    shifted = predictor.free_running(below)
     np.testing.assert_array_equal(rollout.canvases, np.roll(shifted.canvases, -1, axis=1))
     np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
     written = said.any(axis=-1)  # where it had a choice
@@ -271,7 +298,9 @@ def test_temperature_draws_by_the_key_whatever_is_beside_it():
 @pytest.mark.parametrize("vote", VOTES)
 def test_a_gpt_votes_over_shifts_and_samples(vote, per):
     problems = Problems.from_ints(PAIRS)
-    solver = Solver(GPTPredictor(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    solver = Solver(
+        GPTPredictor(tiny_model(), Calibration()), Multiplication("standard"), Canvas(10, 9)
+    )
     asked = solver.with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
     solutions = asked.solve(problems)
     assert {solution.views for solution in solutions} == {8}
@@ -280,7 +309,9 @@ def test_a_gpt_votes_over_shifts_and_samples(vote, per):
 
 
 def test_a_gpt_knows_no_turned_canvases_and_no_noise():
-    solver = Solver(GPTPredictor(tiny_model(), Calibration()), Task("standard"), Canvas(10, 9))
+    solver = Solver(
+        GPTPredictor(tiny_model(), Calibration()), Multiplication("standard"), Canvas(10, 9)
+    )
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
     with pytest.raises(ValueError, match="differ by temperature"):

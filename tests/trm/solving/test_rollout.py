@@ -2,28 +2,29 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.layouts import LAYOUTS
-from canvas.problems import Problems, Task
-from canvas.render import Drawing, draw, row_steps
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.iteration import PATIENCE, Settling
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, free_running, teacher_forced
-from trm.solving.trace import PATIENCE, trace, unchanged
+from trm.solving.trace import trace
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
 
-def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> Drawing:
+def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:
     problems = Problems.from_ints(pairs)
-    worked = Task(layout).rules.work(problems.a, problems.b)
-    return draw(worked, 10, 9, top=1, left=1)
+    worked = Multiplication(layout).rules.work(problems)
+    return draw_worked(worked, 10, 9, top=1, left=1)
 
 
 class Oracle:
     """Knows the drawing: finds each canvas by its givens and copies the finished working."""
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: WorkedDrawing) -> None:
         self.drawing, self.seen = drawing, []
 
     def which(self, canvas: np.ndarray) -> int:
@@ -32,13 +33,13 @@ class Oracle:
         alike = [
             i
             for i in range(len(drawing))
-            if (canvas[:first] == drawing.unsolved()[i, :first]).all()
-            and (canvas == drawing.canvases[i])[drawing.given[i]].all()
+            if (canvas[:first] == drawing.canvases[i, :first]).all()
+            and (canvas == drawing.truth[i])[drawing.given[i]].all()
         ]
         return max(alike, key=lambda i: drawing.given[i].sum())
 
     def fill(self, canvas: np.ndarray) -> np.ndarray:
-        return self.drawing.canvases[self.which(canvas)]
+        return self.drawing.truth[self.which(canvas)]
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         self.seen.append(inputs.copy())
@@ -97,15 +98,15 @@ def set_halting(model: TinyRecursiveModel, logit: float) -> None:
         model.halt_head.bias.fill_(logit)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_an_oracle_solves_every_layout_on_its_own_rows(layout):
     drawing = drawing_of(layout)
     rollout = free_running(Oracle(drawing), drawing)
-    assert (rollout.canvases == drawing.canvases).all()
-    assert (rollout.rows_exact.sum(axis=1) == drawing.steps).all()
+    assert (rollout.canvases == drawing.truth).all()
+    assert (drawing.rows_right(rollout.canvases).sum(axis=1) == drawing.steps).all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_an_oracle_is_right_on_every_teacher_forced_row(layout):
     drawing = drawing_of(layout)
     forced = teacher_forced(Oracle(drawing), drawing)
@@ -114,12 +115,12 @@ def test_an_oracle_is_right_on_every_teacher_forced_row(layout):
     assert (forced.cells_right == 1).all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
     drawing = drawing_of(layout)
     predictor = Slip(drawing)
     rollout = free_running(predictor, drawing)
-    assert not rollout.rows_exact[:, 0].any()
+    assert not drawing.rows_right(rollout.canvases)[:, 0].any()
     for inputs in predictor.seen[1:]:
         for canvas in inputs:
             i = predictor.which(canvas)
@@ -127,7 +128,7 @@ def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
             assert (canvas[row] == DIGIT_ZERO + 7)[~drawing.given[i, row]].all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     drawing = drawing_of(layout)
     predictor = Slip(drawing)
@@ -158,7 +159,7 @@ def test_what_a_model_says_outside_the_masked_row_changes_nothing():
             return np.where(canvas == MASK, super().fill(canvas), np.uint8(DIGIT_ZERO + 9))
 
     rollout = free_running(Scribbler(drawing), drawing)
-    assert (rollout.canvases == drawing.canvases).all()
+    assert (rollout.canvases == drawing.truth).all()
 
 
 def test_a_finished_problem_is_not_shown_again():
@@ -173,10 +174,10 @@ def test_a_finished_problem_is_not_shown_again():
     assert (rollout.steps[~beyond] == 1).all()
     assert (rollout.confidence[beyond] == 1).all()
     assert (rollout.confidence[~beyond] == 0.5).all()
-    assert not rollout.rows_exact[beyond].any()
+    assert not drawing.rows_right(rollout.canvases)[beyond].any()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_the_mask_covers_a_full_row_but_its_givens_and_nothing_below_is_shown(layout):
     drawing = drawing_of(layout)
     predictor = Oracle(drawing)
@@ -198,10 +199,10 @@ def test_an_onlooker_sees_each_row_masked_and_then_filled():
     assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2]
     assert (frames[0][1] == MASK).any(axis=(1, 2)).all()
     assert not (frames[1][1] == MASK).any()
-    assert (frames[-1][1] == drawing.canvases).all()
+    assert (frames[-1][1] == drawing.truth).all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_problems(layout):
     drawing, (model, _) = drawing_of(layout), sometimes_halting()
     predictor = IterativePredictor(model, max_steps=6)
@@ -218,11 +219,16 @@ def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_probl
     np.testing.assert_allclose(forced.filled.confidence, at_once.confidence, atol=1e-5)
 
 
-def test_a_row_is_unchanged_if_its_masked_cells_are():
-    before = torch.tensor([[[1, 2, 3]]] * 3)
-    cells = torch.tensor([[[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]]])
-    masked = torch.tensor([[[False, True, True]]] * 3)
-    assert unchanged(cells, before, masked).tolist() == [True, True, False]
+def test_a_row_settles_if_its_masked_cells_stay_and_it_is_trusted():
+    before = torch.tensor([[[1, 2, 3]]] * 4)
+    cells = torch.tensor([[[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]], [[1, 2, 3]]])
+    settling = Settling(torch.tensor([[[False, True, True]]] * 4))
+    trust = torch.tensor([1.0, 1.0, 1.0, -1.0])
+    for seen in (before, cells):
+        assert not settling.seen(seen, trust).any()
+    assert settling.seen(cells, trust).tolist() == [True, True, False, False]
+    settling.keep(torch.tensor([False, False, True, True]))
+    assert settling.seen(cells[2:], -trust[2:]).tolist() == [False, True]
 
 
 def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
@@ -300,14 +306,16 @@ def test_the_order_of_samples_does_not_matter():
 def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
     model, _ = sometimes_halting()
     predictor = IterativePredictor(model, max_steps=6)
-    together = free_running(predictor, drawing_of("lattice"))
+    all_of_them = drawing_of("lattice")
+    together = free_running(predictor, all_of_them)
+    right = all_of_them.rows_right(together.canvases)
     for i, pair in enumerate(PAIRS):
         drawing = drawing_of("lattice", [pair])
         alone = free_running(predictor, drawing)
         n = int(drawing.steps[0])
         assert (alone.canvases[0] == together.canvases[i]).all()
         assert (alone.steps[0] == together.steps[i, :n]).all()
-        assert (alone.rows_exact[0] == together.rows_exact[i, :n]).all()
+        assert (drawing.rows_right(alone.canvases)[0] == right[i, :n]).all()
 
 
 def test_a_row_needs_at_least_one_step():

@@ -3,13 +3,15 @@ import json
 import numpy as np
 import pytest
 
-from canvas.layouts import LAYOUTS
-from canvas.problems import Canvas, Problems, Task
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
 from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
+OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"
 
 
 class Scribe(Predictor):
@@ -28,7 +30,7 @@ class Scribe(Predictor):
         raise NotImplementedError
 
     def told(self, solver: Solver, problem: Problems) -> None:
-        self.canvas = solver.draw(problem).canvases[0]
+        self.canvas = solver.draw_worked(problem).truth[0]
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         (shown,) = inputs
@@ -41,11 +43,11 @@ class Scribe(Predictor):
 
 def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):
     scribe = scribe or Scribe()
-    task = Task(layout, digits_a=(2, 3), digits_b=(1, 3))
+    task = Multiplication(layout, digits_a=(2, 3), digits_b=(1, 3))
     solver = Solver(scribe, task, Canvas(**canvas))
     problem = Problems.from_ints([pair])
     scribe.told(solver, problem)
-    (solution,) = solver.solve(problem)
+    (solution,) = solver.solve(problem, with_truth=True)
     return solution
 
 
@@ -56,11 +58,13 @@ def put(column: int, symbol: int):
     return fault
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_right_working_has_the_right_product(layout, pair):
     solution = solve(pair, layout)
-    assert (solution.a, solution.b, solution.product) == (*pair, pair[0] * pair[1])
+    assert solution.operands == pair
+    assert solution.problem == f"{pair[0]} x {pair[1]}"
+    assert solution.answer == solution.right_answer == pair[0] * pair[1]
     assert solution.correct
     assert solution.exact
     assert (solution.canvas == solution.truth).all()
@@ -77,9 +81,9 @@ def test_confidence_is_the_product_of_the_rows():
     [
         ((321, 654), -1, ""),
         ((321, 654), 3, "row 3 did not settle within the supervision steps"),
-        ((4321, 6), -1, "longer than practised (up to 3 x 3 digits)"),
-        ((4, 6), -1, "shorter than practised (up to 3 x 3 digits)"),
-        ((4321, 6543), 3, "longer than practised (up to 3 x 3 digits); row 3 did not settle"),
+        ((4321, 6), -1, OUTSIDE),
+        ((4, 6), -1, OUTSIDE),
+        ((4321, 6543), 3, f"{OUTSIDE}; row 3 did not settle"),
     ],
 )
 def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
@@ -88,15 +92,17 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     solution = solve(pair, "lattice", scribe)
     assert solution.doubt.startswith(doubt)
     assert bool(solution.doubt) == bool(doubt)
+    assert solution.in_range == (OUTSIDE not in doubt)
     record = solution.record()
-    assert record["calibrated"] == (not doubt)
-    assert record["doubt"] == (solution.doubt or None)
+    assert record.calibrated == (not doubt)
+    assert record.doubt == (solution.doubt or None)
+    assert record.in_range == solution.in_range
 
 
 def test_a_confidence_that_is_no_number_is_none_at_all():
     solution = solve((321, 654), "lattice", Scribe(confidence=float("nan")))
     assert solution.confidence == 0
-    json.dumps(solution.record(), allow_nan=False)
+    json.dumps(solution.record().data(), allow_nan=False)
 
 
 def test_rows_are_where_the_working_was_written():
@@ -109,27 +115,28 @@ def test_rows_are_where_the_working_was_written():
 
 def test_a_wrong_digit_makes_a_wrong_product():
     solution = solve((12, 3), "standard", Scribe(put(-1, DIGIT_ZERO + 9)), margin=0)
-    assert solution.product is not None
+    assert solution.answer is not None
     assert not solution.correct
     assert not solution.exact
 
 
 def test_a_canvas_that_cannot_be_read_has_no_product():
     solution = solve((12, 3), "standard", Scribe(put(-1, MASK)))
-    assert solution.product is None
+    assert solution.answer is None
+    assert solution.answer_text is None
     assert not solution.correct
 
 
 def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
     scribe = Scribe()
-    solver = Solver(scribe, Task("standard"))
+    solver = Solver(scribe, Multiplication("standard"))
     problem = Problems.from_ints([(12, 34)])
     scribe.told(solver, problem)
-    first = int(solver.draw(problem).row_of_step(0)[0])
+    first = int(solver.draw_worked(problem).row_of_step(0)[0])
     scribe.canvas[first, -2] = DIGIT_ZERO  # a partial product, not the product
     truth = Scribe()
     truth.told(solver, problem)
-    (solution,) = solver.solve(problem)
+    (solution,) = solver.solve(problem, with_truth=True)
     assert solution.correct
     assert not solution.exact
 
@@ -137,16 +144,18 @@ def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
 def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
     problem = Problems.from_ints([(321, 654)])
     for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
-        drawing = Solver(Scribe(), Task("lattice"), Canvas(margin=margin)).draw(problem)
+        drawing = Solver(Scribe(), Multiplication("lattice"), Canvas(margin=margin)).draw(problem)
         assert drawing.canvases.shape[1:] == (4 + spare, 6 + spare)
-    square = Solver(Scribe(), Task("lattice"), Canvas(margin=0, square=True)).draw(problem)
+    square = Solver(Scribe(), Multiplication("lattice"), Canvas(margin=0, square=True)).draw(
+        problem
+    )
     assert square.canvases.shape[1:] == (6, 6)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     short_and_long = Problems.from_ints([(10, 10), (99, 99)])
-    drawing = Solver(Scribe(), Task(layout), Canvas(12, 12)).draw(short_and_long)
+    drawing = Solver(Scribe(), Multiplication(layout), Canvas(12, 12)).draw(short_and_long)
     first, second = (
         np.argwhere(given & (canvas != canvas[0, 0]))
         for given, canvas in zip(drawing.given, drawing.canvases, strict=True)
@@ -155,7 +164,7 @@ def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout)
 
 
 def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
-    solver = Solver(Scribe(), Task("lattice"), Canvas(6, 8))
+    solver = Solver(Scribe(), Multiplication("lattice"), Canvas(6, 8))
     with pytest.raises(ValueError, match="12345678901 x 99999 needs") as error:
         solver.solve(Problems.from_ints([(1, 2), (12345678901, 99999)]))
     assert "at least 6 x 14 (height x width), and this one has 6 x 8" in str(error.value)
@@ -164,31 +173,38 @@ def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
 
 def test_the_canvas_that_a_refusal_names_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
-    for layout in LAYOUTS:
+    for layout in Multiplication.layouts:
         with pytest.raises(ValueError, match="Re-run") as error:
-            Solver(Scribe(), Task(layout), Canvas(3, 3)).draw(problem)
+            Solver(Scribe(), Multiplication(layout), Canvas(3, 3)).draw(problem)
         words = str(error.value).replace(",", "").split()
         height, width = (int(words[words.index(f"--{side}") + 1]) for side in ("height", "width"))
-        Solver(Scribe(), Task(layout), Canvas(height, width)).draw(problem)
+        Solver(Scribe(), Multiplication(layout), Canvas(height, width)).draw(problem)
 
 
 def test_numbers_of_another_base_are_refused():
     with pytest.raises(ValueError, match="base 10, not 3"):
-        Solver(Scribe(), Task("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
+        Solver(Scribe(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
 
 
 def test_numbers_are_written_in_the_models_base():
-    assert Solver(Scribe(), Task("lattice", base=3)).write(11) == "102"
+    scribe = Scribe()
+    solver = Solver(scribe, Multiplication("lattice", base=3))
+    problem = Problems.from_ints([(11, 2)], base=3)
+    scribe.told(solver, problem)
+    (solution,) = solver.solve(problem)
+    assert solution.write(11) == "102"
+    assert solution.problem == "102 x 2"
+    assert (solution.answer, solution.answer_text) == (22, "211")
 
 
 def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
-    solver = Solver(Scribe(), Task("standard"), Canvas(6, 8))
-    assert solver.for_lengths(3, 3).canvas == Canvas(6, 8)
-    assert solver.for_lengths(5, 5).canvas == Canvas(8, 10)
-    assert solver.for_lengths(6, 6) is None
+    solver = Solver(Scribe(), Multiplication("standard"), Canvas(6, 8))
+    assert solver.for_lengths((3, 3)).canvas == Canvas(6, 8)
+    assert solver.for_lengths((5, 5)).canvas == Canvas(8, 10)
+    assert solver.for_lengths((6, 6)) is None
 
 
 def test_a_cut_canvas_is_cut_for_any_operands_that_the_model_can_work_on():
-    solver = Solver(Scribe(), Task("standard"), Canvas(margin=0))
-    assert solver.for_lengths(5, 5) is solver
-    assert solver.for_lengths(7, 7) is None
+    solver = Solver(Scribe(), Multiplication("standard"), Canvas(margin=0))
+    assert solver.for_lengths((5, 5)) is solver
+    assert solver.for_lengths((7, 7)) is None

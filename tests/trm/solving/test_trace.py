@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.problems import Problems, Task
-from canvas.render import RowSteps, draw, row_steps
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import RowSteps, draw_worked, row_steps
 from canvas.symbols import MASK
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -12,7 +13,7 @@ from trm.solving.trace import Trace, trace
 
 def some_rows() -> RowSteps:
     problems = Problems.from_ints([(12, 34), (567, 89), (4, 5)])
-    return row_steps(draw(Task().rules.work(problems.a, problems.b), 4, 7))
+    return row_steps(draw_worked(Multiplication().rules.work(problems), 4, 7))
 
 
 def tiny_model() -> TinyRecursiveModel:

@@ -8,7 +8,9 @@ import torch
 
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views, undo_views
-from canvas.problems import Canvas, Problems, Task
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -87,7 +89,9 @@ class Knowing(Predictor):
     It recognises a canvas by its givens, and the view by where these lie.
     """
 
-    def __init__(self, solver_task: Task, blunders=lambda view: False, sure=lambda view: 0.5):
+    def __init__(
+        self, solver_task: Multiplication, blunders=lambda view: False, sure=lambda view: 0.5
+    ):
         self.task, self.blunders, self.sure = solver_task, blunders, sure
         self.model = torch.nn.Linear(1, 1)
         self.seen, self.known = [], []
@@ -99,8 +103,8 @@ class Knowing(Predictor):
         raise NotImplementedError
 
     def learn(self, solver: Solver, problems: Problems) -> None:
-        drawing = solver.draw(problems)
-        for canvas, given in zip(drawing.canvases, drawing.given, strict=True):
+        drawing = solver.draw_worked(problems)
+        for canvas, given in zip(drawing.truth, drawing.given, strict=True):
             content = torch.from_numpy(canvas != BLANK)
             for view in distinct_views(content, tuple(SYMMETRIES), 10_000, seed=0):
                 cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
@@ -132,9 +136,9 @@ class Knowing(Predictor):
 
 
 def knowing(**how) -> tuple[Solver, Knowing]:
-    task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
+    task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
     predictor = Knowing(task, **how)
-    return Solver(predictor, task, Canvas(7, 7), practised=tuple(SYMMETRIES)), predictor
+    return Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES)), predictor
 
 
 @pytest.mark.parametrize("per", ["row", "solution"])
@@ -145,12 +149,12 @@ def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
             return replace(filled, settled=filled.confidence > 0.5)
 
     for view, doubted in (("r90", False), ("e", True)):
-        task = Task("lattice", digits_a=(1, 3), digits_b=(1, 3))
+        task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
         predictor = Restless(
             task, blunders=lambda v: v.symmetry == "r90",
             sure=lambda v, view=view: 0.2 if v.symmetry == view else 0.9,
         )  # fmt: skip
-        solver = Solver(predictor, task, Canvas(7, 7), practised=tuple(SYMMETRIES))
+        solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
         solver = solver.with_voting(Voting(views=24, per=per))
         problems = Problems.from_ints([(321, 654)])
         predictor.learn(solver, problems)
@@ -168,7 +172,8 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
     problems = Problems.from_ints([(321, 45)])
     voting = solver.with_voting(Voting(views=24, vote=vote, per=per))
     predictor.learn(voting, problems)
-    (alone,), (together,) = solver.solve(problems), voting.solve(problems)
+    (alone,) = solver.solve(problems)
+    (together,) = voting.solve(problems, with_truth=True)
     assert not alone.correct
     assert together.exact
     assert together.correct
@@ -185,7 +190,7 @@ def test_rows_masked_before_the_view_come_back_to_their_place():
     problems = Problems.from_ints([(321, 45)])
     voting = solver.with_voting(Voting(views=8))
     predictor.learn(voting, problems)
-    (solution,) = voting.solve(problems)
+    (solution,) = voting.solve(problems, with_truth=True)
     assert solution.exact
     assert solution.agreement == 1
     masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in predictor.seen}
@@ -197,12 +202,13 @@ def test_the_agreed_row_goes_back_onto_every_views_canvas():
     problems = Problems.from_ints([(321, 456)])
     voting = solver.with_voting(Voting(views=16, per="row"))
     predictor.learn(voting, problems)
-    (solution,) = voting.solve(problems)  # a view that went on alone would meet its own blunder
+    # A view that went on alone would meet its own blunder.
+    (solution,) = voting.solve(problems, with_truth=True)
     assert solution.exact
 
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
-    solver = Solver(IterativePredictor(tiny(), 4), Task(digits_b=(1, 3)), Canvas(7, 7))
+    solver = Solver(IterativePredictor(tiny(), 4), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     voting = Voting(views=6, symmetries=tuple(SYMMETRIES), rollouts=2, noise=0.3, seed=5)
     problems = Problems.from_ints(PAIRS)
     for per in ("row", "solution"):
@@ -219,7 +225,7 @@ def tiny(**more) -> TinyRecursiveModel:
     torch.manual_seed(3)
     config = RecursiveConfig(
         hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1,
-        position="relative_2d", tokens="written", **more,
+        position="relative_2d", skip_blank=True, **more,
     )  # fmt: skip
     model = TinyRecursiveModel(config).eval()
     torch.nn.init.normal_(model.lm_head.weight, std=1.0)
@@ -293,10 +299,10 @@ def test_the_noise_of_each_row_is_its_own_and_none_stays_none():
 
 
 def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
-    solver = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)), Canvas(6, 8))
+    solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(6, 8))
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
         solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
-    cut = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)))
+    cut = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)))
     (solution,) = cut.with_voting(Voting(views=4, symmetries=("t",))).solve(
         Problems.from_ints([(987, 6)])
     )
@@ -304,7 +310,7 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
 
 
 def test_views_that_vote_on_solutions_cannot_be_watched():
-    solver = Solver(IterativePredictor(tiny(), 2), Task(digits_b=(1, 3)), Canvas(7, 7))
+    solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     asked = solver.with_voting(Voting(views=2, per="solution"))
     with pytest.raises(ValueError, match="vote per row"):
         asked.solve(Problems.from_ints(PAIRS), on_row=lambda *_: None)

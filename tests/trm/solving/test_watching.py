@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from canvas.problems import Problems, Task
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from canvas.symbols import MASK
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
@@ -26,8 +27,8 @@ def solver() -> Solver:
 class AtOnce(Predictor):
     """Fills in the right row of one problem without supervision steps, as a GPT does."""
 
-    def __init__(self, task: Task) -> None:
-        self.canvas = Solver(self, task).draw(PROBLEM).canvases[0]
+    def __init__(self, task: Multiplication) -> None:
+        self.canvas = Solver(self, task).draw_worked(PROBLEM).truth[0]
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -54,7 +55,7 @@ def test_each_row_is_shown_masked_and_after_each_of_its_supervision_steps(solver
 
 
 def test_watching_changes_nothing(solver):
-    (alone,) = solver.solve(PROBLEM)
+    (alone,) = solver.solve(PROBLEM, with_truth=True)
     watched = solve_watched(solver, PROBLEM, lambda moment: None)
     assert watched.record() == alone.record()
 
@@ -87,5 +88,5 @@ def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(solver):
 
 def test_another_base_is_refused_as_ever(solver):
     ternary = replace(solver, task=replace(solver.task, base=3))
-    with pytest.raises(ValueError, match="multiplies in base 3, not 10"):
+    with pytest.raises(ValueError, match="works in base 3, not 10"):
         solve_watched(ternary, PROBLEM, lambda moment: None)

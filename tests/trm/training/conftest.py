@@ -8,8 +8,8 @@ import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from canvas.problems import Task
-from trm.models.recursive import RecursiveConfig
+from canvas.multiplication import Multiplication
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.depth import DepthConfig
 from trm.training.iterative_module import IterativeModule, LossConfig
@@ -24,11 +24,11 @@ def debug(repository: Path) -> tuple:
 
 def _tiny_module() -> IterativeModule:
     torch.manual_seed(0)
-    network = RecursiveConfig(
+    config = RecursiveConfig(
         hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1
     )
     return IterativeModule(
-        network,
+        TinyRecursiveModel(config),
         OptimizerConfig(lr=0.01),
         ScheduleConfig(),
         DepthConfig(free_steps=(0, 0), supervised_steps=1),
@@ -39,7 +39,7 @@ def _tiny_module() -> IterativeModule:
 
 def _little_data() -> CanvasDataModule:
     return CanvasDataModule(
-        Task(), Canvas(), batch_size=8, batches_per_epoch=6, validation_problems=16
+        Multiplication(), Canvas(), batch_size=8, batches_per_epoch=6, validation_problems=16
     )
 
 

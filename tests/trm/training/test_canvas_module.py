@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.problems import Problems, Task
-from canvas.render import draw, row_steps
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
 from trm.checkpoints.keys import CHECKPOINT_KEY
-from trm.models.recursive import RecursiveConfig
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
 from trm.training.data import Canvas, CanvasDataModule
@@ -21,15 +22,15 @@ NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_siz
 
 def module(network: dict | None = None, **more) -> IterativeModule:
     torch.manual_seed(0)
-    network = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
+    config = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
     parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
     parts |= {"depth": DepthConfig(free_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
-    return IterativeModule(network, **(parts | more))
+    return IterativeModule(TinyRecursiveModel(config), **(parts | more))
 
 
 def some_problems():
     problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
-    return problems, draw(Task("lattice").rules.work(problems.a, problems.b), 4, 7)
+    return problems, draw_worked(Multiplication("lattice").rules.work(problems), 4, 7)
 
 
 def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
@@ -48,7 +49,7 @@ def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatc
             of = [
                 next(
                     truth
-                    for truth, given in zip(drawing.canvases, drawing.given, strict=True)
+                    for truth, given in zip(drawing.truth, drawing.given, strict=True)
                     if (canvas == truth)[given].all()
                 )
                 for canvas in inputs
@@ -99,7 +100,7 @@ def test_a_checkpoint_says_which_model_it_holds():
     mine = module()
     mine.on_save_checkpoint(checkpoint)
     about = checkpoint[CHECKPOINT_KEY]
-    assert (about["family"], about["solve_steps"]) == ("recursive", 2)
+    assert (about["family"], about["solve_steps"]) == ("iterative", 2)
     assert RecursiveConfig(**about["model"]) == mine.model.config
 
 
@@ -110,7 +111,7 @@ def test_the_carry_is_not_among_the_weights():
 def test_a_carry_needs_canvases_of_one_size():
     mine = module(depth=DepthConfig("carry"))
     for canvas in (Canvas(), Canvas(9, 9)):
-        data = CanvasDataModule(Task(), canvas)
+        data = CanvasDataModule(Multiplication(), canvas)
         mine._trainer = SimpleNamespace(datamodule=data)
         if canvas.cut:
             with pytest.raises(ValueError, match=r"set data.canvas.height and data.canvas.width"):
@@ -121,19 +122,19 @@ def test_a_carry_needs_canvases_of_one_size():
 
 
 def test_a_carry_needs_as_many_tokens_in_every_batch():
-    mine = module({"tokens": "written"}, depth=DepthConfig("carry"))
-    mine._trainer = SimpleNamespace(datamodule=CanvasDataModule(Task(), Canvas(9, 9)))
-    with pytest.raises(ValueError, match=r"set model\.tokens: all, or depth"):
+    mine = module({"skip_blank": True}, depth=DepthConfig("carry"))
+    mine._trainer = SimpleNamespace(datamodule=CanvasDataModule(Multiplication(), Canvas(9, 9)))
+    with pytest.raises(ValueError, match=r"set skip_blank: false, or depth"):
         mine.setup("fit")
 
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
     checkpoint: dict = {}
     module().on_save_checkpoint(checkpoint)
-    del checkpoint[CHECKPOINT_KEY]["model"]["tokens"]
+    del checkpoint[CHECKPOINT_KEY]["model"]["skip_blank"]
     module().on_load_checkpoint(checkpoint)
-    with pytest.raises(ValueError, match=r"another model: tokens all \(here written\)"):
-        module({"tokens": "written"}).on_load_checkpoint(checkpoint)
+    with pytest.raises(ValueError, match=r"another model: skip_blank False \(here True\)"):
+        module({"skip_blank": True}).on_load_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def compilations(monkeypatch) -> list[dict]:
 
 
 def set_up(mine: IterativeModule, *stages: str) -> IterativeModule:
-    data = CanvasDataModule(Task(), Canvas(4, 7))
+    data = CanvasDataModule(Multiplication(), Canvas(4, 7))
     mine._trainer = SimpleNamespace(datamodule=data, current_epoch=0)
     for stage in stages:
         mine.setup(stage)

@@ -17,7 +17,10 @@ import pytest
             "Did you mean trm.training.gpt_module.GPTModule?",
         ),
         ("model: {init_args: {optimizer: {name: adam}}}", "optimizer.name must be one of"),
-        ("model: {init_args: {model: {hidden_size: 15}}}", "hidden_size must be a multiple"),
+        (
+            "model: {init_args: {network: {init_args: {config: {hidden_size: 15}}}}}",
+            "hidden_size must be a multiple",
+        ),
         ("model: {init_args: {solve_steps: 0}}", "solve_steps"),
         ("model: {init_args: {loss: {name: softmx}}}", "loss.name"),
         ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),

@@ -20,12 +20,12 @@ from trm.training.data import SolvedProblems
 CONSTANT = ("--model.schedule.decay", "constant")
 NOTE = """
     --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
-    --trainer.log_every_n_steps=1 --model.model.hidden_size=16 --model.model.num_heads=2
-    --model.model.intermediate_size=32 --model.model.H_cycles=2 --model.model.L_cycles=1
-    --model.model.prefix_size=16 --model.solve_steps=2 --data.batch_size=4
+    --trainer.log_every_n_steps=1 --model.network.config.hidden_size=16
+    --model.network.config.num_heads=2 --model.network.config.intermediate_size=32
+    --model.network.config.H_cycles=2 --model.network.config.L_cycles=1
+    --model.network.config.prefix_size=16 --model.solve_steps=2 --data.batch_size=4
     --data.batches_per_epoch=4 --data.workers=0 --data.validation_problems=4
-    --data.training_problems=4
-    --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
+    --data.training_problems=4 --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
     --data.canvas.height=8 --data.canvas.width=8
 """.split()  # noqa: SIM905
 

@@ -46,7 +46,7 @@ def test_hyperparameters_stand_beside_figures_that_were_measured(run):
 
     settings = content("session_start_info").session_start_info.hparams
     assert settings["data.task.layout"].string_value == "lattice"
-    assert settings["model.model.hidden_size"].number_value == 16
+    assert settings["model.network.config.hidden_size"].number_value == 16
     assert not [name for name in settings if "callbacks" in name]
     named = [info.name.tag for info in content("experiment").experiment.metric_infos]
     assert "validation/solved" in named
@@ -59,10 +59,10 @@ def test_the_settings_that_matter_are_the_columns_shown_unasked():
     chosen = {
         "data.batch_size": 16,
         "data.task.layout": "lattice",
-        "model.model.position": "rope_2d",
+        "model.network.config.position": "rope_2d",
         "model.optimizer.lr": 0.1,
         "seed_everything": 3,
-        "model.model.num_layers": 2,
+        "model.network.config.num_layers": 2,
     }
     experiment, _ = hparams_page(chosen)
     content = experiment.value[0].metadata.plugin_data.content
@@ -114,7 +114,7 @@ def test_validation_has_a_loss(run):
 
 def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
     _, events = run
-    for name in ("by_length", "by_kind", "reliability", "supervision_steps"):
+    for name in ("by_size", "by_kind", "reliability", "supervision_steps"):
         assert [image.step for image in events.Images(f"figures/{name}")] == [4, 9]
 
 

@@ -84,7 +84,7 @@ def test_a_resumed_run_has_one_continuous_curve(command, debug, halves, whole):
     for tag in ("train/loss", "validation/solved"):
         points = [(event.step, event.value) for event in resumed.Scalars(tag)]
         assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
-    for events in (resumed.Scalars("validation/solved"), resumed.Images("figures/by_length")):
+    for events in (resumed.Scalars("validation/solved"), resumed.Images("figures/by_size")):
         assert [event.step for event in events] == [4, 9, 14]
 
 
@@ -146,11 +146,11 @@ def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, comm
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(records) == 16
     for record in records:
-        assert record["correct"] == (record["product"] == record["a"] * record["b"])
+        assert record["correct"] == (record["answer"] == math.prod(record["operands"]))
         assert record["confidence"] == pytest.approx(math.prod(record["row_confidence"]))
-        assert len(set(map(len, record["canvas"]))) == 1
-    pairs = Problems.from_ints([(record["a"], record["b"]) for record in records])
-    assert {SPLITS[split] for split in split_of(pairs.a, pairs.b)} == {"test"}
+        assert len(set(map(len, record["canvas"].splitlines()))) == 1
+    pairs = Problems.from_ints([record["operands"] for record in records])
+    assert {SPLITS[split] for split in split_of(pairs)} == {"test"}
 
 
 @pytest.mark.parametrize(

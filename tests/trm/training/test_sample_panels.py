@@ -9,8 +9,9 @@ from lightning.pytorch.callbacks import EMAWeightAveraging
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from canvas.problems import Problems, Task, split_of
-from canvas.render import draw
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems, split_of
+from canvas.render import draw_worked
 from canvas.symbols import MASK
 from trm.solving import iterative_predictor as recursive
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
@@ -115,10 +116,10 @@ def test_numbers_below_one_are_refused(name):
 def validated(right: list[bool], confidence: list[float]) -> Validated:
     """Problems of one row each, right or wrong and believed in as told."""
     problems = Problems.from_ints([(10 + i, 7) for i in range(len(right))])
-    drawing = draw(Task("lattice").rules.work(problems.a, problems.b), 3, 6)
+    drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 6)
 
     def fill(inputs: np.ndarray) -> Prediction:
-        said = np.where(np.array(right)[:, None, None], drawing.canvases, 0)
+        said = np.where(np.array(right)[:, None, None], drawing.truth, 0)
         return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
 
     forced: TeacherForced = teacher_forced(fill, drawing)
@@ -127,10 +128,10 @@ def validated(right: list[bool], confidence: list[float]) -> Validated:
 
 def test_the_worst_rows_are_sure_errors_then_other_errors_then_unsure_hits():
     batch = validated([True, False, True, False, True], [0.9, 0.2, 0.3, 0.8, 1.0])
-    rows = worst_rows(batch, 4)
+    rows = worst_rows(Multiplication("lattice"), batch, 4)
     assert [row.title[:2] for row in rows] == ["13", "11", "12", "10"]
     assert [row.rank[0] for row in rows] == [False, False, True, True]
-    np.testing.assert_array_equal(rows[0].steps.labels[0], batch.drawing.canvases[3])
+    np.testing.assert_array_equal(rows[0].steps.labels[0], batch.drawing.truth[3])
 
 
 def test_the_worst_are_looked_for_in_all_batches(fit, little_data, tmp_path, monkeypatch):
@@ -144,48 +145,48 @@ def test_the_worst_are_looked_for_in_all_batches(fit, little_data, tmp_path, mon
     problems = {
         name.replace("x", "×")
         for batch, _ in little_data().val_dataloader()[0]
-        for name in batch.names()
+        for name in Multiplication().names(batch)
     }
     assert seen == [problems] * 3
 
 
 def lengths_of(problems) -> list[tuple[int, int]]:
-    return list(zip(problems.a.lengths.tolist(), problems.b.lengths.tolist(), strict=True))
+    return list(map(tuple, problems.lengths.tolist()))
 
 
 def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
-    task = Task(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
+    task = Multiplication(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
     problems, drawing, steps = example_steps(task, Canvas(8, 9), 0, 256, 6)
     assert len(set(lengths_of(problems))) == 6
     assert lengths_of(problems)[0] == (1, 1)
     assert lengths_of(problems)[-1] == (4, 4)
     assert len(set(steps.step.tolist())) > 2
     assert (steps.step < drawing.steps).all()
-    assert (split_of(problems.a, problems.b) == 1).all()
+    assert (split_of(problems) == 1).all()
     assert ((steps.inputs == MASK) == steps.answer).all()
     assert steps.inputs.shape == (6, 8, 9)
 
 
 def test_few_pairs_of_lengths_give_several_problems_each():
-    task = Task(digits_a=(2, 2), digits_b=(1, 2))
+    task = Multiplication(digits_a=(2, 2), digits_b=(1, 2))
     problems, _, _ = example_steps(task, Canvas(), 0, 64, 5)
-    assert len(set(problems.names())) == 5
+    assert len(set(task.names(problems))) == 5
     assert set(lengths_of(problems)) == {(2, 1), (2, 2)}
 
 
 def test_few_validation_problems_give_fewer_samples():
-    problems, _, _ = example_steps(Task(), Canvas(), 0, 2, 6)
+    problems, _, _ = example_steps(Multiplication(), Canvas(), 0, 2, 6)
     assert len(problems) == 2
 
 
 def test_title_names_the_problem_the_row_and_its_kind():
-    task = Task(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
+    task = Multiplication(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
     problems, drawing, steps = example_steps(task, Canvas(), 0, 8, 2)
-    a, b = problems.a.to_ints()[0], problems.b.to_ints()[0]
-    assert titles(problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
+    a, b = problems.to_ints()[0]
+    assert titles(task, problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
 
 
 def test_title_of_a_very_long_problem_gives_its_digits():
-    task = Task(digits_a=(40, 40), digits_b=(30, 30))
-    first = titles(*example_steps(task, Canvas(), 0, 1, 1))[0]
+    task = Multiplication(digits_a=(40, 40), digits_b=(30, 30))
+    first = titles(task, *example_steps(task, Canvas(), 0, 1, 1))[0]
     assert first.startswith("40 × 30 digits   row 1 of 30")

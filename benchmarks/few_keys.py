@@ -1,4 +1,4 @@
-"""Attention to a horizon as a table of all pairs, and through lists of the few keys that are seen.
+"""Attention to the nearest written cells: a table of all pairs, and lists of the few keys seen.
 
 The network is untrained and of the shape of configs/generalise/decimal.yaml, and fills in the last
 row of each canvas, the longest input that its problem has.
@@ -13,10 +13,12 @@ import numpy as np
 import torch
 import yaml
 
-from canvas.problems import Canvas, Task, sample
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from canvas.render import row_step
+from canvas.sampling import sample
 from canvas.symbols import BLANK
-from trm.models import recursive
+from trm.models import bias
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
@@ -36,20 +38,20 @@ def main() -> None:
     torch.set_num_threads(options.threads)
 
     torch.manual_seed(0)
-    settings = yaml.safe_load(CONFIG.read_text())["model"]["init_args"]["model"]
-    model = TinyRecursiveModel(RecursiveConfig(**settings)).eval()
+    network = yaml.safe_load(CONFIG.read_text())["model"]["init_args"]["network"]
+    model = TinyRecursiveModel(RecursiveConfig(**network["init_args"]["config"])).eval()
     print(f"batches of {options.batch}, {STEPS} supervision steps, {options.threads} thread(s)")
     print(f"{'digits':>8}  {'tokens':>6}  {'all pairs':>9}  {'lists':>7}  {'ratio':>6}")
     for n in options.digits:
-        task = Task("lattice", digits_a=(n, n), digits_b=(n, n))
+        task = Multiplication("lattice", digits_a=(n, n), digits_b=(n, n))
         solver = Solver(IterativePredictor(model, STEPS), task, Canvas())
-        drawing = solver.draw(sample(task, 0, "test", 0, np.arange(options.batch)))
+        drawing = solver.draw_worked(sample(task, 0, "test", 0, np.arange(options.batch)))
         inputs = torch.from_numpy(row_step(drawing, drawing.steps - 1).inputs)
         ways = {"pairs": 10**9, "lists": 0}
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         for repeat in range(options.repeats + 1):
             for way, few_from in ways.items():
-                recursive.FEW_FROM = few_from
+                bias.FEW_FROM = few_from
                 start = time.perf_counter()
                 with torch.no_grad():
                     model(inputs, steps=STEPS)

@@ -1,0 +1,211 @@
+"""Long addition: the task, and two ways to write it down."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from canvas import symbols
+from canvas.arithmetic import Numbers, add_shifted
+from canvas.layouts import (
+    ANSWER,
+    CARRIES,
+    Addend,
+    CellIndex,
+    Layout,
+    Row,
+    filled_span,
+    table,
+    write,
+)
+from canvas.problems import MOST_OPERANDS, Problems, random_words
+from canvas.task import Task, digits_range, draw_choice, layout_field, length_weights
+
+
+class Column(Layout):
+    """The addends below each other, the sign before the last of them; the sum::
+
+    __87_
+    _604_
+    _+_9_
+    _700_
+    """
+
+    name = "column"
+    sign = symbols.PLUS
+
+    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        """Height and width for addends of so many digits."""
+        carried = 0
+        while base**carried < len(lengths):
+            carried += 1
+        return len(lengths) + 1, max(max(lengths) + carried, lengths[-1] + 2)
+
+    def write_operands(self, content: np.ndarray, problems: Problems) -> None:
+        """A row for each addend, and the sign."""
+        rows = int(problems.counts.max(initial=0))  # the rest are of other problems
+        for row, numbers in enumerate(problems.operands[:rows]):
+            write(content, row, 0, numbers)
+        sample, last = np.arange(len(problems)), problems.counts - 1
+        content[sample, last, problems.lengths[sample, last] + 1] = self.sign
+
+    def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
+        """The sum."""
+        count = np.stack([numbers.lengths > 0 for numbers in operands]).sum(axis=0)
+        yield Row(ANSWER, _total(operands), 0, count, np.ones(len(operands[0]), dtype=bool))
+
+    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
+        """What the sum is the sum of."""
+        return [[Addend(number, 1, 0) for number in operands]]
+
+    def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
+        """The rows down to that of the sign."""
+        last, column = sign
+        self._check_sign(sign, (max(last, 1), column))
+        found = {f"addend {i + 1}": content[i, ::-1] for i in range(last)}
+        return found | {f"addend {last + 1}": content[last, :column:-1]}
+
+    def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
+        """The last row."""
+        return [(len(content) - 1, column) for column in filled_span(content[-1])]
+
+
+class ColumnCarries(Column):
+    """As `Column`, with the carries in a row of their own above the sum::
+
+        __87_
+        _604_
+        _+_9_
+        _12__
+        _700_
+
+    Each stands in the column that it is added to, 0 where nothing is carried. The row is below the
+    addends, as rows are filled downwards, and a sequence model has read the addends by then. A
+    carry is one digit: there are at most as many addends as the base has digits.
+    """
+
+    name = "column_carries"
+
+    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        """Height and width for addends of so many digits.
+
+        Raises:
+            ValueError: there are more addends than the base has digits.
+        """
+        if len(lengths) > base:
+            raise ValueError(
+                f"the layout {self.name} writes a carry as one digit: at most {base} addends in "
+                f"base {base}, not {len(lengths)}"
+            )
+        height, width = super().room(lengths, base)
+        return height + 1, width
+
+    def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
+        """The carries, and the sum."""
+        ((_, total, _, row, everywhere),) = super().rows(operands)
+        n, base = total.digits.shape[1], total.base
+        columns = np.stack([numbers.padded(n) for numbers in operands]).sum(axis=0)
+        carries = np.zeros((len(total), n), dtype=np.uint8)
+        for place in range(1, n):
+            carries[:, place] = (columns[:, place - 1] + carries[:, place - 1]) // base
+        carried = Numbers(carries[:, 1:], total.lengths - 1, base)
+        yield Row(CARRIES, carried, 1, row, everywhere)
+        yield Row(ANSWER, total, 0, row + 1, everywhere)
+
+    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
+        """What the sum is the sum of; carries are read off, not added up."""
+        return [[], *super().addends(operands, base)]
+
+
+def _total(operands: Sequence[Numbers]) -> Numbers:
+    total, *others = operands
+    for numbers in others:
+        total = add_shifted(total, numbers)
+    return total
+
+
+@dataclass
+class Addition(Task):
+    """The sum of two or more numbers from 0 up.
+
+    Attributes:
+        layout: how the working is written down, one of `layouts` or a class of one's own.
+        base: of the digits, 2 to 10.
+        digits: fewest and most digits of an addend.
+        addends: fewest and most of them.
+        long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
+            addends with probability ∝ addends ^ long_bias.
+    """
+
+    layouts = table([Column(), ColumnCarries()])
+    sign, signs = "+", "+"
+    smallest = 0
+    grids = (("digits", "addends"), ("digits_a", "digits_b"))
+
+    layout: str = layout_field("column", layouts)
+    base: int = 10
+    digits: tuple[int, int] = (1, 3)
+    addends: tuple[int, int] = (2, 2)
+    long_bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.digits = digits_range("digits", self.digits)
+        self.addends = digits_range("addends", self.addends, 2, MOST_OPERANDS)
+        if not np.isfinite(self.long_bias):
+            raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """Fewest and most addends."""
+        return 2, MOST_OPERANDS
+
+    @property
+    def longest(self) -> tuple[int, ...]:
+        """Digits of each addend of the largest problems."""
+        return (self.digits[1],) * self.addends[1]
+
+    def answer(self, operands: Sequence[int]) -> int:
+        """The sum."""
+        return sum(operands)
+
+    def lengths(self, words: np.ndarray) -> np.ndarray:
+        """Digits of each addend, 0 where there is none, ``int64 [B, most addends]``."""
+        counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
+        drawn = random_words(words, 1 + self.addends[1])
+        number = counts[draw_choice(drawn[:, 0], length_weights(counts, self.long_bias))]
+        lengths = sizes[draw_choice(drawn[:, 1:], length_weights(sizes, self.long_bias))]
+        return np.where(np.arange(self.addends[1]) < number[:, None], lengths, 0)
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Fewest and most of what a problem's size is measured in."""
+        sizes = {"digits": self.digits, "addends": self.addends}
+        return sizes | ({} if self.addends[0] > 2 else dict.fromkeys(_BY_OPERAND, self.digits))
+
+    def measures(self, problems: Problems) -> dict[str, np.ndarray]:
+        """The sizes of problems, ``int64 [B]`` each: digits of the longest addend, addends."""
+        lengths = problems.lengths
+        two = (
+            {} if (problems.counts != 2).any() else dict(zip(_BY_OPERAND, lengths.T, strict=False))
+        )
+        return {"digits": lengths.max(axis=1), "addends": problems.counts, **two}
+
+    def in_range(self, problems: Problems) -> np.ndarray:
+        """Whether each problem is of a size that was drawn in training, ``bool [B]``."""
+        low, high = self.digits
+        lengths, counts = problems.lengths, problems.counts
+        fits = ((lengths >= low) & (lengths <= high)) | (lengths == 0)
+        return fits.all(axis=1) & (counts >= self.addends[0]) & (counts <= self.addends[1])
+
+    def of_size(self, **size: int) -> tuple[int, ...]:
+        """Digits of each addend of problems of a size: digits and addends, or digits_a, digits_b.
+
+        All addends have as many digits as the longest.
+        """
+        if "addends" in size:
+            return (size["digits"],) * size["addends"]
+        return size["digits_a"], size["digits_b"]
+
+
+_BY_OPERAND = ("digits_a", "digits_b")

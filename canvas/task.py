@@ -1,0 +1,280 @@
+"""Tasks: which problems there are, what their right answers are, and how they are typed.
+
+A task is one class. It says how long operands are drawn, what the right answer is, how a problem
+is written in a line, and which layouts draw it on a canvas; everything else follows. Multiplication
+and addition are in modules of their own, `canvas.tasks` lists them.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from canvas.arithmetic import BASES, parse
+from canvas.choices import CHOICES, OPEN
+from canvas.layouts import Layout
+from canvas.plugins import OwnCodeError, resolve
+from canvas.problems import MOST_DIGITS, Problems
+
+_SHOWN = 60  # characters of what was typed that an error repeats
+
+
+def layout_field(default: str, layouts: Mapping[str, Layout]) -> Any:
+    """A dataclass's field for the name of a layout: one of these, or a class of one's own."""
+    return field(default=default, metadata={CHOICES: tuple(layouts), OPEN: True})
+
+
+class Task(ABC):
+    """What is to be worked out, and how it is written down.
+
+    A task is a dataclass of settings. Those that all tasks have:
+
+    Attributes:
+        layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
+        base: of the digits, 2 to 10.
+
+    and what belongs to the class:
+
+    Attributes:
+        layouts: the layouts that draw it, by name.
+        sign: what stands between two operands where a problem is printed.
+        signs: the characters that may stand there where a problem is typed.
+        smallest: the smallest operand, 0 or 1.
+        grids: pairs of measures of a problem's size that a grid can have, the usual one first.
+    """
+
+    layouts: Mapping[str, Layout]
+    sign: str
+    signs: str
+    smallest: int = 1
+    grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
+
+    layout: str
+    base: int
+
+    def __post_init__(self) -> None:
+        self._rules = self._layout()
+        if self.base not in BASES:
+            raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
+
+    @property
+    @abstractmethod
+    def longest(self) -> tuple[int, ...]:
+        """Digits of each operand of the largest problems, as many as there can be operands."""
+
+    @property
+    @abstractmethod
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Fewest and most of each measure of a problem's size: how far a model was trained."""
+
+    @abstractmethod
+    def answer(self, operands: Sequence[int]) -> int:
+        """The right answer."""
+
+    @abstractmethod
+    def lengths(self, words: np.ndarray) -> np.ndarray:
+        """Digits of the operands of drawn problems; 0 where there is no such operand.
+
+        Args:
+            words: ``uint64 [B]``, one random word a problem.
+
+        Returns:
+            ``int64 [B, N]``, N being the length of `longest`.
+        """
+
+    @abstractmethod
+    def measures(self, problems: Problems) -> dict[str, np.ndarray]:
+        """The sizes of problems by each measure of `ranges`, ``int64 [B]`` each."""
+
+    @abstractmethod
+    def of_size(self, **size: int) -> tuple[int, ...]:
+        """Digits of each operand of a problem of a size, given by two measures."""
+
+    def in_range(self, problems: Problems) -> np.ndarray:
+        """Whether each problem is of a size that was drawn in training, ``bool [B]``."""
+        fits = np.ones(len(problems), dtype=bool)
+        sizes = self.measures(problems)
+        for measure, (low, high) in self.ranges.items():
+            fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
+        return fits
+
+    def allows(self, problems: Problems) -> np.ndarray:
+        """Which problems the task knows, ``bool [B]``: all of them, unless told."""
+        return np.ones(len(problems), dtype=bool)
+
+    def settings(self) -> dict[str, Any]:
+        """The task's settings as plain data."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    def evenly(self) -> Self:
+        """The same task with all sizes in its ranges drawn equally often."""
+        return replace(self, long_bias=0.0) if hasattr(self, "long_bias") else self  # type: ignore
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """The two measures by which a problem's size is usually told."""
+        return self.grids[0]
+
+    @property
+    def rules(self) -> Layout:
+        """The layout itself."""
+        return self._rules
+
+    def extent(self) -> tuple[int, int]:
+        """The smallest canvas (height, width) that fits every problem of the task."""
+        return self.rules.room(self.longest, self.base)
+
+    def parse(self, text: str) -> tuple[int, ...]:
+        """Operands from what people type, like ``123x456``.
+
+        Raises:
+            ValueError: the text is no such problem.
+        """
+        parts = re.split(f"[{re.escape(self.signs)}]", text)
+        shown = repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
+        if len(parts) < 2 or not all(part.strip() for part in parts):
+            raise ValueError(f"{shown} is no {self.name}; write it like 123{self.sign}456")
+        if (most := max(map(len, parts))) > MOST_DIGITS:
+            raise ValueError(
+                f"{shown} has a number of {most:,} digits; at most {MOST_DIGITS:,} are worked with"
+            )
+        operands = tuple(parse(part, self.base, self.smallest) for part in parts)
+        self.problems([operands])
+        return operands
+
+    def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
+        """Problems from whole numbers.
+
+        Raises:
+            ValueError: there are too many or too few operands, or the task or its layout does not
+                know such.
+        """
+        problems = Problems.from_ints(operands, self.base)
+        fewest, most = self.arity
+        for one in operands:
+            if not fewest <= len(one) <= most:
+                many = str(most) if fewest == most else f"{fewest} to {most}"
+                raise ValueError(f"{self.name} takes {many} operands, not {len(one)}")
+            if min(one) < self.smallest:
+                raise ValueError(f"{self.name}: operands are whole numbers from {self.smallest} up")
+        if not (known := self.allows(problems)).all():
+            name = self.names(problems[~known])[0]
+            raise ValueError(f"{name} is no problem of the task {self.name}")
+        self.rules.sizes(problems)  # the layout may have no room for as many operands
+        return problems
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """Fewest and most operands that a problem can have."""
+        return 2, 2
+
+    def names(self, problems: Problems) -> list[str]:
+        """Each problem as people write it, like ``321 x 654``."""
+        columns = [numbers.to_text() for numbers in problems.operands]
+        return [f" {self.sign} ".join(filter(None, row)) for row in zip(*columns, strict=True)]
+
+    @property
+    def name(self) -> str:
+        """What the task is called in a sentence."""
+        return type(self).__name__.lower()
+
+    def _layout(self) -> Layout:
+        found = resolve(self.layout, self.layouts, Layout, "layout")
+        if not isinstance(found, type):
+            return found
+        try:
+            made = found()
+        except TypeError as error:
+            raise OwnCodeError(
+                f"layout {self.layout}: it has to be made without arguments: {error}"
+            ) from None
+        if missing := [part for part in ("name", "sign") if not hasattr(made, part)]:
+            raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
+        return made
+
+
+@dataclass
+class TwoOperands(Task):
+    """A task of two operands, each with a range of lengths.
+
+    Attributes:
+        layout, base: see `Task`.
+        digits_a: fewest and most digits of the first operand.
+        digits_b: fewest and most digits of the second operand.
+        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
+            0 draws every pair of lengths evenly, 1 trains on long operands more.
+    """
+
+    layout: str
+    base: int = 10
+    digits_a: tuple[int, int] = (1, 3)
+    digits_b: tuple[int, int] = (1, 2)
+    long_bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.digits_a = digits_range("digits_a", self.digits_a)
+        self.digits_b = digits_range("digits_b", self.digits_b)
+        if not np.isfinite(self.long_bias):
+            raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Digits of the longest operands."""
+        return self.digits_a[1], self.digits_b[1]
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Fewest and most digits of both operands."""
+        return {"digits_a": self.digits_a, "digits_b": self.digits_b}
+
+    def lengths(self, words: np.ndarray) -> np.ndarray:
+        """Digits of both operands, ``int64 [B, 2]``, from one random word a problem."""
+        a, b = (np.arange(low, high + 1) for low, high in (self.digits_a, self.digits_b))
+        pairs = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2)
+        return pairs[draw_choice(words, length_weights(pairs.prod(axis=1), self.long_bias))]
+
+    def measures(self, problems: Problems) -> dict[str, np.ndarray]:
+        """Digits of both operands."""
+        return {"digits_a": problems.lengths[:, 0], "digits_b": problems.lengths[:, 1]}
+
+    def of_size(self, **size: int) -> tuple[int, int]:
+        """Digits of both operands of problems of a size: digits_a and digits_b."""
+        return size["digits_a"], size["digits_b"]
+
+
+def digits_range(
+    name: str, value: Sequence[int], least: int = 1, most: int = MOST_DIGITS
+) -> tuple[int, int]:
+    """A range [fewest, most], checked.
+
+    Raises:
+        ValueError: it is no such range.
+    """
+    ends = tuple(int(n) for n in value)
+    if len(ends) != 2 or not least <= ends[0] <= ends[1] <= most:
+        raise ValueError(f"{name} is [fewest, most] from {least} to {most}, not {list(ends)}")
+    return ends[0], ends[1]
+
+
+def length_weights(sizes: np.ndarray, bias: float) -> np.ndarray:
+    """Cumulative probabilities ∝ sizes ^ bias, ``float64 [C]``."""
+    weights = sizes.astype(float) ** bias
+    return np.cumsum(weights / weights.sum())
+
+
+def draw_choice(words: np.ndarray, cumulative: np.ndarray) -> np.ndarray:
+    """Indices ``int64`` drawn by cumulative probabilities from random words of any shape."""
+    share = (words >> np.uint64(11)) / float(2**53)
+    return np.minimum(np.searchsorted(cumulative, share, side="right"), len(cumulative) - 1)
+
+
+def describe_ranges(ranges: Mapping[str, tuple[int, int]]) -> str:
+    """Sizes of problems in words, like ``1 to 4 x 1 to 4 digits``."""
+    if "addends" in ranges:
+        (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
+        return f"{low} to {high} digits, {fewest} to {most} addends"
+    return " x ".join(f"{low} to {high}" for low, high in ranges.values()) + " digits"

@@ -1,0 +1,289 @@
+"""What README and docs state is true: links, files, imports, figures of configs, commands, code."""
+
+import ast
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+import yaml
+
+import trm.models
+from trm.checkpoints.settings import config_class
+from trm.cli import TRAINING, command_parser
+from trm.shipped_configs import find_config
+from trm.training.data import CanvasDataModule
+from trm.training.lightning_cli import TrainingCLI
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PACKAGES = ("canvas", "augment", "trm")
+# A run that is over at once.
+SHORT = shlex.split(
+    "--trainer.accelerator cpu --trainer.precision 32-true --trainer.max_epochs 1 "
+    "--trainer.check_val_every_n_epoch 1 --trainer.log_every_n_steps 1 "
+    "--data.batches_per_epoch 1 --data.batch_size 4 --data.validation_problems 2 "
+    "--data.training_problems 0 --model.schedule.warmup_steps 0"
+)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def section(page: str, title: str) -> str:
+    """What follows a heading, up to the next one of its level."""
+    return (ROOT / page).read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def modules() -> set[Path]:
+    return {path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+
+
+# Links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    text = page.read_text()
+    links = re.findall(r"\]\(([^)]+)\)", text) + re.findall(r"^\[\w+\]: (\S+)$", text, re.MULTILINE)
+    broken = []
+    for link in links:
+        if link.startswith(("http:", "https:")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_readme_links_to_all_pages():
+    text = (ROOT / "README.md").read_text()
+    assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+# Architecture
+
+
+def test_the_tree_shows_every_module_and_nothing_that_is_not_there():
+    (tree,) = re.findall(r"```text\n(.*?)```", section("docs/architecture.md", "Files"), re.DOTALL)
+    folders: list[tuple[int, str]] = []
+    shown = set()
+    for indent, part in re.findall(r"^( *)(\S+)", tree, re.MULTILINE):
+        folders = [folder for folder in folders if folder[0] < len(indent)]
+        path = ROOT.joinpath(*(folder for _, folder in folders), part)
+        assert path.exists(), path
+        shown.add(path)
+        if part.endswith("/"):
+            folders.append((len(indent), part))
+    assert {m for m in modules() - shown if m.name != "__init__.py"} == set()
+
+
+def imported(module: Path) -> Iterator[str]:
+    """The modules of this project that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else names
+        yield from (n for n in names if n.partition(".")[0] in PACKAGES)
+
+
+def package_of(module: str) -> str:
+    """Like `canvas` or `trm.models`; a module directly in `trm` stands for itself."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "trm" else parts[0]
+
+
+def test_packages_import_what_the_table_permits():
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| (.+) \|$",
+        section("docs/architecture.md", "What may import what"),
+        re.MULTILINE,
+    )
+    permitted: dict[str, set[str]] = {}
+    everything = set(PACKAGES) | {package for package, _ in rows}
+    everything |= {f"trm.{path.stem}" for path in (ROOT / "trm").glob("*.py")}
+    for package, rule in rows:
+        named = set(re.findall(r"`([\w.]+)`", rule))
+        if rule.startswith("everything"):
+            named = everything - {"trm.batch", "trm.api"} if "except" in rule else everything
+        elif rule.startswith("the above"):
+            named |= set(permitted)
+        permitted[package] = named | {package, "trm"}
+    assert len(permitted) == 10
+    for module in modules():
+        package = package_of(".".join(module.relative_to(ROOT).with_suffix("").parts))
+        used = {package_of(other) for other in imported(module)}
+        assert used <= permitted.get(package, everything), module
+    training = (n for m in (ROOT / "trm/training").glob("*.py") for n in imported(m))
+    assert {n for n in training if "commands" in n} == {"trm.commands.arguments"}
+
+
+def test_files_named_in_the_text_are_there():
+    for page in (ROOT / "docs/architecture.md", ROOT / "docs/commands.md"):
+        files = re.findall(r"\b((?:canvas|augment|trm|configs)/[\w/]+\.\w+)", page.read_text())
+        assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+# Configs
+
+
+CONFIGS = sorted(ROOT.glob("configs/**/*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name)
+def test_parameters_are_counted_as_the_readme_says(path):
+    row = re.search(rf"\({name(path)}\).*\| ([\d,]+) \|", (ROOT / "README.md").read_text())
+    assert row is not None
+    settings = yaml.safe_load(path.read_text())
+    network, canvas = settings["model"]["init_args"]["network"], settings["data"]["canvas"]
+    size = {side: canvas[side] for side in ("height", "width") if canvas.get(side)}
+    kind = getattr(trm.models, network["class_path"].removeprefix("trm.models."))
+    with torch.device("meta"):  # sizes without memory
+        model = kind(config_class(kind)(**network["init_args"]["config"], **size))
+    assert int(row[1].replace(",", "")) == model.num_parameters
+
+
+# Commands
+
+
+def command_lines(page: Path) -> list[list[str]]:
+    """The words after `trm` of each command line in a page's indented blocks, comments left out."""
+    lines = re.findall(r"^ {4}(?:srun |.*\| )?trm (.*)$", page.read_text(), re.MULTILINE)
+    return [shlex.split(line.partition(" | ")[0], comments=True) for line in lines]
+
+
+LINES = [(name(page), words) for page in PAGES for words in command_lines(page)]
+
+
+def test_there_are_command_lines():
+    named = {words[0] for _, words in LINES}
+    assert named >= set(TRAINING) | {"render", "solve", "evaluate", "compare", "doctor"}
+
+
+@pytest.mark.parametrize(
+    "words", [words for _, words in LINES if words[0] not in TRAINING], ids=str
+)
+def test_a_command_line_can_be_read(words):
+    command_parser(whole=True).parse_args(words)
+
+
+def built(words: list[str], patch: pytest.MonkeyPatch) -> TrainingCLI:
+    """Model, data and trainer of a command line; weights have shapes without memory."""
+    patch.setattr("sys.argv", ["trm"])
+    cpu = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+    with torch.device("meta"):
+        return TrainingCLI(
+            L.LightningModule,
+            CanvasDataModule,
+            subclass_mode_model=True,
+            run=False,
+            args=[*words, *cpu],
+        )
+
+
+OVERRIDES = [words for _, words in LINES if words[0] in TRAINING]
+
+
+@pytest.mark.parametrize("words", OVERRIDES, ids=str)
+def test_a_training_command_line_names_configs_and_keys_that_there_are(words, monkeypatch):
+    config = words[words.index("--config") + 1]
+    if config.startswith(("mine/", "my/")):
+        return  # a copy
+    keys = [
+        word
+        for key, value in zip(words[1::2], words[2::2], strict=True)
+        if key.startswith(("--model", "--data", "--seed"))
+        for word in (key, value)
+    ]
+    if any("mine." in word for word in keys):
+        keys = []  # such lines are run below
+    file = find_config(config)  # complains if there is none
+    if keys:
+        built([f"--config={file}", *keys], monkeypatch)
+
+
+# Python
+
+
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory) -> Iterator[Path]:
+    """A working folder with `mine.py`, all classes of extending.md; forgotten afterwards."""
+    folder = tmp_path_factory.mktemp("own")
+    code = [block for block in blocks(ROOT / "docs/extending.md", "python") if "class " in block]
+    assert len(code) == 4
+    (folder / "mine.py").write_text("\n\n".join(code))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", sys.path.copy())
+        patch.setattr(sys, "dont_write_bytecode", True)
+        yield folder
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "product"), [("README.md", 1, "56088"), ("docs/commands.md", 2, "5535")]
+)
+def test_python_examples_run(page, number, product, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = blocks(ROOT / page, "python")
+    assert len(found) == number
+    for block in found:
+        exec(compile(block, page, "exec"), {})
+        assert f"{product} " in capsys.readouterr().out
+    assert os.listdir(tmp_path) == []
+
+
+def extending() -> list[list[str]]:
+    return command_lines(ROOT / "docs/extending.md")
+
+
+@pytest.mark.parametrize("words", [w for w in extending() if w[0] == "render"], ids=str)
+def test_own_layouts_and_tasks_are_drawn(words, own_folder, command):
+    ran = command(*words, folder=own_folder)
+    assert (ran.code, ran.err) == (0, "")
+    assert ("5 1 7" if "604-87" in words else "4 9 8 8 8 8") in re.sub(" +", " ", ran.out)
+
+
+def test_own_classes_from_python(own_folder, monkeypatch, capsys):
+    monkeypatch.chdir(own_folder)
+    monkeypatch.syspath_prepend(str(own_folder))
+    last = blocks(ROOT / "docs/extending.md", "python")[-1]
+    exec(compile(last, "extending.md", "exec"), {})
+    assert capsys.readouterr().out.split()[-1].isdigit()
+
+
+@pytest.mark.parametrize("which", ["totals", "diagonal", "subtraction", "my-model"])
+def test_own_classes_are_trained_and_used(which, own_folder, command):
+    """The lines of a section of extending.md, in their order; training is cut short."""
+    (snippet,) = blocks(ROOT / "docs/extending.md", "yaml")
+    config = yaml.safe_load((ROOT / "configs/quickstart.yaml").read_text())
+    config["model"]["init_args"] |= yaml.safe_load(snippet)
+    copy = own_folder / "my/quickstart.yaml"
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(yaml.safe_dump(config))
+    lines = [words for words in extending() if words[-1] == which or f"runs/{which}" in words]
+    assert [words[0] for words in lines] == ["fit", "evaluate" if which == "diagonal" else "solve"]
+    for words in lines:
+        ran = command(*words, *(SHORT if words[0] == "fit" else ()), folder=own_folder)
+        assert ran.code == 0, ran.err
+    assert "--import" in lines[-1]

@@ -1,0 +1,216 @@
+"""The protocol: states of any structure go through the same loop, noise, starts and carry."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+from trm.models.draws import Noise, normal_pair, random_starts, uniform
+from trm.models.halting import Carry, carry_step, initial_carry
+from trm.models.iterative import (
+    IterativeModel,
+    Loop,
+    map_state,
+    named,
+    select,
+    unnamed,
+    where,
+)
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.trace import trace
+
+
+class Pair(NamedTuple):
+    one: torch.Tensor
+    other: torch.Tensor
+
+
+STATES = {
+    "tensor": lambda x: x,
+    "tuple": lambda x: (x, 2 * x[:, 0]),
+    "list": lambda x: [x, 2 * x],
+    "named": lambda x: Pair(x, 2 * x),
+    "dict": lambda x: {"a": x, "b": Pair(2 * x, 3 * x[:, 0])},
+}
+
+
+@dataclass
+class CountConfig:
+    size: int = 4
+
+
+class Counter(IterativeModel):
+    """Adds what it reads to its state at every step; its contexts are plain tensors."""
+
+    def __init__(self, config=None, make=STATES["tensor"]):
+        super().__init__()
+        self.config, self.make = config or CountConfig(), make
+        self.embed = nn.Embedding(18, self.config.size)
+        self.head = nn.Linear(self.config.size, 18)
+
+    def encode(self, tokens):
+        return {"x": self.embed(tokens.int()), "nothing": None}
+
+    def initial_state(self, context):
+        return self.make(torch.zeros_like(context["x"]))
+
+    def iterate(self, context, state):
+        return map_state(torch.add, state, self.make(context["x"]))
+
+    def read(self, state, context):
+        z = next(iter(named(state).values()))
+        return self.head(z), z.mean((1, 2, 3))
+
+
+def counter(kind="tensor"):
+    torch.manual_seed(0)
+    return Counter(make=STATES[kind])
+
+
+def canvases(batch=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, 14, (batch, 2, 3), generator=generator, dtype=torch.uint8)
+
+
+def equal(one, other):
+    one, other = named(one), named(other)
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_state_of_any_structure_is_mapped_selected_and_named(kind):
+    state = STATES[kind](torch.arange(24.0).view(4, 2, 3))
+    assert type(map_state(torch.neg, state)) is type(state)
+    assert equal(unnamed(state, named(state)), state)
+    index = torch.tensor([True, False, True, False])
+    for name, part in named(select(state, index)).items():
+        assert torch.equal(part, named(state)[name][index])
+    mixed = where(index, state, map_state(torch.neg, state))
+    for name, part in named(mixed).items():
+        assert torch.equal(part[index], named(state)[name][index])
+        assert torch.equal(part[~index], -named(state)[name][~index])
+
+
+def test_tensors_of_a_state_have_the_names_of_their_places():
+    x = torch.zeros(1, 1)
+    assert list(named(x)) == ["state"]
+    assert list(named(STATES["tuple"](x))) == ["0", "1"]
+    assert list(named(STATES["dict"](x))) == ["a", "b.one", "b.other"]
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_model_of_any_state_takes_its_steps(kind):
+    model, tokens = counter(kind), canvases()
+    loop = Loop(model, tokens)
+    loop.advance(2)
+    assert not any(part.requires_grad for part in named(loop.state).values())
+    loop.step()
+    assert equal(loop.state, model.make(3 * model.embed(tokens.int())))
+    logits, halt_logits = model(tokens, steps=3)
+    torch.testing.assert_close(logits, loop.read()[0])
+    loop.keep(torch.tensor([3, 1]))
+    torch.testing.assert_close(loop.read()[1], halt_logits[[3, 1]])
+    with pytest.raises(ValueError, match="steps must be 1 or more, got 0"):
+        model(tokens, steps=0)
+
+
+def test_the_gradient_of_a_step_ends_where_it_begins():
+    model, tokens = counter(), canvases()
+    gradients = []
+    for steps in (1, 3):
+        model.zero_grad()
+        loop = Loop(model, tokens)
+        for _ in range(steps):
+            loop.step()
+        loop.state.sum().backward()
+        gradients.append(model.embed.weight.grad.clone())
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_random_starts_are_of_the_samples_own_and_differ_from_tensor_to_tensor(kind):
+    state = STATES[kind](torch.full((60, 3, 50), 9.0))
+    seeds = torch.arange(60)
+    started = random_starts(state, 0.5, seeds)
+    chosen = uniform(seeds) < 0.5
+    parts = named(started)
+    for name, part in parts.items():
+        assert torch.equal(part[~chosen], named(state)[name][~chosen])
+        assert abs(part[chosen].std() - 1) < 0.03
+    firsts = torch.stack([part[chosen].flatten(1)[:, 0] for part in parts.values()])
+    assert len(firsts.flatten().unique()) == firsts.numel()
+    half = random_starts(select(state, slice(0, None, 2)), 0.5, seeds[::2])
+    assert equal(half, select(started, slice(0, None, 2)))
+
+
+def test_a_random_start_is_the_first_of_each_pair_of_normal_numbers():
+    seeds = torch.tensor([3, 4])
+    started = random_starts(torch.zeros(2, 5, 2), 1.0, seeds)
+    expected, _ = normal_pair(seeds[:, None], torch.arange(1, 11))
+    assert torch.equal(started, expected.view(2, 5, 2))
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_noise_is_added_to_samples_with_a_key_whatever_stands_beside_them(kind):
+    states = []
+    for samples in ([0, 1, 2, 3], [1, 3]):
+        index = torch.tensor(samples)
+        loop = Loop(counter(kind), canvases()[index])
+        noise = Noise(0.5, [7, 0, 8, 9], torch.device("cpu"))
+        for _ in range(2):
+            noise.on(loop, index)
+        states.append(loop.state)
+    assert equal(select(states[0], torch.tensor([1, 3])), states[1])
+    for part in named(states[0]).values():
+        assert not part[1].any()
+        assert 0.1 < part[[0, 2, 3]].std() < 2
+
+
+def test_noise_is_drawn_for_tokens_and_not_for_padding():
+    class Padded(Counter):
+        def lengths(self, context):
+            return torch.tensor([2, 1, 2, 2])
+
+    torch.manual_seed(0)
+    loop = Loop(Padded(), canvases())
+    Noise(1.0, [1, 2, 3, 4], torch.device("cpu")).on(loop, torch.arange(4))
+    assert loop.state[0].all()
+    assert loop.state[1, 0].all()
+    assert not loop.state[1, 1].any()
+    drawn = torch.empty(12).normal_(generator=torch.Generator().manual_seed(2))
+    assert torch.equal(loop.state[1, 0].flatten(), drawn)
+
+
+def batch(seed):
+    inputs = canvases(seed=seed)
+    return {"inputs": inputs, "seeds": torch.arange(4), "labels": inputs.long()}
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_carry_holds_states_of_any_structure_and_comes_back_from_a_checkpoint(kind):
+    model = counter(kind)
+    carry, _, _ = carry_step(model, initial_carry(batch(0)), batch(0), 9, 0.0)
+    carry.halted = torch.tensor([False, True, False, False])
+    held = Carry.from_plain(carry.plain())
+    assert held.to(torch.device("cpu")) is held
+    after, logits, _ = carry_step(model, held, batch(1), 9, 0.0)
+    assert after.steps.tolist() == [2, 1, 2, 2]
+    expected = model(batch(0)["inputs"], steps=2)[0]
+    expected[1] = model(batch(1)["inputs"])[0][1]
+    torch.testing.assert_close(logits, expected)
+    assert not any(part.requires_grad for part in after.state.values())
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_model_of_any_state_solves_and_is_traced(kind):
+    model = counter(kind).eval()
+    inputs = canvases()
+    inputs[:, 1] = 13
+    predictor = IterativePredictor(model, max_steps=5)
+    assert predictor.accepts(9, 9)
+    assert not predictor.placeless
+    filled, seen = predictor(inputs.numpy()), trace(model, inputs.numpy(), 5)
+    assert (seen.answers == filled.canvases).all()
+    assert (filled.steps == [h or 5 for h in seen.halts_at]).all()

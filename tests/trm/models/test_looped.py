@@ -1,0 +1,119 @@
+"""The looped transformer: a loop of one is the plain transformer, and more loops go on from it."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.looped import LoopedConfig, LoopedTransformer
+from trm.models.probe import probe
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.training.data import RowStepSamples
+from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.losses import step_loss
+
+SMALL = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 2}
+SMALL |= {"intermediate_size": 32, "halt_pool": "mask", "position": "relative_2d"}
+LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+
+
+def make(**changes) -> LoopedTransformer:
+    torch.manual_seed(0)
+    return LoopedTransformer(LoopedConfig(**(SMALL | changes)))
+
+
+def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
+    task = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
+    data = RowStepSamples(task, Canvas(3, 5), "train", 0, 600, size)
+    return data.__getitems__(range(start, start + size))
+
+
+@pytest.mark.parametrize("skip_blank", [False, True])
+def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
+    model = make(skip_blank=skip_blank, neighbourhood="local_lines")
+    tokens = batch()["inputs"]
+    context = model.encode(tokens)
+    x = context.inputs
+    for layer in model.layers:
+        x = layer(x, context.rotation, context.bias)
+    for said, expected in zip(model(tokens), model.heads(x, context), strict=True):
+        assert torch.equal(said, expected)
+
+
+def test_a_loop_goes_on_from_the_state_with_the_input_added():
+    model, tokens = make(), batch()["inputs"]
+    context = model.encode(tokens)
+    state = torch.zeros_like(context.inputs)
+    for _ in range(3):
+        state = model.network(state + context.inputs, context)
+    torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
+    torch.testing.assert_close(make(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])
+
+
+def test_it_has_the_weights_of_a_recursive_model_of_its_shape():
+    shape = {"hidden_size": 32, "num_layers": 2, "num_heads": 2}
+    looped = LoopedTransformer(LoopedConfig(**shape))
+    recursive = TinyRecursiveModel(RecursiveConfig(**shape))
+    assert looped.num_parameters == recursive.num_parameters
+    assert set(looped.state_dict()) == set(recursive.state_dict()) - {"H_init", "L_init"}
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_handful_of_samples_is_learned_by_heart(schedule):
+    model = make(num_layers=1).train()
+    depth = DepthConfig(schedule, halt_max_steps=4, free_steps=(0, 2), supervised_steps=1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    carry, losses = None, []
+    for step in range(250):
+        if schedule == "fresh":
+            result = fresh_step(model, batch(), depth, LOSS, step)
+        else:
+            result, carry = carried_step(model, batch(), carry, depth, LOSS)
+        optimizer.zero_grad()
+        result.loss.backward()
+        optimizer.step()
+        losses.append(result.last.lm.item())
+    assert sum(losses[-20:]) < 0.2 * sum(losses[:20])
+
+
+def test_noise_on_its_one_state_depends_on_the_key_alone():
+    model = make(skip_blank=True).eval()
+    inputs = batch()["inputs"].numpy()
+    predictor = IterativePredictor(model, 3).perturbed(0.5, 0)
+    keys = np.array([5, 0, 6, 7, 8, 9], dtype=np.uint64)
+    noisy, alone = predictor(inputs, keys, True), predictor(inputs[2:3], keys[2:3], True)
+    plain = IterativePredictor(model, 3)(inputs, None, True)
+    np.testing.assert_allclose(noisy.log_probs[2], alone.log_probs[0], atol=1e-4)
+    np.testing.assert_allclose(noisy.log_probs[1], plain.log_probs[1], atol=1e-4)
+    assert np.abs(noisy.log_probs[0] - plain.log_probs[0]).max() > 1e-2
+
+
+def test_without_blank_cells_and_with_offsets_places_do_not_matter():
+    assert make(skip_blank=True).position_free
+    assert not make().position_free
+    assert not make(skip_blank=True, position="sinusoidal").position_free
+    assert not make(skip_blank=True).fixed_tokens
+    tokens = torch.full((1, 6, 7), BLANK, dtype=torch.uint8)
+    tokens[0, 1:3, 1:4] = torch.tensor([[2, 3, 4], [MASK, MASK, MASK]])
+    model = make(skip_blank=True)
+    logits, moved = model(tokens, steps=2)[0], model(tokens.roll((2, 3), (1, 2)), steps=2)[0]
+    assert logits.shape == (1, 6, 7, VOCAB_SIZE)
+    torch.testing.assert_close(logits.roll((2, 3), (1, 2)), moved)
+
+
+def test_its_one_state_is_probed_once_a_loop():
+    probed = probe(make(loops_per_step=2), batch()["inputs"], 3)
+    assert {name: part.shape for name, part in probed.changes.items()} == {"state": (3, 2, 6)}
+    assert {name: part.shape for name, part in probed.attention.items()} == {
+        "state": (2, 6, 2, 15, 15)
+    }
+
+
+def test_a_step_without_a_loop_is_refused():
+    with pytest.raises(ValueError, match="loops_per_step must be 1 or more, got 0"):
+        make(loops_per_step=0)

@@ -1,0 +1,163 @@
+"""A solution as text, as a picture, and as plain data."""
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from canvas.symbols import DIGIT_ZERO, encode
+from trm.solving.record import COLUMNS, Record, number_data
+from trm.solving.solver import Solution, Vote
+
+ROWS = ["_12", "*_3", "_36", "_36"]
+GIVEN = np.repeat(np.array([True, True, False, False])[:, None], 3, axis=1)
+
+
+def canvas_of(rows: list[str]) -> np.ndarray:
+    return np.stack([encode(row) for row in rows])
+
+
+def solution(**changes) -> Solution:
+    known = {
+        "problem": "12 x 3",
+        "operands": (12, 3),
+        "answer": 36,
+        "right_answer": 36,
+        "in_range": True,
+        "base": 10,
+        "canvas": canvas_of(ROWS),
+        "given": GIVEN,
+        "rows": [2, 3],
+        "row_confidence": [0.9, 0.87654321],
+        "row_steps": [3, 4],
+        "answer_cells": ((3, 2), (3, 1)),
+    }
+    return Solution(**known | changes)
+
+
+WRONG = {"answer": 37, "canvas": canvas_of([*ROWS[:3], "_37"])}
+
+
+def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
+    assert str(solution()) == "\n".join([*ROWS, "12 x 3 = 36 (right; confidence 78.9%)"])
+    wrong = solution(**WRONG, doubt="row 2 did not settle")
+    verdict = (
+        "12 x 3 = 37 (wrong, it is 36; confidence 78.9%, not calibrated: row 2 did not settle)"
+    )
+    assert str(wrong) == "\n".join([*ROWS[:3], "_37", verdict])
+    assert wrong.verdict == verdict
+
+
+def test_a_canvas_without_a_number_is_printed_all_the_same():
+    unread = solution(answer=None, answer_cells=())
+    assert unread.verdict == "12 x 3 = no number (wrong, it is 36; confidence 78.9%)"
+    assert unread.answer_text is None
+    assert not unread.correct
+    assert "<svg" in unread._repr_html_()
+
+
+def test_numbers_are_printed_in_the_models_base():
+    ternary = solution(problem="102 x 2", operands=(11, 2), answer=21, right_answer=22, base=3)
+    assert "102 x 2 = 210 (wrong, it is 211;" in str(ternary)
+    record = ternary.record()
+    assert (record.operands, record.answer) == ([102, 2], 210)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_notebook_shows_a_picture_and_the_verdict(known):
+    shown = solution(**WRONG, truth=canvas_of(ROWS) if known else None)
+    html = shown._repr_html_()
+    root = ET.fromstring(html)  # well-formed
+    (svg,) = root.findall("{http://www.w3.org/2000/svg}svg")
+    assert root.find("p").text == shown.verdict
+    text = [part.text for part in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert text.count("×") == 1
+    # Where the truth is known, the wrong cell tells what it should be beside what it is.
+    assert text.count("7") == 1
+    assert text.count("6") == 1 + known
+
+
+def test_a_notebook_is_shown_nothing_that_it_could_take_for_html():
+    odd = solution(doubt="<script>alert('&')</script>", problem="<i>12</i> x 3")
+    html = odd._repr_html_()
+    assert "<script" not in html
+    assert "<i>" not in html
+    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in html
+    assert ET.fromstring(html).find("p").text == odd.verdict
+
+
+def test_a_record_holds_all_that_is_known_of_a_solution():
+    record = solution().record(line=7)
+    assert record == Record(
+        line=7,
+        problem="12 x 3",
+        operands=[12, 3],
+        answer=36,
+        correct=True,
+        exact=None,
+        in_range=True,
+        confidence=round(0.9 * 0.87654321, 6),
+        calibrated=True,
+        doubt=None,
+        agreement=1.0,
+        steps=7,
+        row_confidence=[0.9, 0.876543],
+        row_steps=[3, 4],
+        views=None,
+        votes=None,
+        canvas="\n".join(ROWS),
+        error=None,
+    )
+
+
+def test_a_record_tells_a_wrong_working_from_an_unknown_one():
+    truth = canvas_of(ROWS)
+    assert solution(truth=truth).record().exact is True
+    flawed = solution(truth=truth, canvas=canvas_of([*ROWS[:2], "136", "_36"]))
+    assert flawed.record().correct is True
+    assert flawed.record().exact is False
+    assert solution(answer=None).record().correct is False
+    assert solution(answer=None).record().answer is None
+
+
+def test_a_record_says_why_a_confidence_is_doubted():
+    record = solution(in_range=False, doubt="outside the lengths trained on").record()
+    assert (record.in_range, record.calibrated) == (False, False)
+    assert record.doubt == "outside the lengths trained on"
+
+
+def test_a_record_holds_votes_where_there_were_some():
+    votes = [[Vote("36", 3, 0.81234567), Vote(None, 1, 0.5)]]
+    record = solution(views=4, agreement=2 / 3, votes=votes).record()
+    assert (record.views, record.agreement) == (4, 0.666667)
+    assert record.votes == [
+        [
+            {"answer": "36", "views": 3, "confidence": 0.812346},
+            {"answer": None, "views": 1, "confidence": 0.5},
+        ]
+    ]
+
+
+def test_a_record_without_its_canvas():
+    assert solution().record(canvas=False) == replace(solution().record(), canvas=None)
+
+
+def test_a_record_as_plain_data_has_all_columns_but_those_left_out():
+    record = replace(solution().record(), other={"note": "kept apart"})
+    data = record.data()
+    assert tuple(data) == COLUMNS
+    assert {entry.name for entry in fields(Record)} - set(data) == {"other"}
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert set(data) - set(record.data(leave_out=("canvas", "votes"))) == {"canvas", "votes"}
+    assert Record(line=3, error="no number").data()["error"] == "no number"
+
+
+def test_numbers_too_long_for_readers_of_json_are_text():
+    assert number_data("0120") == 120
+    long = "9" * 4000
+    assert number_data(long) == long
+    assert number_data(long[1:]) == int(long[1:])
+    record = solution(answer=10**4200, canvas=np.full((4, 3), DIGIT_ZERO, np.uint8)).record()
+    assert record.answer == "1" + "0" * 4200

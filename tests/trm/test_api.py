@@ -1,0 +1,224 @@
+"""The package from Python, as the README calls it; the model is the shipped one."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import trm
+from canvas.problems import Problems
+from canvas.symbols import MASK
+from trm import api, evaluate, load_solver, render, solve
+from trm.solving.solver import Solution, Solver
+from trm.solving.voting_settings import Voting
+
+
+@pytest.fixture(scope="module")
+def solver() -> Solver:
+    return load_solver(device="cpu")
+
+
+def python(lines: str, folder) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", lines], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_nothing_heavy_is_imported_before_it_is_asked_for(tmp_path):
+    lines = """
+import sys, trm
+heavy = {"torch", "lightning", "numpy", "trm.api"}
+assert not heavy & set(sys.modules)
+assert set(dir(trm)) >= {"evaluate", "load_solver", "render", "solve"}
+assert not heavy & set(sys.modules)
+from trm import solve
+assert {"torch", "trm.api"} <= set(sys.modules)
+assert solve is trm.solve is trm.api.solve
+"""
+    ran = python(lines, tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_there_is_nothing_else_to_ask_for():
+    with pytest.raises(AttributeError, match="has no attribute 'solv'"):
+        trm.solv  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'solv'"):
+        from trm import solv  # noqa: F401
+
+
+def test_the_shipped_model_is_loaded_where_none_is_named(solver):
+    assert isinstance(solver, Solver)
+    assert solver.task.name == "multiplication"
+    assert solver.voting is None
+    assert solver.predictor.device == "cpu"
+
+
+def test_a_run_is_loaded_by_its_folder_and_with_what_is_asked(trained):
+    loaded = load_solver(
+        trained / "runs/debug", steps=3, height=7, width=7, device="cpu", voting=Voting(views=2)
+    )
+    assert loaded.predictor.max_steps == 3
+    assert (loaded.canvas.height, loaded.canvas.width) == (7, 7)
+    assert loaded.voting.views == 2
+    assert load_solver(trained / "runs/debug").canvas.cut
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_solver(tmp_path / "nowhere.ckpt")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        solve("1x2", tmp_path / "nowhere.ckpt")
+
+
+@pytest.mark.parametrize("problem", ["123x45", "123 * 45", (123, 45), tuple(np.array([123, 45]))])
+def test_one_problem_has_one_solution(solver, problem):
+    solution = solve(problem, solver)
+    assert isinstance(solution, Solution)
+    assert solution.operands == (123, 45)
+    assert solution.answer == 123 * 45
+    assert solution.correct
+    assert solution.in_range
+    assert solution.exact  # the truth is known, for notebooks to mark what is wrong
+    assert 0.5 < solution.confidence <= 1
+    assert "<svg" in solution._repr_html_()
+
+
+def test_several_problems_have_solutions_in_their_order(solver):
+    pairs = [(7, 8), (123, 45), (99, 99)]
+    for several in (["7x8", (123, 45), "99 × 99"], tuple(pairs), Problems.from_ints(pairs)):
+        solutions = solve(several, solver)
+        assert isinstance(solutions, list)
+        assert [solution.operands for solution in solutions] == pairs
+        assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]
+
+
+def test_a_list_of_one_problem_has_a_list_of_one_solution(solver):
+    (solution,) = solve(["7x8"], solver)
+    assert solution.answer == 56
+
+
+def test_no_problems_have_no_solutions(solver):
+    assert solve([], solver) == []
+    assert solve(Problems.from_ints([]), solver) == []
+
+
+def test_the_shipped_model_solves_where_none_is_named():
+    assert solve("12x34").answer == 408
+
+
+def test_a_checkpoint_can_be_named_in_the_same_breath(checkpoint):
+    solution = solve((3, 2), checkpoint)
+    assert solution.operands == (3, 2)
+    assert solution.truth is not None
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("123", "'123' is no multiplication; write it like 123x456"),
+        ("1x2x3", "multiplication takes 2 operands, not 3"),
+        ((1, 2, 3), "multiplication takes 2 operands, not 3"),
+        ((0, 5), "operands are whole numbers from 1 up"),
+        (["12x3", "12+3"], "is no multiplication"),
+    ],
+)
+def test_what_is_no_problem_is_refused(solver, problem, message):
+    with pytest.raises(ValueError, match=message):
+        solve(problem, solver)
+
+
+def test_problems_of_another_base_are_refused(solver):
+    with pytest.raises(ValueError, match="works in base 10, not 3"):
+        solve(Problems.from_ints([(2, 2)], base=3), solver)
+
+
+def test_a_finished_working_is_drawn():
+    picture = render("321x654")
+    assert str(picture).splitlines() == ["___321", "_*_654", "__1284", "_1605_", "1926__", "209934"]
+    assert str(render((321, 654))) == str(picture)
+    assert picture.given[:2].all()
+    assert not picture.given[2:].any()
+
+
+def test_a_working_is_drawn_in_any_layout_task_and_base():
+    lattice = ["_321_*", "1284_4", "1733_5", "2099_6"]
+    assert str(render("321x654", "lattice")).splitlines() == lattice
+    assert str(render("87+604+9")).splitlines() == ["_87", "604", "+_9", "700"]
+    carries = render((87, 604, 9), "column_carries", task="addition")
+    assert str(carries).splitlines() == ["_87", "604", "+_9", "12_", "700"]
+    assert str(render("12x2", base=3)).splitlines()[-1] == "101"
+
+
+def test_a_step_is_drawn_as_a_model_sees_it():
+    picture = render("321x654", step=2)
+    assert str(picture).splitlines()[2] == "__1284"
+    assert (picture.canvas[3] == MASK).all()
+    assert str(picture).splitlines()[4:] == ["______"] * 2
+
+
+def test_a_picture_is_shown_and_saved(tmp_path):
+    picture = render("12x3")
+    shown = ET.fromstring(picture._repr_html_())
+    assert shown.tag == "{http://www.w3.org/2000/svg}svg"
+    picture.save(tmp_path / "a.svg")
+    ET.parse(tmp_path / "a.svg")
+    picture.save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        assert np.asarray(image).std() > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"problem": "321x654", "step": 5}, "has 4 steps, there is no step 5"),
+        ({"problem": "321x654", "step": 0}, "there is no step 0"),
+        ({"problem": "321x654", "layout": "column"}, "layout"),
+        ({"problem": "3+4", "layout": "lattice"}, "layout"),
+        ({"problem": "3+4", "task": "multiplication"}, "is no multiplication"),
+        ({"problem": "3x4", "task": "division"}, "task"),
+        ({"problem": "3x4", "base": 11}, "base"),
+        ({"problem": "nonsense"}, "is no multiplication"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(asked, message):
+    with pytest.raises(ValueError, match=message):
+        render(**asked)
+
+
+def test_a_model_is_measured_on_a_grid(tmp_path):
+    grid = evaluate(
+        digits_a=range(1, 3), digits_b=[2], problems=4, output=tmp_path / "kept", accelerator="cpu"
+    )
+    assert grid["settings"]["axes"] == ["digits_a", "digits_b"]
+    assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([1, 2], [2])
+    assert grid["settings"]["problems"] == 4
+    (model,) = grid["models"]
+    assert [(cell["row"], cell["column"]) for cell in model["cells"]] == [(1, 2), (2, 2)]
+    for cell in model["cells"]:
+        assert cell["problems"] == 4
+        assert cell["answers"]["right"] == 4
+    assert (tmp_path / "kept/grid.json").exists()
+
+
+def test_models_are_measured_beside_each_other_and_nothing_is_kept(
+    checkpoint, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    grid = evaluate(
+        [checkpoint, api.SHIPPED], digits_a=[1], digits_b=[1], problems=2, steps=2, seed=3,
+        accelerator="cpu",
+    )  # fmt: skip
+    assert len(grid["models"]) == 2
+    assert (grid["settings"]["seed"], grid["settings"]["steps"]) == (3, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sizes", [{}, {"digits_a": [1]}, {"digits_a": [1], "digit_b": [1]}])
+def test_sizes_of_a_grid_are_two_that_there_are(sizes):
+    with pytest.raises(ValueError, match="give two sizes among digits_a, digits_b"):
+        evaluate(problems=2, accelerator="cpu", **sizes)

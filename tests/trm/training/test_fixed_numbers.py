@@ -1,0 +1,89 @@
+"""Training and solving with fixed seeds give the numbers that were once written down here.
+
+Random starts, the carry, exploration and noise are among what they depend on: shipped weights and
+runs that go on would tell if one of them changed.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.training.data import RowStepSamples
+from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.losses import step_loss
+
+LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+
+
+def model(skip_blank: bool, neighbourhood: str) -> TinyRecursiveModel:
+    torch.manual_seed(0)
+    config = RecursiveConfig(
+        height=3,
+        width=5,
+        hidden_size=32,
+        num_heads=2,
+        num_layers=2,
+        intermediate_size=32,
+        H_cycles=2,
+        L_cycles=2,
+        position="relative_2d",
+        direction_bias=2.0,
+        skip_blank=skip_blank,
+        neighbourhood=neighbourhood,
+        halt_pool="mask",
+    )
+    return TinyRecursiveModel(config).train()
+
+
+def batch(start: int = 0) -> dict[str, torch.Tensor]:
+    task = Multiplication("lattice", base=3, digits_a=(1, 2), digits_b=(1, 1))
+    data = RowStepSamples(task, Canvas(3, 5), "train", 0, 600, 6)
+    return data.__getitems__(range(start, start + 6))
+
+
+def gradient(mine: TinyRecursiveModel) -> float:
+    parts = [p.grad.double().abs().sum() for p in mine.parameters() if p.grad is not None]
+    return float(sum(parts))
+
+
+CASES = [
+    (False, "local_nearest", (4.066225, 4.066174, 344.494443, 5513.734375)),
+    (False, "local_lines", (4.068785, 4.064096, 343.101891, 5515.857422)),
+    (True, "local_nearest", (3.830435, 3.824769, 300.8204, 25714.945312)),
+    (True, "local_lines", (3.733052, 3.884752, 401.172816, 25726.472656)),
+]
+
+
+@pytest.mark.parametrize(("skip_blank", "neighbourhood", "expected"), CASES)
+def test_fresh_steps_from_random_starts_and_solving_with_noise(skip_blank, neighbourhood, expected):
+    mine = model(skip_blank, neighbourhood)
+    depth = DepthConfig("fresh", free_steps=(1, 3), supervised_steps=2, random_start=0.5)
+    result = fresh_step(mine, batch(), depth, LOSS, 7)
+    result.loss.backward()
+    predictor = IterativePredictor(mine.eval(), 4, noise=0.3)
+    keys = np.array([1, 0, 3, 4, 5, 6], dtype=np.uint64)
+    said = np.abs(predictor(batch()["inputs"].numpy(), keys, True).log_probs).sum()
+    found = (result.loss.item(), result.last.total.item(), gradient(mine), said)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_carried_steps_with_halting_and_exploration():
+    mine = model(False, "local_lines")
+    torch.nn.init.constant_(mine.halt_head.bias, 0.0)
+    torch.nn.init.normal_(mine.halt_head.weight)
+    depth = DepthConfig("carry", halt_max_steps=3, exploration=0.5)
+    carry, losses, steps = None, [], []
+    for number in range(4):
+        result, carry = carried_step(mine, batch(6 * number), carry, depth, LOSS)
+        losses.append(result.loss.item())
+        steps.append(float(result.steps))
+    result.loss.backward()
+    assert losses == pytest.approx([4.975973, 5.879571, 5.933238, 5.788891], rel=1e-4)
+    assert steps == pytest.approx([1, 10 / 6, 2, 7 / 6])
+    assert gradient(mine) == pytest.approx(2655.497928, rel=1e-3)

@@ -1,0 +1,213 @@
+"""The package from Python: load a model, solve, draw, measure.
+
+from trm import evaluate, load_solver, render, solve
+
+solve("123x456")                                  # with the shipped model
+solver = load_solver("runs/quickstart")
+for solution in solve([(123, 45), "7x8"], solver):
+    print(solution.answer, solution.confidence)
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from canvas.picture import to_sketch, to_text
+from canvas.problems import Problems
+from canvas.render import draw_worked, row_steps
+from canvas.task import Task
+from canvas.tasks import TASKS, task_class
+from trm.checkpoints.loading import load_solver as _load_solver
+from trm.checkpoints.paths import SHIPPED
+from trm.evaluation.grid_run import Settings, measure
+from trm.evaluation.grid_schema import AXES
+from trm.solving.solver import Solution, Solver
+from trm.solving.voting_settings import Voting
+
+Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands
+
+
+def load_solver(
+    checkpoint: str | Path | None = None,
+    *,
+    steps: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    device: str = "auto",
+    voting: Voting | None = None,
+) -> Solver:
+    """A model, ready to solve problems.
+
+    Args:
+        checkpoint: a file, or the folder of a run, of which the best checkpoint is taken; None: the
+            shipped model.
+        steps: supervision steps a row gets at most; None: as the checkpoint says.
+        height, width: the canvas; None: as in training, or cut to the problems if training's was.
+        device: as PyTorch names it, like ``cuda:1``; ``auto`` takes an accelerator if there is one.
+        voting: how many views of a problem are asked, and how they agree; None: one.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: it cannot be read, names code that has not been imported, or does not suit.
+    """
+    solver = _load_solver(checkpoint or SHIPPED, steps, height, width, device)
+    return solver if voting is None else solver.with_voting(voting)
+
+
+@overload
+def solve(  # type: ignore[overload-overlap]
+    problems: Problem, solver: Solver | str | Path | None = None
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problems: Sequence[Problem] | Problems, solver: Solver | str | Path | None = None
+) -> list[Solution]: ...
+
+
+def solve(
+    problems: Problem | Sequence[Problem] | Problems, solver: Solver | str | Path | None = None
+) -> Solution | list[Solution]:
+    """Work problems out, each row built on the model's own rows.
+
+    For more problems than fit into memory see `trm.batch.solving.solve`.
+
+    Args:
+        problems: one, as text or as a tuple of operands, or several of them.
+        solver: see `load_solver`, or a checkpoint; None: the shipped model.
+
+    Returns:
+        A solution, or a list of them in the order of the problems; a notebook shows them.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: a problem is none of the model's task, or does not fit its canvas.
+    """
+    if not isinstance(solver, Solver):
+        solver = load_solver(solver)
+    alone = isinstance(problems, str) or (
+        isinstance(problems, tuple) and all(isinstance(n, Integral) for n in problems)
+    )
+    several: Any = [problems] if alone else problems
+    if not isinstance(several, Problems):
+        several = solver.task.problems([_operands(one, solver.task) for one in several])
+    solutions = solver.solve(several, with_truth=True)
+    return solutions[0] if alone else solutions
+
+
+def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
+    return task.parse(problem) if isinstance(problem, str) else tuple(problem)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A canvas to look at: text where it is printed, a picture in a notebook.
+
+    Attributes:
+        canvas: ``uint8 [H, W]`` ids.
+        given: ``bool [H, W]``, cells that are shown from the start.
+    """
+
+    canvas: np.ndarray
+    given: np.ndarray
+
+    def __str__(self) -> str:
+        return to_text(self.canvas)
+
+    def _repr_html_(self) -> str:
+        return to_sketch(self.canvas, given=self.given).svg()
+
+    def save(self, path: str | Path) -> None:
+        """Write as PNG or SVG, by the file's ending."""
+        to_sketch(self.canvas, given=self.given).save(path)
+
+
+def render(
+    problem: Problem,
+    layout: str | None = None,
+    *,
+    task: str | None = None,
+    base: int = 10,
+    step: int | None = None,
+) -> Picture:
+    """Draw a problem as a finished working, or as a model sees it.
+
+    Args:
+        problem: as text, like ``321x654``, or as operands.
+        layout: a name among the task's `layouts`, or a class of your own, like ``mine.Totals``;
+            None: the task's first.
+        task: `multiplication`, `addition`, or a class of your own; None: by the text's sign, and
+            multiplication of operands.
+        base: of the digits, 2 to 10.
+        step: from 1, draws the input of this step: the rows so far, the next one masked.
+
+    Raises:
+        ValueError: there is no such task, layout or step, or the text is no problem of it.
+    """
+    if task is None:
+        text = problem if isinstance(problem, str) else ""
+        signs = [name for name, kind in TASKS.items() if any(sign in text for sign in kind.signs)]
+        task = signs[0] if signs else "multiplication"
+    kind = task_class(task)
+    asked: Task = kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
+    problems = asked.problems([_operands(problem, asked)])
+    worked = asked.rules.work(problems).trimmed()
+    drawing = draw_worked(worked, *worked.truth.shape[1:])
+    if step is None:
+        return Picture(drawing.truth[0], drawing.given[0])
+    steps = row_steps(drawing)
+    if not 1 <= step <= len(steps.inputs):
+        raise ValueError(f"this problem has {len(steps.inputs)} steps, there is no step {step}")
+    return Picture(steps.inputs[step - 1], drawing.given[0])
+
+
+def evaluate(
+    checkpoints: str | Path | Sequence[str | Path] | None = None,
+    *,
+    problems: int = 128,
+    seed: int = 0,
+    steps: int | None = None,
+    voting: Voting | None = None,
+    output: str | Path | None = None,
+    accelerator: str = "auto",
+    **sizes: Sequence[int],
+) -> dict[str, Any]:
+    """Measure how far models get beyond the sizes of problems that they were trained on.
+
+    Args:
+        checkpoints: one or several; None: the shipped model.
+        problems: of each cell, held out.
+        seed: which problems.
+        steps: supervision steps a row gets at most; None: as each checkpoint says.
+        voting: how many views of a problem are asked; None: one.
+        output: a folder that keeps finished cells, so that a call that was stopped goes on; None:
+            nothing is kept.
+        accelerator: as Lightning's trainer takes it.
+        sizes: the rows and columns of the grid, two of `trm.evaluation.grid_schema.AXES`, like
+            ``digits_a=range(1, 5), digits_b=range(1, 5)``.
+
+    Returns:
+        The grid as plain data, see `trm.evaluation.grid_schema`.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the checkpoints or the sizes do not suit.
+    """
+    if len(sizes) != 2 or not set(sizes) <= set(AXES):
+        raise ValueError(f"give two sizes among {', '.join(AXES)}, like digits_a=[1, 2, 3]")
+    if checkpoints is None or isinstance(checkpoints, str | Path):
+        checkpoints = [checkpoints or SHIPPED]
+    (first, rows), (second, columns) = sizes.items()
+    settings = Settings(
+        (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        grid = measure(checkpoints, settings, output or folder, None, accelerator, quiet=True)
+    assert grid is not None, "a single process is the first"
+    return grid

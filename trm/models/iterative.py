@@ -1,0 +1,186 @@
+"""Iterative models: a network that is applied to its own state until an answer stands.
+
+A model is four functions: what a batch of canvases is to it (`encode`), where it starts
+(`initial_state`), one supervision step (`iterate`), and the answer so far (`read`). `Loop` runs
+them, in training, solving and everywhere else, so that schedules, random starts, noise, the carry
+and halting work on any model and any state.
+
+A state is a tensor [B, ...], or a named tuple, tuple, list or dict of states.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+State = Any  # see above
+Batch = dict[str, Tensor]  # what belongs to samples, [B, ...] each
+
+
+class IterativeModel(nn.Module, ABC):
+    """Reads a canvas, proposes a symbol for every cell, and says whether it trusts them.
+
+    Attributes:
+        config: a dataclass of plain settings, all with defaults; ``type(model)(model.config)`` is
+            the same network with other weights. Where it has ``height`` and ``width``, training
+            sets them to the size of its canvases.
+        position_free: whether canvases look the same to it wherever on them a working lies.
+        fixed_tokens: whether all samples have as many tokens, as the carry needs it.
+        updates: the names of the state's tensors that a supervision step replaces, in order, once
+            for every pass through ``layers``; for probing alone, empty if it is not told.
+    """
+
+    config: Any
+    position_free: bool = False
+    fixed_tokens: bool = True
+    updates: tuple[str, ...] = ()
+
+    @abstractmethod
+    def encode(self, tokens: Tensor) -> Any:
+        """The context: what does not change from step to step.
+
+        Args:
+            tokens: symbol ids, any integer dtype, [B, H, W].
+
+        Returns:
+            Tensors [B, ...] as a state has them, None among them allowed; or an object of one's
+            own with a method ``select(index)`` that gives the same for some samples.
+        """
+
+    @abstractmethod
+    def initial_state(self, context: Any) -> State:
+        """The state of every sample before the first step."""
+
+    @abstractmethod
+    def iterate(self, context: Any, state: State) -> State:
+        """The state after one more supervision step."""
+
+    @abstractmethod
+    def read(self, state: State, context: Any) -> tuple[Tensor, Tensor]:
+        """The answer so far.
+
+        Returns:
+            Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", [B]; above 0
+            means halt.
+        """
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the model can work on canvases of that size."""
+        return True
+
+    def lengths(self, context: Any) -> Tensor | None:
+        """How many tokens of each sample are not padding, int64 [B]; None: all of them are.
+
+        Where they are told, all tensors of the state are [B, tokens, ...].
+        """
+        return None
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
+        """What `read` gives after a number of supervision steps.
+
+        Each step starts from the last one's state without its history.
+
+        Args:
+            tokens: see `encode`, as is ``more``, which the model's own may take.
+            steps: supervision steps.
+
+        Raises:
+            ValueError: no step, or canvases that the model refuses.
+        """
+        if steps < 1:
+            raise ValueError(f"steps must be 1 or more, got {steps}.")
+        loop = Loop(self, tokens, *more)
+        for _ in range(steps):
+            loop.step()
+        return loop.read()
+
+
+class Loop:
+    """A batch of canvases on which a model is at work, encoded once.
+
+    Attributes:
+        state: of the model; may be replaced between steps.
+
+    Args:
+        model: on the device of the tokens.
+        tokens: canvases, integers [B, H, W].
+        more: what else the model's `encode` takes.
+    """
+
+    def __init__(self, model: IterativeModel, tokens: Tensor, *more: Any) -> None:
+        self.model = model
+        self.context = model.encode(tokens, *more)
+        self.state = model.initial_state(self.context)
+        self._begun = False
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """See `IterativeModel.lengths`."""
+        return self.model.lengths(self.context)
+
+    def step(self) -> None:
+        """One supervision step, through which no gradient flows to the steps before it."""
+        before = map_state(Tensor.detach, self.state) if self._begun else self.state
+        self.state, self._begun = self.model.iterate(self.context, before), True
+
+    def advance(self, steps: int) -> None:
+        """Supervision steps without gradient."""
+        with torch.no_grad():
+            for _ in range(steps):
+                self.step()
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """See `IterativeModel.read`."""
+        return self.model.read(self.state, self.context)
+
+    def keep(self, index: Tensor) -> None:
+        """Go on with some samples, by bool [B] or int64 indices."""
+        self.state, self.context = select(self.state, index), select(self.context, index)
+
+
+def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
+    """A function of each tensor of a state, and of those at its place in others; None stays."""
+    if state is None or isinstance(state, Tensor):
+        return None if state is None else function(state, *others)
+    if isinstance(state, Mapping):
+        return {k: map_state(function, part, *(o[k] for o in others)) for k, part in state.items()}
+    parts = [map_state(function, *some) for some in zip(state, *others, strict=True)]
+    return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+
+
+def select(held: Any, index: Tensor) -> Any:
+    """Some samples of a state or a context, by bool [B] or int64 indices."""
+    if hasattr(held, "select") and not isinstance(held, Tensor):
+        return held.select(index)
+    return map_state(lambda part: part[index], held)
+
+
+def where(chosen: Tensor, one: State, other: State) -> State:
+    """One state in the chosen samples, bool [B], the other elsewhere; dtypes are those of one."""
+    return map_state(
+        lambda a, b: torch.where(chosen.view(-1, *[1] * (a.ndim - 1)), a, b.to(a.dtype)), one, other
+    )
+
+
+def named(state: State, name: str = "") -> dict[str, Tensor]:
+    """The tensors of a state by their names, in order: a lone tensor is ``state``."""
+    if isinstance(state, Tensor):
+        return {name or "state": state}
+    if hasattr(state, "_fields"):
+        state = state._asdict()
+    items = state.items() if isinstance(state, Mapping) else enumerate(state)
+    outer = f"{name}." if name else ""
+    return {k: v for key, part in items for k, v in named(part, f"{outer}{key}").items()}
+
+
+def unnamed(like: State, parts: Mapping[str, Tensor]) -> State:
+    """A state of the same structure as another from what `named` gave."""
+    rest = iter(parts[name] for name in named(like))
+    return map_state(lambda _: next(rest), like)
