@@ -1,1 +1,1 @@
-"""What a worked multiplication looks like: numbers, layouts, canvases, problems, pictures."""
+"""Problems, how they are drawn on canvases, and how canvases are read."""

@@ -154,7 +154,7 @@ class Layout(ABC):
         """What each row that has to be worked out, in order, is the sum of.
 
         Tells evaluation where a carry enters. A row is taken as the number that it shows, whatever
-        the blank columns at its right end: place 0 is the row's own lowest digit. None: not told.
+        the blank columns at its right end: place 0 is the row's own lowest digit. None: not known.
         """
         return None
 

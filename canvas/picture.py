@@ -1,6 +1,6 @@
 """Canvases for people: as text, in a terminal, and as shapes for PNG, SVG and GIF.
 
-Right, wrong, given and masked cells are told apart by colour (Okabe & Ito's palette, readable by
+Right, wrong, given and masked cells are distinguished by colour (Okabe & Ito's palette, readable by
 colour-blind people) and again without it: a wrong cell is framed, with the right symbol on a dark
 tag in its corner, a masked cell holds a small square, and a cell that is read off is dark.
 """
@@ -23,7 +23,7 @@ FILLED, FILLED_INK = "#C6E2F4", "#00507E"
 WRONG, WRONG_INK = "#FBE3CF", "#C04F00"
 HIGHLIGHT = READ = "#0072B2"
 POINTER = "►"
-CELL = 24  # pixels of a cell, unless told
+CELL = 24  # pixels of a cell by default
 
 
 _SIGNS = {TIMES: "×", MASK: "■", BLANK: ""}

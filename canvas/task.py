@@ -102,7 +102,7 @@ class Task(ABC):
         return fits
 
     def allows(self, problems: Problems) -> np.ndarray:
-        """Which problems the task knows, ``bool [B]``: all of them, unless told."""
+        """Which problems the task knows, ``bool [B]``: all of them by default."""
         return np.ones(len(problems), dtype=bool)
 
     def settings(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Task(ABC):
 
     @property
     def axes(self) -> tuple[str, str]:
-        """The two measures by which a problem's size is usually told."""
+        """The two measures by which a problem's size is usually given."""
         return self.grids[0]
 
     @property

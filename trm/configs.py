@@ -1,7 +1,7 @@
 """Configurations: YAML files, looked at before anything that they name is imported or built.
 
 A configuration is code: it imports and calls the classes that it names. What it names beside this
-project's own and its libraries' is told before it runs. And a small file can stand for a large
+project's own and its libraries' is named before it runs. And a small file can stand for a large
 one, as aliases repeat what an anchor holds: sizes are counted before values are made.
 """
 

@@ -84,7 +84,7 @@ def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:
     """Do all items, each process its share.
 
     Raises:
-        SystemExit: it was told to stop by a SIGTERM.
+        SystemExit: it was stopped by a SIGTERM.
         ChildProcessError: one of the other processes was lost.
     """
     with ending_together() as processes, _quiet(), _as_value_errors():

@@ -13,7 +13,7 @@ from typing import Any
 
 try:
     import fcntl
-except ImportError:  # Windows: files are told apart by their age alone
+except ImportError:  # Windows: files are distinguished by their age alone
     fcntl = None  # type: ignore[assignment]
 
 _STALE = 3600  # seconds; no write takes as long

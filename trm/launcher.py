@@ -26,7 +26,7 @@ class Launcher(_SubprocessScriptLauncher):
         trainer: L.Trainer | None = None,
         **more: Any,
     ) -> Any:
-        """See `_SubprocessScriptLauncher`."""
+        """Start the other processes, and run the function in this one."""
         environment = self.cluster_environment
         environment.validate_settings(num_devices=self.num_processes, num_nodes=self.num_nodes)
         if not environment.creates_processes_externally:

@@ -36,7 +36,7 @@ class Processes:
 
     Attributes:
         ended: set once it is this process that ends, whatever becomes of the others.
-        terminated: whether it was told to by a SIGTERM.
+        terminated: whether that was by a SIGTERM.
         lost: number (from 1 up) and exit code of one that ended badly before.
     """
 
@@ -72,7 +72,7 @@ class Processes:
                     self.end()
 
     def ends(self) -> bool:
-        """Whether this process has to end: told to, or because another one ended badly."""
+        """Whether this process has to end: asked to, or because another one ended badly."""
         for number, process in enumerate(self._started, start=1):
             if self.lost is None and process.poll() and not self.ended.is_set():
                 self.lost = number, process.returncode

@@ -319,7 +319,7 @@ class _Lines:
                 return None
             whole = line.endswith(b"\n")
             while not whole and (more := self._file.readline(_LONGEST)):
-                whole = more.endswith(b"\n")  # what is too long is told, not kept
+                whole = more.endswith(b"\n")  # what is too long is reported, not kept
             if self.number == 0 and not self._ahead:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             self._ahead.append(line.removesuffix(b"\n").removesuffix(b"\r"))

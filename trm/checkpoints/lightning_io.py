@@ -23,7 +23,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
-        """See `TorchCheckpointIO`."""
+        """Write a checkpoint whole or not at all."""
         if "://" in str(path):
             return super().save_checkpoint(checkpoint, path, storage_options)
         file = Path(path)

@@ -129,7 +129,7 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
         "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
         "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
         "own.",
-        _table(["model", "range", "cells", "better", "worse", "not told apart"], rows),
+        _table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
         *(["\n".join(lists)] if lists else []),
         *_what_goes_wrong(grid),
     ]

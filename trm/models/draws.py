@@ -59,7 +59,7 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
     names = list(parts)
     for first in range(0, len(names), 2):  # noise comes in pairs
         pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
-        # Counter 0 has said which samples; every pair has counters of its own.
+        # Counter 0 decides which samples; every pair has counters of its own.
         most = max(size for _, size in pair)
         counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
         drawn = normal_pair(seeds[:, None], counter)

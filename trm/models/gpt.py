@@ -5,7 +5,7 @@ The nanoGPT shape (Radford et al. 2019; karpathy/nanoGPT):
 - layer norms with learned gains; no biases unless asked for
 - embedding and head share one matrix
 - weights start normal with deviation 0.02, those that end a residual branch smaller by depth
-- any position encoding of ``positions.py``, told that a row end is one more column
+- any position encoding of ``positions.py``, in which a row end is one more column
 - greedy or sampled decoding with a cache of keys and values
 
 A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
@@ -51,7 +51,7 @@ class GPTConfig:
     rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
     position_range: int = 2048  # randomised: how many positions it draws from
-    radius: int = 2  # relative_2d: offsets told apart exactly
+    radius: int = 2  # relative_2d: offsets distinguished exactly
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
     dropout: float = 0.0  # of embeddings, attention weights and residual branches
@@ -308,14 +308,14 @@ class GPT(nn.Module):
             x = self.hidden(ids[:, read:t], terms.select(read, t), caches, loops)
             logits = self._head(x[:, -1]).float()  # [B, V]
             chosen = draw(logits, t)  # [B]
-            said = torch.log_softmax(logits, dim=-1)
+            all_log_probs = torch.log_softmax(logits, dim=-1)
             writes = ~given[:, t] & ~ended
             ids[:, t] = torch.where(writes, chosen, ids[:, t])
             if full:
-                log_probs[:, t] = torch.where(writes[:, None], said, 0.0)
+                log_probs[:, t] = torch.where(writes[:, None], all_log_probs, 0.0)
             else:
-                said = said.gather(1, chosen[:, None]).squeeze(1)
-                log_probs[:, t] = torch.where(writes, said, 0.0)
+                written_log_probs = all_log_probs.gather(1, chosen[:, None]).squeeze(1)
+                log_probs[:, t] = torch.where(writes, written_log_probs, 0.0)
             ended |= ids[:, t] == end
             read = t if cached else 0
         closed = (ids == end).cumsum(dim=1) > 0

@@ -29,7 +29,7 @@ class IterativeModel(nn.Module, ABC):
         position_free: whether canvases look the same to it wherever on them a working lies.
         fixed_tokens: whether all samples have as many tokens, as the carry needs it.
         updates: the names of the state's tensors that a supervision step replaces, in order, once
-            for every pass through ``layers``; for probing alone, empty if it is not told.
+            for every pass through ``layers``; for probing alone, empty if not known.
     """
 
     config: Any
@@ -73,7 +73,7 @@ class IterativeModel(nn.Module, ABC):
     def lengths(self, context: Any) -> Tensor | None:
         """How many tokens of each sample are not padding, int64 [B]; None: all of them are.
 
-        Where they are told, all tensors of the state are [B, tokens, ...].
+        Where they are known, all tensors of the state are [B, tokens, ...].
         """
         return None
 
@@ -122,7 +122,7 @@ class Loop:
 
     @property
     def lengths(self) -> Tensor | None:
-        """See `IterativeModel.lengths`."""
+        """How many tokens of each sample are not padding, int64 [B]; None: all of them are."""
         return self.model.lengths(self.context)
 
     def step(self) -> None:
@@ -137,7 +137,7 @@ class Loop:
                 self.step()
 
     def read(self) -> tuple[Tensor, Tensor]:
-        """See `IterativeModel.read`."""
+        """Logits [B, H, W, V] and halt logits [B] of the state as it stands."""
         return self.model.read(self.state, self.context)
 
     def keep(self, index: Tensor) -> None:

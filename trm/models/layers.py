@@ -45,7 +45,7 @@ def truncated_normal_(weight: Tensor, std: float) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """``nn.Linear``, if not told otherwise without a bias; initialised truncated LeCun normal."""
+    """``nn.Linear``, without a bias by default; initialised truncated LeCun normal."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = False):
         super().__init__(in_features, out_features, bias)

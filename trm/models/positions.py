@@ -1,4 +1,4 @@
-"""The ways a transformer can be told where its tokens sit on a canvas.
+"""The ways a transformer can know where its tokens are on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, or biases attention
 scores; a neighbourhood of `trm.models.coordinates` goes with any of them. All serve the
@@ -236,7 +236,7 @@ class Alibi(Position):
 class Relative2D(Position):
     """A learned bias per head for the offset from query to key; fits a canvas of any size.
 
-    Offsets of up to ``radius`` rows and columns are told apart exactly. Beyond, only the
+    Offsets of up to ``radius`` rows and columns are distinguished exactly. Beyond, only the
     direction counts: one class for each of the four axes and four diagonals and the eight octants
     between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
     2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].

@@ -80,11 +80,11 @@ class GPTPredictor(Predictor):
         self.loops = loops
 
     def accepts(self, height: int, width: int) -> bool:
-        """See `Predictor`."""
+        """Whether the position encoding serves canvases of that size."""
         return self.model.accepts(height, width)
 
     def perturbed(self, noise: float, temperature: float) -> "GPTPredictor":
-        """See `Predictor`."""
+        """The same GPT, drawing its symbols at a temperature."""
         if noise:
             raise ValueError(
                 "noise is of a recursive model, which has states to perturb; a GPT's rollouts "

@@ -47,11 +47,11 @@ class IterativePredictor(Predictor):
         self.placeless = model.position_free
 
     def accepts(self, height: int, width: int) -> bool:
-        """See `Predictor`."""
+        """Whether the network can work on canvases of that size."""
         return self.model.accepts(height, width)
 
     def perturbed(self, noise: float, temperature: float) -> "IterativePredictor":
-        """See `Predictor`."""
+        """The same network with noise on its states."""
         if temperature:
             raise ValueError(
                 "temperature is of a GPT, which draws its symbols; a recursive model's rollouts "
@@ -60,7 +60,7 @@ class IterativePredictor(Predictor):
         return IterativePredictor(self.model, self.max_steps, self.halt, noise, self.on_step)
 
     def watched(self, on_step: OnStep) -> "IterativePredictor":
-        """See `Predictor`."""
+        """The same network; `on_step` is called after each supervision step."""
         return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
@@ -71,7 +71,7 @@ class IterativePredictor(Predictor):
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
-        """See `Predictor`."""
+        """Fill in masked rows, in as many supervision steps as each needs."""
         device = next(self.model.parameters()).device
         tokens = torch.from_numpy(inputs).to(device)
         cells = torch.empty_like(tokens)

@@ -24,7 +24,7 @@ class Record:
         agreement: the share of samples that gave the answer, see `trm.solving.solver.Solution`.
         steps: supervision steps over all rows and samples.
         row_confidence, row_steps: the same row by row.
-        views, votes: how many samples there were, and what they said; None: one.
+        views, votes: how many samples there were, and their answers; None: one.
         canvas: the worked canvas as text; None: not wanted.
         error: why it is no problem; None: it is one.
     """

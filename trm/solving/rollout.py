@@ -265,8 +265,8 @@ def predict_views(
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
-    views, as small canvases often do, is worked out once; to a model that is `placeless` it looks
-    the same wherever it lies.
+    views, as small canvases often do, is worked out once; to a model that is `position_free` it
+    looks the same wherever it lies.
 
     Args:
         predictor: the model.
@@ -287,10 +287,10 @@ def predict_views(
         ]
         turned = apply_views(views, tokens, anywhere)
     viewed = turned.numpy()
-    looks = viewed.reshape(len(viewed), -1)
+    seen = viewed.reshape(len(viewed), -1)
     if keys is not None:
-        looks = np.concatenate([looks, keys[:, None].view(np.uint8)], axis=1)
-    _, first, which = np.unique(looks, axis=0, return_index=True, return_inverse=True)
+        seen = np.concatenate([seen, keys[:, None].view(np.uint8)], axis=1)
+    _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     parts = []
     most = at_once(predictor, *inputs.shape[1:])
     for start in range(0, len(first), most):

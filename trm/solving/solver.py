@@ -372,7 +372,7 @@ def _too_large(height: int, width: int) -> str | None:
 
 
 def _unsettled(settled: np.ndarray) -> str:
-    """What is said of rows ``bool [S]`` that were still changing; empty if none was."""
+    """The doubt about rows ``bool [S]`` that were still changing; empty if none was."""
     rows = [str(row) for row in np.flatnonzero(~settled) + 1]
     if not rows:
         return ""

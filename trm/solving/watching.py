@@ -20,7 +20,7 @@ class Moment:
         row: where it lies on the canvas.
         step: its supervision steps so far; 0 while it is masked, and of a row that was filled in
             one go.
-        confidence: the model's probability that the row is right as it stands; None: not told.
+        confidence: the model's probability that the row is right as it stands; None: not known.
     """
 
     canvas: np.ndarray

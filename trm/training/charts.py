@@ -101,14 +101,14 @@ def page(groups: Collection[str], recursive: bool) -> dict[str, dict[str, list[o
 def describe_all(board: SummaryWriter) -> None:
     """Have every curve and picture that a board is given say what it means."""
     file = board._get_file_writer()
-    add, told = file.add_summary, set[str]()
+    add, described = file.add_summary, set[str]()
 
     def add_described(summary: Summary, *when: Any) -> None:
         for value in summary.value:
             # The rows of panels are numbered.
             meaning = CURVES.get(value.tag) or PICTURES.get(value.tag.rstrip("_0123456789"))
-            if meaning and value.tag not in told:
-                told.add(value.tag)
+            if meaning and value.tag not in described:
+                described.add(value.tag)
                 describe(value, meaning)
         add(summary, *when)
 

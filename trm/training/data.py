@@ -24,7 +24,7 @@ from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
 
-Batch = dict[str, Any]
+TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL = range(1, 6)
@@ -66,10 +66,10 @@ class _TrainingSamples(_Samples):
         super().__init__(*args)
         self.transform = transform
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> TrainingBatch:
         return self.__getitems__([index])
 
-    def __getitems__(self, indices: Sequence[int]) -> Batch:
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         raise NotImplementedError
 
     def _drawing(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing, int, np.ndarray]:
@@ -90,7 +90,7 @@ class RowStepSamples(_TrainingSamples):
     And ``seeds`` int64 [B], of what the model draws for each sample.
     """
 
-    def __getitems__(self, indices: Sequence[int]) -> Batch:
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, epoch, index = self._drawing(indices)
         word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
         steps = row_step(drawing, random_below(word, drawing.steps))
@@ -129,7 +129,7 @@ class SequenceSamples(_TrainingSamples):
             )
         super().__init__(*args)
 
-    def __getitems__(self, indices: Sequence[int]) -> Batch:
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, _, _ = self._drawing(indices)
         ids, labels = (torch.from_numpy(part) for part in sequences(drawing))
         height, width = drawing.canvases.shape[1:]

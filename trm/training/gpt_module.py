@@ -16,7 +16,7 @@ from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.data import Batch, CanvasDataModule
+from trm.training.data import CanvasDataModule, TrainingBatch
 from trm.training.losses import SequenceLoss, sequence_loss
 from trm.training.optimisers import OptimizerConfig
 from trm.training.schedules import ScheduleConfig
@@ -76,7 +76,7 @@ class GPTModule(CanvasModule):
             )
         super().setup(stage)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+    def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
         seed = self.batch_seed(batch_idx)
         generator = torch.Generator().manual_seed(seed)
@@ -88,7 +88,7 @@ class GPTModule(CanvasModule):
             self._log_step(result, batch)
         return result.loss
 
-    def _log_step(self, result: SequenceLoss, batch: Batch) -> None:
+    def _log_step(self, result: SequenceLoss, batch: TrainingBatch) -> None:
         rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
         right, counted = (
             part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
@@ -111,11 +111,11 @@ class GPTModule(CanvasModule):
         return float(sequence_loss(logits, labels).loss), int((labels != IGNORE).sum())
 
     def predictor(self) -> GPTPredictor:
-        """See `CanvasModule`."""
+        """The GPT as it solves, with its calibration."""
         return GPTPredictor(self.model, self.calibration)
 
     def about(self) -> dict[str, Any]:
-        """See `CanvasModule`."""
+        """The family of GPTs, and the calibration."""
         return {"family": keys.GPT, "calibration": asdict(self.calibration)}
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for
 
 @dataclass
 class LossConfig:
-    """What is charged for.
+    """What the loss counts.
 
     Attributes:
         name: cross entropy of the softmax, or of the reference's stablemax.
@@ -60,7 +60,7 @@ class IterativeModule(CanvasModule):
         optimizer: which optimiser.
         schedule: of the learning rate.
         depth: how recursion is trained.
-        loss: what is charged for.
+        loss: what the loss counts.
         solve_steps: supervision steps a row gets at most when problems are solved.
         compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
@@ -128,14 +128,14 @@ class IterativeModule(CanvasModule):
         self.log_training(figures)
 
     def _step(self, batch: Batch, batch_idx: int) -> StepResult:
-        charge = self._charge()
+        loss = self._loss_function()
         model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            return fresh_step(model, batch, self.depth, charge, self.batch_seed(batch_idx))
-        result, self.carry = carried_step(model, batch, self.carry, self.depth, charge)
+            return fresh_step(model, batch, self.depth, loss, self.batch_seed(batch_idx))
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, loss)
         return result
 
-    def _charge(self) -> LossFunction:
+    def _loss_function(self) -> LossFunction:
         return partial(
             step_loss,
             loss=self.loss.name,
@@ -178,13 +178,13 @@ class IterativeModule(CanvasModule):
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
         settled = DepthConfig("fresh", free_steps=(free, free), supervised_steps=supervised)
-        loss = fresh_step(self.model, batch, settled, self._charge(), seed=0).loss
+        loss = fresh_step(self.model, batch, settled, self._loss_function(), seed=0).loss
         return float(loss), len(drawing)
 
     def predictor(self) -> IterativePredictor:
-        """See `CanvasModule`."""
+        """The network as it solves, in at most `solve_steps` steps a row."""
         return IterativePredictor(self.model, self.solve_steps)
 
     def about(self) -> dict[str, Any]:
-        """See `CanvasModule`."""
+        """The family of iterative models, and the most steps a row gets."""
         return {"family": keys.ITERATIVE, "solve_steps": self.solve_steps}

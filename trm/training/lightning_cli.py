@@ -271,8 +271,10 @@ def import_named(arguments: list[str]) -> list[str]:
     words, named = [], False
     for word in arguments:
         if named or word.startswith(f"{IMPORT}="):
-            import_code(word.removeprefix(f"{IMPORT}="))
-            named = False
+            name = word.removeprefix(f"{IMPORT}=")
+            if named := not name or name.startswith("-"):
+                break
+            import_code(name)
         elif word == IMPORT:
             named = True
         else:
@@ -290,7 +292,7 @@ def train(arguments: list[str], processes: Processes, oversubscribe: bool = Fals
         processes: see `trm.processes.ending_together`.
         oversubscribe: whether there may be more processes than CPU cores.
     """
-    # What is wrong is told in a sentence of ours; half a name is wrong.
+    # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     return TrainingCLI(
         L.LightningModule,

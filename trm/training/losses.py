@@ -1,4 +1,4 @@
-"""What a supervision step is charged for: wrong cells, and a wrong guess at being done.
+"""The loss of a supervision step: wrong cells, and a wrong guess at being done.
 
 The cross entropies give one loss per token, so that anyone can weigh tokens as they like;
 `step_loss` weighs them the way the canvas asks for.

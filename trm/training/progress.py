@@ -42,7 +42,7 @@ class TrainingBar(RichProgressBar):
         return {short: form.format(held[name]) for name, short, form in _SHORT if name in held}
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """End the line after the last epoch: what is said next would go on in it."""
+        """End the line after the last epoch: what is printed next would follow on it."""
         super().on_train_epoch_end(trainer, pl_module)
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
         if last and self.progress is not None:

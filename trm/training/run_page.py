@@ -32,7 +32,7 @@ _TRACED = 64  # rows that are followed over supervision steps
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
 _PLUMBING = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
 _ENDS = ("validation/solved", "validation/free_running_rows", "validation/loss", "train/loss")
-# Five settings are columns of HParams unasked, by name, those said to differ before others. What
+# Five settings are columns of HParams unasked, by name, those known to differ before others. What
 # does differ between runs TensorBoard finds out only where no run says which figures to show.
 _FIRST = (
     "data.task.layout",

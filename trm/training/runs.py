@@ -70,7 +70,7 @@ class Runs:
             None, and says so, where there is nothing to go on from.
 
         Raises:
-            ValueError: what the newest run went on from is gone, or cannot be told.
+            ValueError: what the newest run went on from is gone, or unknown.
         """
         if self.dirpath is not None or self.logger is None:
             (folder,) = self._checkpoint_folders()

@@ -71,7 +71,7 @@ def _show(figures: dict[str, float], problems: int, rows: int) -> None:
         figure = name.rpartition("/")[2]
         total = problems if figure in _OF_PROBLEMS else rows if figure in _OF_ROWS else 0
         if total:
-            told = str(Share(round(value * total), total))
+            text = str(Share(round(value * total), total))
         else:
-            told = f"{100 * value:.2f} %" if figure in _SHARES else f"{value:.4g}"
-        console.print(f"{name:<{widest}}  {told}")
+            text = f"{100 * value:.2f} %" if figure in _SHARES else f"{value:.4g}"
+        console.print(f"{name:<{widest}}  {text}")

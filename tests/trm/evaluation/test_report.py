@@ -218,7 +218,7 @@ def test_comparison_counts_and_lists_the_cells_told_apart(make_grid):
     shares = {"base": right, "better": lambda a, b: 1.0 if b <= 2 else 0.25}
     text = compare_markdown(make_grid(shares))
     rows = table(text, "## Against base")
-    assert rows[0] == ["model", "range", "cells", "better", "worse", "not told apart"]
+    assert rows[0] == ["model", "range", "cells", "better", "worse", "not distinguishable"]
     assert ["better", FIRST, "4", "4", "0", "0"] in rows
     assert ["better", BOTH, "4", "0", "0", "4"] in rows
     assert "- better, first beyond: 4 × 1: 100 (97–100) against 50 (41–59); 4 × 2: " in text

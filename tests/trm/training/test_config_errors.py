@@ -25,7 +25,19 @@ import pytest
         ("model: {init_args: {loss: {name: softmx}}}", "loss.name"),
         ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
         ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
-        ("data: {task: {digits_a: three}}", "data.task.digits_a"),
+        ("data: {task: {digits_a: three}}", "data.task.digits_a: expected two values, as [1, 3]."),
+        ("data: {task: {base: two}}", "data.task.base: expected int. Got value: two"),
+        ("data: {task: {digits: [1, 3]}}", "Did you mean data.task.digits_"),  # of Addition alone
+        (
+            "data: {task: {class_path: Addition, init_args: {layout: column, digit: [1, 3]}}}",
+            "there is no setting data.task.digit. Did you mean data.task.digits?",
+        ),
+        ("data: {task: addition}", "data.task: there is no class addition. Did you mean Addition?"),
+        (
+            "data: {task: canvas.addition.Additon}",
+            "data.task: there is no class canvas.addition.Additon. "
+            "Did you mean canvas.addition.Addition?",
+        ),
         ("data: {task: {digits_a: [3, 1]}}", "digits_a"),
         ("data: {task: {layout: latice}}", "Did you mean lattice?"),
         ("data: {canvas: {margin: -3}}", "margin"),
@@ -69,6 +81,8 @@ def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, 
     ("word", "meant"),
     [
         ("--data.batchsize=3", "data.batch_size"),
+        ("--data.task.layot=x", "data.task.layout"),
+        ("--data.tsk.layout=x", "data.task.layout"),
         ("--model.optimiser.lr=3", "model.optimizer.lr"),
         ("--trainer.max_epoks=3", "trainer.max_epochs"),
     ],

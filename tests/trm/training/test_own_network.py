@@ -67,22 +67,6 @@ class Diagonal(Position):
 """
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """Puts a module where it can be imported, and forgets it afterwards."""
-    names = []
-
-    def write(name: str, text: str) -> Path:
-        (tmp_path / f"{name}.py").write_text(text)
-        monkeypatch.syspath_prepend(tmp_path)
-        names.append(name)
-        return tmp_path
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
-
-
 def configured(folder: Path, debug: Path, network: str, **settings: int) -> Path:
     """A config with another network."""
     held = yaml.safe_load(debug.read_text())
