@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -152,6 +153,9 @@ class Task(ABC):
             ValueError: there are too many or too few operands, or the task or its layout does not
                 know such.
         """
+        for number in (n for one in operands for n in one):
+            if isinstance(number, bool) or not isinstance(number, Integral):
+                raise ValueError(f"{number!r} is not a whole number")
         problems = Problems.from_ints(operands, self.base)
         fewest, most = self.arity
         for one in operands:

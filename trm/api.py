@@ -9,7 +9,7 @@ for solution in solve([(123, 45), "7x8"], solver):
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -102,7 +102,13 @@ def solve(
 
 
 def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
-    return task.parse(problem) if isinstance(problem, str) else tuple(problem)
+    if isinstance(problem, str):
+        return task.parse(problem)
+    if not isinstance(problem, Iterable):
+        raise ValueError(
+            f"{problem!r} is no problem: give a text like '123x456' or a tuple of operands"
+        )
+    return tuple(problem)
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,16 @@ def evaluate(
         raise ValueError(f"give two sizes among {', '.join(AXES)}, like digits_a=[1, 2, 3]")
     if checkpoints is None or isinstance(checkpoints, str | Path):
         checkpoints = [checkpoints or SHIPPED]
+    for axis, values in sizes.items():
+        if not isinstance(values, Iterable):
+            raise ValueError(f"{axis} is a list of sizes, like [1, 2, 3], not {values!r}")
+    for checkpoint in checkpoints:
+        task = _load_solver(checkpoint, device="cpu").task
+        if not any(set(sizes) == set(axes) for axes in task.grids):
+            known = " or ".join(" and ".join(axes) for axes in task.grids)
+            raise ValueError(
+                f"sizes of the task {task.name} are {known}, not {' and '.join(sizes)}"
+            )
     (first, rows), (second, columns) = sizes.items()
     settings = Settings(
         (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting

@@ -21,8 +21,8 @@ from trm.processes import INTERRUPTED, TERMINATED, Terminated
 # name: (module, one line for the help). Modules are imported only when their command runs, so
 # that drawing a canvas does not wait for a training framework.
 COMMANDS = {
-    "render": ("trm.commands.render", "draw a multiplication in the terminal or to a file"),
-    "solve": ("trm.commands.solve", "work problems out with a trained model"),
+    "render": ("trm.commands.render", "draw a problem in the terminal or to a file"),
+    "solve": ("trm.commands.solve", "solve problems with a trained model"),
     "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
     "inspect": (
         "trm.commands.inspect",
@@ -33,8 +33,8 @@ COMMANDS = {
         "trm.commands.calibration",
         "how well confidence tells right from wrong",
     ),
-    "compare": ("trm.commands.compare", "lay evaluations side by side, and say where they differ"),
-    "configs": ("trm.commands.configs", "the configs that come along: list, print, copy"),
+    "compare": ("trm.commands.compare", "compare evaluations, and say where they differ"),
+    "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
     "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
     "completion": ("trm.commands.completion", "a script with which a shell completes this command"),
@@ -46,17 +46,17 @@ TRAINING = {
     "predict": "solve the test split",
 }
 DESCRIPTION = """\
-Tiny recursive transformers that learn long multiplication on a 2D canvas.
+Tiny recursive transformers that learn long multiplication and addition on a 2D canvas.
 
 examples:
-  trm render 321x654 --layout lattice
+  trm render 321x654 --layout lattice                   # or 12+34+5
   trm fit --config quickstart                           # `trm configs` lists them
   trm fit --config trm/small --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve 123x456                                     # with the shipped model
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
   trm demo --checkpoint runs/quickstart
-  trm inspect 123x456 --output glass
+  trm inspect 123x456 --output inspected
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
   trm calibration answers.jsonl --output calibration.png

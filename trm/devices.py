@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
@@ -42,8 +43,14 @@ def make_trainer(
     Raises:
         ValueError: there are no such devices, or too many processes are asked for.
     """
-    if isinstance(devices, list) and accelerator == "cpu":
-        raise ValueError("processes on a CPU have no indices: give --devices their number")
+    on_cpu = accelerator == "cpu" or (
+        accelerator == "auto" and not torch.accelerator.is_available()
+    )
+    if isinstance(devices, list) and on_cpu:
+        raise ValueError(
+            "there is no accelerator here, and processes on a CPU have no indices: give --devices a "
+            "number"
+        )
     with _quiet(), _as_value_errors():
         trainer = L.Trainer(
             accelerator=accelerator,

@@ -222,3 +222,18 @@ def test_models_are_measured_beside_each_other_and_nothing_is_kept(
 def test_sizes_of_a_grid_are_two_that_there_are(sizes):
     with pytest.raises(ValueError, match="give two sizes among digits_a, digits_b"):
         evaluate(problems=2, accelerator="cpu", **sizes)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: trm.solve([(1.5, 3)]), "1.5 is not a whole number"),
+        (lambda: trm.solve([("12", "3")]), "'12' is not a whole number"),
+        (lambda: trm.solve([12, 3]), "12 is no problem: give a text"),
+        (lambda: trm.evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
+        (lambda: trm.evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
+    ],
+)
+def test_what_is_no_problem_and_no_size_is_refused_in_a_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

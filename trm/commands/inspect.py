@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  trm inspect 123x456 --output glass
-  trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output glass
-  tensorboard --logdir glass
+  trm inspect 123x456 --output inspected
+  trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
+  tensorboard --logdir inspected
 
 Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
 off; rows.png, each row with

@@ -1,4 +1,4 @@
-"""`trm render`: draw a multiplication in the terminal or to a file."""
+"""`trm render`: draw a problem in the terminal or to a file."""
 
 import argparse
 import re

@@ -60,13 +60,15 @@ _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=
 
 
 _load_yaml = get_loader("yaml")
+_NAMED: set[str] = set()  # code of the user's own that has been announced
 
 
 def _load_checked(text: str) -> Any:
     """jsonargparse's reading of YAML, with sizes checked and foreign code named before it runs."""
     check_size(text)
     value = _load_yaml(text)
-    if foreign := sorted(set(foreign_names(value))):
+    if foreign := sorted(set(foreign_names(value)) - _NAMED):
+        _NAMED.update(foreign)
         rank_zero_info(
             "Note: the configuration names code that is not this project's, which is now imported "
             f"and run: {', '.join(foreign)}"
