@@ -48,8 +48,8 @@ def make_trainer(
     )
     if isinstance(devices, list) and on_cpu:
         raise ValueError(
-            "there is no accelerator here, and processes on a CPU have no indices: give --devices a "
-            "number"
+            "there is no accelerator here, and processes on a CPU have no indices: give --devices "
+            "a number"
         )
     with _quiet(), _as_value_errors():
         trainer = L.Trainer(
