@@ -29,8 +29,9 @@ import torch
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from trm.batch.formats import Reader, make_writer
+from trm.batch.formats import Reader
 from trm.batch.solving import written
+from trm.batch.writers import make_writer
 from trm.checkpoints.exported import pack
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.checkpoints.paths import SHIPPED

@@ -36,6 +36,7 @@ class Task(ABC):
     Attributes:
         layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
         base: of the digits, 2 to 10.
+        long_bias: how much more often long operands are drawn; 0 draws all sizes evenly.
 
     and what belongs to the class:
 
@@ -55,11 +56,14 @@ class Task(ABC):
 
     layout: str
     base: int
+    long_bias: float = 0.0
 
     def __post_init__(self) -> None:
         self._rules = self._layout()
         if self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
+        if not np.isfinite(self.long_bias):
+            raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
 
     @property
     @abstractmethod
@@ -112,7 +116,7 @@ class Task(ABC):
 
     def evenly(self) -> Self:
         """The same task with all sizes in its ranges drawn equally often."""
-        return replace(self, long_bias=0.0) if hasattr(self, "long_bias") else self  # type: ignore
+        return replace(self, long_bias=0.0) if self.long_bias else self  # type: ignore[type-var]
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -222,8 +226,6 @@ class TwoOperands(Task):
         super().__post_init__()
         self.digits_a = digits_range("digits_a", self.digits_a)
         self.digits_b = digits_range("digits_b", self.digits_b)
-        if not np.isfinite(self.long_bias):
-            raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
 
     @property
     def longest(self) -> tuple[int, int]:

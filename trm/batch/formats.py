@@ -1,20 +1,17 @@
-"""Problems from files and answers to files, CSV or JSON Lines, line by line.
+"""Problems from files, CSV or JSON Lines, line by line.
 
 Whatever a line holds, it becomes one entry, and no line touches the next: what is not a problem
-becomes an entry with an error, and nothing is lost or reordered. Cells are written as they came: a
-spreadsheet takes those that begin with ``=``, ``+``, ``-`` or ``@`` for formulas.
+becomes an entry with an error, and nothing is lost or reordered.
 """
 
 import csv
-import io
 import json
 import math
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from canvas.arithmetic import parse
 from canvas.choices import check_choice
@@ -24,7 +21,6 @@ from canvas.task import Task
 FORMATS = ("csv", "jsonl")
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
-OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
 
 _LONGEST = 2**20  # bytes of a line
 _LOOKAHEAD = 32  # lines that one quoted CSV field may span
@@ -330,74 +326,3 @@ class _Lines:
         assert self.peek() is not None
         self.number += 1
         return self._ahead.popleft()
-
-
-class Writer(Protocol):
-    """Writes records as text."""
-
-    def head(self) -> str:
-        """What comes before all records."""
-
-    def line(self, record: dict[str, Any]) -> str:
-        """One record, with its end of line."""
-
-
-class _JsonLines:
-    def head(self) -> str:
-        return ""
-
-    def line(self, record: dict[str, Any]) -> str:
-        return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-@dataclass(frozen=True)
-class _Csv:
-    columns: list[str]
-    gathers: bool  # in one more column, what is in none of these
-
-    def head(self) -> str:
-        return self._row([*self.columns, *([OTHER] if self.gathers else [])])
-
-    def line(self, record: dict[str, Any]) -> str:
-        cells = [_cell(record.get(column)) for column in self.columns]
-        if self.gathers:
-            rest = {key: value for key, value in record.items() if key not in self.columns}
-            cells.append(_cell(rest or None))
-        return self._row(cells)
-
-    @staticmethod
-    def _row(cells: list[str]) -> str:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def carried_name(name: str, columns: Iterable[str]) -> str:
-    """What a column of the input is called in records that have ``columns`` of their own.
-
-    No two columns come to share a name: what is already called ``input_line`` makes way, too.
-    """
-    return f"input_{name}" if re.sub("^(input_)+", "", name) in columns else name
-
-
-def make_writer(format: str, columns: list[str], carried: list[str] | None) -> Writer:
-    """A writer of records.
-
-    Args:
-        format: one of `FORMATS`.
-        columns: that every record has.
-        carried: of the input's other columns; None: they differ from line to line, and CSV gathers
-            them, in JSON, in the column `OTHER`.
-    """
-    check_choice("format", format, FORMATS)
-    if format == "jsonl":
-        return _JsonLines()
-    return _Csv([*columns, *(carried or [])], gathers=carried is None)

@@ -8,15 +8,8 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from canvas.problems import Problems
-from trm.batch.formats import (
-    OPERANDS,
-    PROBLEM,
-    Entry,
-    Reader,
-    Writer,
-    carried_name,
-    make_writer,
-)
+from trm.batch.formats import OPERANDS, PROBLEM, Entry, Reader
+from trm.batch.writers import Writer, carried_name, make_writer
 from trm.solving.record import COLUMNS, Record
 from trm.solving.rollout import at_once
 from trm.solving.solver import Solution, Solver

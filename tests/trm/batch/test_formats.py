@@ -10,7 +10,8 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import MOST_DIGITS
 from canvas.task import Task
-from trm.batch.formats import Reader, carried_name, format_of, make_writer
+from trm.batch.formats import Reader, format_of
+from trm.batch.writers import carried_name, make_writer
 
 MULTIPLICATION, ADDITION = Multiplication(), Addition()
 
