@@ -66,7 +66,7 @@ FIGURES = {
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
     "digits_b": "digits of b",
-    "digits": "digits of the longest addend",
+    "digits": "digits",  # of the longest addend; short, as axes are
     "addends": "addends",
 }
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"

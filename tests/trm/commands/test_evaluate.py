@@ -210,7 +210,7 @@ def test_addition_is_evaluated_by_either_kind_of_size(command, adder, tmp_path, 
     ]
     assert all(cell["solutions"]["total"] == 2 for cell in found)
     report = (tmp_path / "grid.md").read_text(encoding="utf-8")
-    named = "digits of the longest addend; columns: addends"
+    named = "digits; columns: addends"
     assert (named in report) == (axes[0] == "digits")
     assert "1 to 2 digits, 2 to 3 addends" in report
 

@@ -173,7 +173,7 @@ def test_a_report_of_addition_speaks_of_addends(make_grid):
     text = markdown(grid)
     (row,) = table(text, "## Models")[1:]
     assert row[2:5] == ["column", "188,322", "1 to 3 digits, 2 to 3 addends"]
-    assert "Rows: digits of the longest addend; columns: addends; bold" in text
+    assert "Rows: digits; columns: addends; bold" in text
     assert "digits of b" not in text
 
 

@@ -82,7 +82,7 @@ def test_a_grid_of_addition_is_labelled_by_its_own_measures(make_grid):
     grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
     figure = grid_figure(grid)
     (axes,) = panels(figure)
-    assert axes.get_ylabel() == "digits of the longest addend"
+    assert axes.get_ylabel() == "digits"
     assert axes.get_xlabel() == "addends"
     assert "recursive, column, 188,322 parameters" in words(figure)
     assert len(outline(axes)) == 2 * (3 + 2)  # three lengths by two numbers of addends
