@@ -85,7 +85,7 @@ class SampleTransform:
         self.transforms = list(transforms)
         self._compose = A.Compose(
             self.transforms,
-            additional_targets={"labels": "mask", "answer": "mask"},
+            additional_targets={"labels": "mask", "answer": "mask", "hints": "mask"},
             is_check_shapes=False,  # `__call__` checks them already
         )
 
@@ -101,15 +101,21 @@ class SampleTransform:
         return [name for name, cells in turned.items() if cells in seen]
 
     def __call__(
-        self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The transformed inputs, labels and answer mask.
+        self,
+        inputs: np.ndarray,
+        labels: np.ndarray,
+        answer: np.ndarray,
+        seed: int,
+        hints: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, ...]:
+        """The transformed inputs, labels and answer mask, and hints if there are any.
 
         Args:
             inputs: `uint8 [H, W]`, the row to predict already masked.
             labels: `uint8 [H, W]`, the canvas with that row filled in.
             answer: `bool [H, W]`, the cells to predict.
             seed: non-negative; all randomness comes from it.
+            hints: `uint8 [H, W, N]`, moved with them.
 
         Returns:
             Arrays of the same dtypes; the given ones, never changed, where there is nothing to do.
@@ -121,21 +127,23 @@ class SampleTransform:
         _check_sample(inputs, labels, answer)
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, got {seed}")
+        more = {} if hints is None else {"hints": hints}
         if not self.transforms:
-            return inputs, labels, answer
+            return inputs, labels, answer, *more.values()
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.
         self._compose.set_random_state(
             np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
         )
         # OpenCV, behind some transforms, has no bool.
-        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
+        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8), **more)
         if _symbol_counts(moved["image"]) != _symbol_counts(inputs):
             raise ValueError(
                 f"{self._compose} changed the symbols of a canvas; use only transforms that move "
                 "whole cells, such as D4, HorizontalFlip, RandomRotate90 or CanvasShift"
             )
-        return moved["image"], moved["labels"], moved["answer"].view(np.bool_)
+        canvas = moved["image"], moved["labels"], moved["answer"].view(np.bool_)
+        return *canvas, *(moved[name] for name in more)
 
 
 def _symbol_counts(canvas: np.ndarray) -> bytes:

@@ -149,6 +149,17 @@ def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
     return Numbers.from_digits(places.T, base)
 
 
+def carries(columns: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
+    """Digits of column sums, and the carry into each column, ``[B, n]`` each, from column 0 up."""
+    digits, carried = columns.astype(np.int16), np.zeros(columns.shape, dtype=np.int16)
+    for place in range(columns.shape[1]):
+        digits[:, place] += carried[:, place]
+        if place + 1 < columns.shape[1]:
+            np.floor_divide(digits[:, place], base, out=carried[:, place + 1])
+        digits[:, place] %= base
+    return digits, carried
+
+
 def times_digit(x: Numbers, digit: np.ndarray) -> Numbers:
     """x · digit, for one digit ``[B]`` a number: a partial product without its shift."""
     columns = x.padded(x.digits.shape[1] + 1).astype(np.int16)

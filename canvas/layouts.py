@@ -6,7 +6,7 @@ where things stand. The layouts of multiplication and of addition are beside the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -93,6 +93,17 @@ class Addend(NamedTuple):
     shift: int
 
 
+class HintRow(NamedTuple):
+    """A hint along one row of every working that has it."""
+
+    name: str
+    classes: np.ndarray  # uint8 [B, n], from the right
+    shift: int  # columns at the right end where there is no such quantity: class 0
+    row: np.ndarray | int  # which one of the working, [B] or the same for all
+    present: np.ndarray  # bool [B], which workings have it
+    beyond: np.ndarray | int = 0  # class of all columns to the left, [B] or the same for all
+
+
 class Layout(ABC):
     """How operands become rows.
 
@@ -104,11 +115,13 @@ class Layout(ABC):
         name: by which configurations call it.
         sign: id of the symbol that stands on the canvas once, between or beside the operands.
         margin: columns at the right end that digits of the rows never use.
+        hints: names of what `hint_rows` says of every cell, see `canvas.hints`; none by default.
     """
 
     name: str
     sign: int
     margin: int = 0
+    hints: tuple[str, ...] = ()
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
@@ -157,6 +170,34 @@ class Layout(ABC):
         the blank columns at its right end: place 0 is the row's own lowest digit. None: not known.
         """
         return None
+
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """The hints, row by row, those of the rows of the operands among them."""
+        yield from ()
+
+    def hint_classes(self, name: str, base: int) -> int:
+        """How many classes a hint has: none, and those of a digit, unless the layout says more."""
+        return 1 + base
+
+    def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Some hints by name, from the right: ``uint8 [B, R, C + 2]``, column 1 being the last.
+
+        The columns at both ends lie outside the working, and stand for all that are farther out.
+        """
+        heights, widths = self.sizes(problems)
+        size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 2
+        maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
+        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands):
+            if name not in maps:
+                continue
+            rows = np.zeros((len(problems), size[1]), dtype=np.uint8)
+            start = 1 + self.margin + shift
+            n = max(0, min(classes.shape[1], size[1] - start))
+            rows[:, start : start + n] = classes[:, :n]
+            rows[:, start + n :] = np.asarray(beyond, dtype=np.uint8).reshape(-1, 1)
+            index = np.flatnonzero(present)
+            maps[name][index, row if isinstance(row, int) else row[index]] = rows[index]
+        return maps
 
     def prompt(self, problems: Problems) -> Prompt:
         """What is shown of problems that are to be worked out."""

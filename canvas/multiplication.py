@@ -8,13 +8,16 @@ from math import prod
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit, times_digit
+from canvas.arithmetic import Numbers, add_shifted, carries, drop_lowest_digit, times_digit
 from canvas.layouts import (
     ANSWER,
+    GIVEN,
     PARTIAL,
+    ROW_KINDS,
     SUM,
     Addend,
     CellIndex,
+    HintRow,
     Layout,
     Row,
     filled_span,
@@ -65,6 +68,39 @@ def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], l
     return partials, sums
 
 
+def _digit_classes(numbers: Numbers) -> np.ndarray:
+    """1 + digit, and 0 beyond a number's length: ``uint8 [B, n]``."""
+    inside = np.arange(numbers.digits.shape[1]) < numbers.lengths[:, None]
+    return (numbers.digits + np.uint8(1)) * inside
+
+
+def _product_carries(a: Numbers, digit: np.ndarray, added: np.ndarray | None = None) -> np.ndarray:
+    """1 + the carry into each column of a · digit (+ added ``[B, n]``): ``uint8 [B, n]``."""
+    n = max(a.digits.shape[1], 0 if added is None else added.shape[1]) + 1
+    columns = a.padded(n).astype(np.int16) * digit[:, None].astype(np.int16)
+    if added is not None:
+        columns[:, : added.shape[1]] += added
+    return (1 + carries(columns, a.base)[1]).astype(np.uint8)
+
+
+def _below(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
+    """A running sum of digit classes with one more row: its classes, and 1 + carries into them.
+
+    A cell of the sum is none where nothing is added or carried.
+    """
+    n = max(above.shape[1], row.shape[1]) + 1
+    parts = [
+        np.pad(part, ((0, 0), (0, n - part.shape[1]))).astype(np.int16) for part in (above, row)
+    ]
+    digits, carried = carries(np.sum([part - (part > 0) for part in parts], axis=0), base)
+    there = (parts[0] > 0) | (parts[1] > 0) | (carried > 0)
+    return ((1 + digits) * there).astype(np.uint8), (1 + carried).astype(np.uint8)
+
+
+def _shifted(classes: np.ndarray, shift: int) -> np.ndarray:
+    return np.pad(classes, ((0, 0), (shift, 0)))
+
+
 class RowLayout(Layout):
     """Layouts that write the operands above the working, and the product in the last row."""
 
@@ -78,6 +114,31 @@ class RowLayout(Layout):
     @abstractmethod
     def height(self, digits_b: int) -> int:
         """Rows of a working, the operands among them."""
+
+    def hint_classes(self, name: str, base: int) -> int:
+        """See `Layout`."""
+        return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
+
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """What the rows of the operands pass on, and then the layout's own of every other row.
+
+        Of every cell ``row_kind``, and ``column_multiplier``, the multiplier's digit in its column;
+        ``multiplicand``, the digit of the multiplicand that meets it, and ``multiplier``, the
+        digit that its row multiplies by.
+        """
+        a, b = operands
+        everywhere = np.ones(len(a), dtype=bool)
+        heights = np.array([self.height(n) for n in range(int(b.lengths.max()) + 1)])[b.lengths]
+        digits_a, digits_b = _digit_classes(a), _digit_classes(b)
+        for row in range(int(heights.max())):
+            present = heights > row
+            kind = np.full((len(a), 1), 1 + (GIVEN if row < 2 else PARTIAL), dtype=np.uint8)
+            kind[heights == row + 1] = 1 + ANSWER
+            yield HintRow("row_kind", kind, -1 - self.margin, row, present, kind)
+            if row:
+                yield HintRow("column_multiplier", digits_b, 0, row, present)
+            if row < 2:
+                yield HintRow("multiplicand", digits_a, 0, row, everywhere)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         """The multiplicand in the first row, the sign and the multiplier in the second."""
@@ -100,6 +161,28 @@ class Standard(RowLayout):
     """a; ``*_b``; the partial products; the product. What schools teach."""
 
     name = "standard"
+    hints = (
+        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry"
+    )  # fmt: skip
+
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """And ``carry`` into the cell's partial product; ``sum`` and ``sum_carry`` of all above."""
+        yield from super().hint_rows(operands)
+        a, b = operands
+        digits_a = _digit_classes(a)
+        total = np.zeros((len(a), 1), dtype=np.uint8)
+        carried = np.ones((len(a), 1), dtype=np.uint8)
+        for i, partial, present in _partials(a, b):
+            digit = b.digits[:, i]
+            yield HintRow("multiplicand", digits_a, i, 2 + i, present)
+            yield HintRow("multiplier", 1 + digit[:, None], i, 2 + i, present, 1 + digit)
+            yield HintRow("carry", _product_carries(a, digit), i, 2 + i, present, 1)
+            yield HintRow("sum", total, 0, 2 + i, present)
+            yield HintRow("sum_carry", carried, 0, 2 + i, present, 1)
+            total, carried = _below(total, _shifted(_digit_classes(partial), i), a.base)
+            last = b.lengths == i + 1
+            yield HintRow("sum", total, 0, 3 + i, last)
+            yield HintRow("sum_carry", carried, 0, 3 + i, last, 1)
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""

@@ -16,6 +16,7 @@ from canvas.plugins import check_imported, load_class
 PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 
 _LARGEST = 1_000_000  # of whole numbers: cells, channels, steps
+_FEW = 100  # entries of a table
 _UPDATES = 10_000  # of the states in a supervision step
 _HOMES = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive"))  # of our networks
 
@@ -81,6 +82,9 @@ def fits(value: Any, kind: Any) -> bool:
     if kind in (str, bool, NoneType):
         return type(value) is kind
     parts = get_args(kind)
+    if get_origin(kind) is dict:
+        few = isinstance(value, dict) and len(value) <= _FEW
+        return few and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     if get_origin(kind) is tuple:
         whole = isinstance(value, list | tuple) and len(value) == len(parts)
         return whole and all(map(fits, value, parts))

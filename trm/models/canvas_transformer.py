@@ -5,7 +5,7 @@ A model of its own has, beside these, a state and an update of it: see `TinyRecu
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from canvas.choices import check_choices, one_of
 from trm.models.bias import attention_bias
 from trm.models.coordinates import NEIGHBOURHOODS, Coordinates
+from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
     Attention,
@@ -56,6 +57,7 @@ class CanvasConfig:
     expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
     block: str = one_of("attention", BLOCKS)  # mixer: an MLP over tokens, for one canvas size
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
+    crop: bool = False  # whether cells outside the box of all that is not blank are left out
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
@@ -65,6 +67,8 @@ class CanvasConfig:
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
+    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
+    decide: float = 0.0  # states keep hints alone, those above this probability; 0: all they hold
     norm_eps: float = 1e-5  # added under the root of the RMS norms
 
     def __post_init__(self) -> None:
@@ -74,10 +78,10 @@ class CanvasConfig:
                 "randomised positions are drawn anew for every batch, under which a carry's states "
                 "would change places: choose another position."
             )
-        for field in fields(self):
-            value, minimum = getattr(self, field.name), _LEAST.get(field.name, 1)
-            if field.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{field.name} must be {minimum} or more, got {value}.")
+        for part in fields(self):
+            value, minimum = getattr(self, part.name), _LEAST.get(part.name, 1)
+            if part.type in (int, int | None) and value is not None and value < minimum:
+                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_heads, "
@@ -166,6 +170,33 @@ class Context:
         return replace(self, **parts)
 
 
+def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
+    """What belongs to cells [B, S, N] where these are, [B, H, W, N].
+
+    Args:
+        tokens: without a prefix.
+        context: of the same samples.
+        elsewhere: [N], of cells that are no tokens; None: 0.
+    """
+    if context.places is not None:
+        size, batch = context.height * context.width, len(tokens)
+        full = tokens.new_zeros(batch, size + 1, tokens.shape[-1])
+        if elsewhere is not None:
+            full = full + elsewhere
+        tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
+    return tokens.unflatten(1, (context.height, context.width))
+
+
+def _box(filled: Tensor) -> Tensor:
+    """The cells of each canvas, bool [B, H, W], that lie in the smallest box of the filled ones."""
+    rows, columns = filled.any(dim=2).byte(), filled.any(dim=1).byte()
+    between = [
+        (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
+        for line in (rows, columns)
+    ]
+    return between[0].unsqueeze(2) & between[1].unsqueeze(1)
+
+
 class CanvasTransformer(IterativeModel):
     """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
 
@@ -208,6 +239,9 @@ class CanvasTransformer(IterativeModel):
         )
         self.layers = nn.ModuleList(self._block() for _ in range(config.num_layers))
         self.lm_head = Linear(D, config.vocab_size)
+        self.hint_heads: HintHeads | None = None
+        if config.hints:
+            self.hint_heads = HintHeads(D, config.hints, config.decide > 0)
         # Two outputs as in the reference, of which the second (continue) is not read. The start
         # at -5 says "wrong", which nearly all early answers are.
         self.halt_head = nn.Linear(D, 2)
@@ -216,13 +250,13 @@ class CanvasTransformer(IterativeModel):
 
     @property
     def position_free(self) -> bool:  # type: ignore[override]
-        """Whether a canvas has no edges: blank cells are no tokens, and places are offsets."""
-        return self.config.skip_blank and not self.position.absolute
+        """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
+        return not self.fixed_tokens and not self.position.absolute
 
     @property
     def fixed_tokens(self) -> bool:  # type: ignore[override]
         """Whether every cell is a token."""
-        return not self.config.skip_blank
+        return not self.config.skip_blank and not self.config.crop
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the mixer and the position encoding serve canvases of that size."""
@@ -258,11 +292,15 @@ class CanvasTransformer(IterativeModel):
         if config.block == "mixer":
             check_canvas("the mixer", cells, config.height, config.width, exact=True)
         flat, places = tokens.flatten(1), None
-        if config.skip_blank:
-            cells = cells.only(F.pad(flat != config.blank_id, (P, 0), value=True))
+        if config.skip_blank or config.crop:
+            kept = tokens != config.blank_id
+            if not config.skip_blank:
+                kept = _box(kept)
+            cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
+            assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)
-            places = places.masked_fill(flat == config.blank_id, height * width)
+            places = places.masked_fill(~cells.present[:, P:], height * width)
         inputs = self.embed_tokens(flat.int())  # [B, S, D]
         prefix = self._embed_prefix(batch, prefix_ids)
         if prefix is not None:
@@ -314,18 +352,22 @@ class CanvasTransformer(IterativeModel):
             [B]; above 0 means halt.
         """
         logits = self.lm_head(z[:, self.config.prefix_length :])
-        if context.places is not None:
-            size, tokens = context.height * context.width, logits
-            logits = tokens.new_zeros(len(tokens), size + 1, tokens.shape[-1])
-            logits[..., self.config.blank_id] = _CERTAIN
-            logits = logits.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)
-            logits = logits[:, :size]
-        logits = logits.unflatten(1, (context.height, context.width))
+        blank = logits.new_zeros(logits.shape[-1])
+        blank[self.config.blank_id] = _CERTAIN
+        logits = on_canvas(logits, context, blank)
         if context.halt_weights is None:
             judged = z[:, 0]
         else:
             judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(judged)[:, 0].float()
+
+    def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
+        """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""
+        if self.hint_heads is None:
+            return {}
+        logits = self.hint_heads.head(z[:, self.config.prefix_length :])
+        parts = on_canvas(logits, context).split(list(self.config.hints.values()), dim=-1)
+        return dict(zip(self.config.hints, parts, strict=True))
 
     def _block(self) -> PostNormBlock:
         config = self.config

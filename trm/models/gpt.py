@@ -14,7 +14,7 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,7 @@ from canvas.choices import check_choices, one_of
 from trm.models.cache import KeyValueCache
 from trm.models.canvas_transformer import check_direction_bias
 from trm.models.coordinates import Coordinates
+from trm.models.hints import HintHeads
 from trm.models.layers import Attention, Linear, Rotation, compute_dtype
 from trm.models.positions import POSITIONS, Learned, make_position
 from trm.models.vocabulary import VOCAB_SIZE
@@ -55,13 +56,14 @@ class GPTConfig:
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
     dropout: float = 0.0  # of embeddings, attention weights and residual branches
+    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
 
     def __post_init__(self) -> None:
         check_choices(self)
-        for field in fields(self):
-            value, minimum = getattr(self, field.name), 0 if field.name == "radius" else 1
-            if field.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{field.name} must be {minimum} or more, got {value}.")
+        for part in fields(self):
+            value, minimum = getattr(self, part.name), 0 if part.name == "radius" else 1
+            if part.type in (int, int | None) and value is not None and value < minimum:
+                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_heads, "
@@ -183,6 +185,7 @@ class GPT(nn.Module):
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
+        self.hint_heads = HintHeads(D, config.hints) if config.hints else None
         self._initialise()
 
     @property
@@ -202,7 +205,18 @@ class GPT(nn.Module):
         generator: torch.Generator | None = None,
         loops: int | None = None,
     ) -> Tensor:
-        """What comes after each token.
+        """What comes after each token: logits [B, T, V] of the next one, see `activations`."""
+        return self.head(self.activations(ids, height, width, generator, loops))
+
+    def activations(
+        self,
+        ids: Tensor,
+        height: int,
+        width: int,
+        generator: torch.Generator | None = None,
+        loops: int | None = None,
+    ) -> Tensor:
+        """What the heads read of each token.
 
         Args:
             ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading
@@ -214,14 +228,18 @@ class GPT(nn.Module):
             loops: times that the stack is applied; None: as the config says.
 
         Returns:
-            Logits [B, T, V] of the next token.
+            [B, T, D].
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator)
-        return self._head(self.hidden(ids, terms.select(0, ids.shape[1]), loops=loops))
+        return self.hidden(ids, terms.select(0, ids.shape[1]), loops=loops)
+
+    def read_hints(self, x: Tensor) -> dict[str, Tensor]:
+        """What activations [B, T, D] say of the cells of the next tokens: [B, T, classes] each."""
+        return {} if self.hint_heads is None else self.hint_heads(x)
 
     @torch.no_grad()
     def generate(
@@ -306,7 +324,7 @@ class GPT(nn.Module):
             if ended.all():
                 break
             x = self.hidden(ids[:, read:t], terms.select(read, t), caches, loops)
-            logits = self._head(x[:, -1]).float()  # [B, V]
+            logits = self.head(x[:, -1]).float()  # [B, V]
             chosen = draw(logits, t)  # [B]
             all_log_probs = torch.log_softmax(logits, dim=-1)
             writes = ~given[:, t] & ~ended
@@ -356,7 +374,8 @@ class GPT(nn.Module):
                 x = layer(x, terms, None if caches is None else caches[index])
         return self.norm(x)
 
-    def _head(self, x: Tensor) -> Tensor:
+    def head(self, x: Tensor) -> Tensor:
+        """Logits [..., V] of the next token from activations [..., D]."""
         return F.linear(x, self.embed_tokens.weight)
 
     def _caches(self, batch: int, length: int, loops: int | None) -> list[KeyValueCache]:

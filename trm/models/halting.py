@@ -65,7 +65,7 @@ def carry_step(
     batch: Batch,
     halt_max_steps: int,
     exploration: float,
-) -> tuple[Carry, Tensor, Tensor]:
+) -> tuple[Carry, Loop]:
     """One supervision step, in which halted samples are first replaced from ``batch``.
 
     In training a sample halts when its halt logit is above 0 or after ``halt_max_steps``; with
@@ -81,8 +81,7 @@ def carry_step(
         exploration: probability in 0..1.
 
     Returns:
-        The new carry (the labels that belong to the logits are in its batch), logits
-        [B, H, W, V] and halt logits [B].
+        The new carry, in whose batch are the labels of the samples, and the loop after its step.
 
     Raises:
         ValueError: the batch does not have the carry's tensors and shapes, or a setting is out
@@ -101,17 +100,16 @@ def carry_step(
     if carry.state:
         loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
     loop.step()
-    logits, halt_logits = loop.read()
 
     steps = torch.where(halted, 0, carry.steps) + 1
     halts = steps >= halt_max_steps
     if model.training and halt_max_steps > 1:
-        halts |= halt_logits.detach() > 0
+        halts |= loop.read()[1].detach() > 0
         draw = uniform(current["seeds"], 2 * steps)
         least = 2 + uniform(current["seeds"], 2 * steps + 1) * (halt_max_steps - 1)
         halts &= (steps >= least.floor()) | (draw >= exploration)
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    return Carry(state, steps, halts, current), logits, halt_logits
+    return Carry(state, steps, halts, current), loop
 
 
 def _check_same_shapes(carried: Batch, batch: Batch) -> None:

@@ -66,6 +66,10 @@ class IterativeModel(nn.Module, ABC):
             means halt.
         """
 
+    def read_hints(self, state: State, context: Any) -> dict[str, Tensor]:
+        """The intermediate quantities that the model names: logits [B, H, W, classes] of each."""
+        return {}
+
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True
@@ -139,6 +143,10 @@ class Loop:
     def read(self) -> tuple[Tensor, Tensor]:
         """Logits [B, H, W, V] and halt logits [B] of the state as it stands."""
         return self.model.read(self.state, self.context)
+
+    def read_hints(self) -> dict[str, Tensor]:
+        """Logits [B, H, W, classes] of each hint that the model has a head for."""
+        return self.model.read_hints(self.state, self.context)
 
     def keep(self, index: Tensor) -> None:
         """Go on with some samples, by bool [B] or int64 indices."""

@@ -57,3 +57,7 @@ class LoopedTransformer(CanvasTransformer):
     def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """What the state says, see `CanvasTransformer.heads`."""
         return self.heads(state, context)
+
+    def read_hints(self, state: Tensor, context: Context) -> dict[str, Tensor]:
+        """What the state says of hints, see `CanvasTransformer.hint_logits`."""
+        return self.hint_logits(state, context)

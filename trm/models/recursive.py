@@ -60,13 +60,18 @@ class TinyRecursiveModel(CanvasTransformer):
         return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
 
     def initial_state(self, context: Context) -> RecursiveState:
-        """The fixed start of both states for every token."""
+        """The fixed start of both states for every token; nothing decided is zero."""
         like = context.inputs
+        if self.config.decide:
+            return RecursiveState(torch.zeros_like(like), torch.zeros_like(like))
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
         return RecursiveState(H, L)
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
+        if self.config.decide and self.hint_heads is not None:
+            kept = self.hint_heads.decided(state.z_H, self.config.decide)
+            state = RecursiveState(kept, self.L_init.to(kept.dtype).expand_as(kept))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):
                 state = self._cycle(context, state)
@@ -75,6 +80,10 @@ class TinyRecursiveModel(CanvasTransformer):
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
         """What z_H says, see `CanvasTransformer.heads`."""
         return self.heads(state.z_H, context)
+
+    def read_hints(self, state: RecursiveState, context: Context) -> dict[str, Tensor]:
+        """What z_H says of hints, see `CanvasTransformer.hint_logits`."""
+        return self.hint_logits(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:
         z_H, z_L = state

@@ -1,7 +1,8 @@
 """What both families' LightningModules share: they connect, and compute nothing themselves."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import lightning as L
 import numpy as np
 import torch
 
+from canvas.choices import meant
 from canvas.plugins import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
@@ -19,6 +21,8 @@ from trm.solving.solver import Solver
 from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
+
+ALL_HINTS = "all"  # of a layout, those that are not named
 
 # What is logged of each group of problems that is worked out, and what it means.
 FIGURES = {
@@ -48,10 +52,35 @@ class Validated(NamedTuple):
     forced: TeacherForced
 
 
+def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> dict[str, float]:
+    """The weight of each hint that is learned; ``all`` stands for those that are not named.
+
+    Args:
+        asked: weights of 0 or more; a hint of weight 0 is not learned.
+        known: the hints that there are.
+
+    Raises:
+        ValueError: a hint that there is not, or a weight that is none.
+    """
+    weights = dict(asked or {})
+    for name, weight in weights.items():
+        if name != ALL_HINTS and name not in known:
+            raise ValueError(
+                f"model.hints: there is no hint {name!r} here, but {', '.join(known) or 'none'}."
+                f"{meant(name, known)}"
+            )
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"model.hints: the weight of {name} is 0 or more, not {weight}")
+    rest = weights.pop(ALL_HINTS, 0.0)
+    weights = {name: weights.get(name, rest) for name in known}
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
 class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
+        hints: the weights of those that are learned.
         samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
         deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
@@ -66,11 +95,13 @@ class CanvasModule(L.LightningModule):
         model: Any,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
+        hints: Mapping[str, float] | None,
         compile: bool,
         seed: int,
     ) -> None:
         super().__init__()
         self.model: Any = model
+        self.hints = learned_hints(hints, getattr(model.config, "hints", {}))
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None

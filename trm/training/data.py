@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Canvas
+from canvas.hints import draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences
 from canvas.sampling import sample
@@ -62,12 +63,21 @@ class _Samples(Dataset):
 class _TrainingSamples(_Samples):
     """Common to what models of both families train on: the same problems at the same places."""
 
-    def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
+    def __init__(
+        self, *args: Any, transform: SampleTransform | None = None, hints: Sequence[str] = ()
+    ) -> None:
         super().__init__(*args)
-        self.transform = transform
+        self.transform, self.hints = transform, tuple(hints)
 
     def __getitem__(self, index: int) -> TrainingBatch:
         return self.__getitems__([index])
+
+    def _hints(
+        self, problems: Problems, drawing: WorkedDrawing, step: np.ndarray | None
+    ) -> np.ndarray:
+        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``."""
+        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
+        return np.stack([drawn[name] for name in self.hints], axis=-1)
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         raise NotImplementedError
@@ -87,19 +97,22 @@ class _TrainingSamples(_Samples):
 class RowStepSamples(_TrainingSamples):
     """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
 
-    And ``seeds`` int64 [B], of what the model draws for each sample.
+    And ``seeds`` int64 [B], of what the model draws for each sample; and of each hint asked for its
+    classes, uint8 [B, H, W], under `hint_key`.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, epoch, index = self._drawing(indices)
+        problems, drawing, epoch, index = self._drawing(indices)
         word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
         steps = row_step(drawing, random_below(word, drawing.steps))
         arrays = [steps.inputs, steps.labels, steps.answer]
+        if self.hints:
+            arrays.append(self._hints(problems, drawing, steps.step))
         if self.transform is not None:
             seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
             turned = [
-                self.transform(inputs, labels, answer, seed=int(seed))
-                for inputs, labels, answer, seed in zip(*arrays, seeds, strict=True)
+                self.transform(inputs, labels, answer, int(seed), *hints)
+                for inputs, labels, answer, *hints, seed in zip(*arrays, seeds, strict=True)
             ]
             if any(one[0].shape != arrays[0].shape[1:] for one in turned):
                 raise ValueError(
@@ -108,32 +121,48 @@ class RowStepSamples(_TrainingSamples):
                 )
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
-        names = ("inputs", "labels", "answer", "seeds")
+        if self.hints:
+            hints = np.moveaxis(arrays.pop(3), -1, 0)
+            arrays += [np.ascontiguousarray(one) for one in hints]
+        names = ("inputs", "labels", "answer", "seeds", *map(hint_key, self.hints))
         return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
 
 
 class SequenceSamples(_TrainingSamples):
     """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
 
-    ``height`` and ``width`` are those of the canvas.
+    ``height`` and ``width`` are those of the canvas. And of each hint asked for the class of the
+    cell that each token's label stands in, uint8 [B, S], under `hint_key`.
 
     Raises:
         ValueError: there are transforms; a sequence is written in one direction only.
     """
 
-    def __init__(self, *args: Any, transform: SampleTransform | None = None) -> None:
+    def __init__(
+        self, *args: Any, transform: SampleTransform | None = None, hints: Sequence[str] = ()
+    ) -> None:
         if transform is not None:
             raise ValueError(
                 "data.transforms turn and flip row steps, but a GPT writes from the lowest digit "
                 "up, row below row: remove them (its canvases are shifted without them)"
             )
-        super().__init__(*args)
+        super().__init__(*args, hints=hints)
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, _, _ = self._drawing(indices)
+        problems, drawing, _, _ = self._drawing(indices)
         ids, labels = (torch.from_numpy(part) for part in sequences(drawing))
         height, width = drawing.canvases.shape[1:]
-        return {"ids": ids, "labels": labels, "height": height, "width": width}
+        batch = {"ids": ids, "labels": labels, "height": height, "width": width}
+        if self.hints:
+            hints = np.moveaxis(self._hints(problems, drawing, None), -1, 0)
+            for name, classes in zip(self.hints, hints, strict=True):
+                batch[hint_key(name)] = torch.from_numpy(hint_sequences(classes))
+        return batch
+
+
+def hint_key(name: str) -> str:
+    """Under which name a batch has the classes of a hint."""
+    return f"hint_{name}"
 
 
 # What a validation works out, and under which names it is logged.
@@ -252,7 +281,8 @@ class CanvasDataModule(L.LightningDataModule):
         size = self.batch_size * self.batches_per_epoch
         module = self.trainer.lightning_module if self.trainer else None
         kind = SAMPLES[getattr(module, "samples", "row_steps")]
-        return self._loader(kind, "train", size, transform=self.transform)
+        hints = tuple(getattr(module, "hints", ()))
+        return self._loader(kind, "train", size, transform=self.transform, hints=hints)
 
     def val_dataloader(self) -> list[DataLoader]:
         """Whole problems, in the order of `VALIDATED`: those of training only in a run."""

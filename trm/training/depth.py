@@ -11,8 +11,8 @@ better exploit test-time computation").
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ from canvas.choices import check_choices, one_of
 from trm.models.draws import random_starts
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.iterative import Batch, IterativeModel, Loop
-from trm.training.losses import StepLoss
+from trm.training.data import hint_key
+from trm.training.losses import StepLoss, hint_loss
 
 SCHEDULES = ("carry", "fresh")
 
@@ -74,10 +75,16 @@ class StepResult:
     loss: Tensor
     last: StepLoss
     steps: Tensor | float  # supervision steps a sample has had, mean over the batch
+    hints: Mapping[str, Tensor]  # of the last step: the share of right cells of each hint
 
 
 def fresh_step(
-    model: IterativeModel, batch: Batch, depth: DepthConfig, loss: LossFunction, seed: int
+    model: IterativeModel,
+    batch: Batch,
+    depth: DepthConfig,
+    loss: LossFunction,
+    seed: int,
+    hints: Mapping[str, float] | None = None,
 ) -> StepResult:
     """Start anew, take some free steps and then the supervised ones.
 
@@ -88,18 +95,18 @@ def fresh_step(
         depth: how many steps.
         loss: of (logits, halt_logits, labels, answer).
         seed: the number of free steps follows from it; of the batch, on every device the same.
+        hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
     free = random.Random(seed).randint(*depth.free_steps)
     loop = Loop(model, batch["inputs"])
     if depth.random_start:
         loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
     loop.advance(free)
-    losses = []
+    results = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        losses.append(loss(*loop.read(), batch["labels"], batch["answer"]))
-    total = torch.stack([one.total for one in losses]).mean()
-    return StepResult(total, losses[-1], float(free + depth.supervised_steps))
+        results.append(_result(loop, batch, loss, hints, float(free + depth.supervised_steps)))
+    return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
 
 
 def carried_step(
@@ -108,6 +115,7 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     loss: LossFunction,
+    hints: Mapping[str, float] | None = None,
 ) -> tuple[StepResult, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
@@ -116,13 +124,26 @@ def carried_step(
         batch: as for `fresh_step`; a sample's exploration follows from its seed.
         carry: of the step before, on any device; None at the start.
         depth: when samples halt.
-        loss: of (logits, halt_logits, labels, answer).
+        loss, hints: as for `fresh_step`.
     """
     # One from a checkpoint comes before the model is where it trains.
     carry = initial_carry(batch) if carry is None else carry.to(batch["inputs"].device)
-    carry, logits, halt_logits = carry_step(
-        model, carry, batch, depth.halt_max_steps, depth.exploration
-    )
-    step = loss(logits, halt_logits, carry.batch["labels"], carry.batch["answer"])
+    carry, loop = carry_step(model, carry, batch, depth.halt_max_steps, depth.exploration)
     # A number would wait for the device at every step; the log asks for it now and then.
-    return StepResult(step.total, step, carry.steps.float().mean()), carry
+    return _result(loop, carry.batch, loss, hints, carry.steps.float().mean()), carry
+
+
+def _result(
+    loop: Loop,
+    batch: Batch,
+    loss: LossFunction,
+    hints: Mapping[str, float] | None,
+    steps: Tensor | float,
+) -> StepResult:
+    """The loss of a step that has just been taken."""
+    step = loss(*loop.read(), batch["labels"], batch["answer"])
+    if not hints:
+        return StepResult(step.total, step, steps, {})
+    classes = {name: batch[hint_key(name)] for name in hints}
+    auxiliary, accuracy = hint_loss(loop.read_hints(), classes, hints)
+    return StepResult(step.total + auxiliary, step, steps, accuracy)

@@ -1,6 +1,7 @@
 """The GPT as a LightningModule."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,8 +17,8 @@ from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.data import CanvasDataModule, TrainingBatch
-from trm.training.losses import SequenceLoss, sequence_loss
+from trm.training.data import CanvasDataModule, TrainingBatch, hint_key
+from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
 from trm.training.optimisers import OptimizerConfig
 from trm.training.schedules import ScheduleConfig
 
@@ -33,6 +34,8 @@ class GPTModule(CanvasModule):
         schedule: of the learning rate.
         train_loops: fewest and most loops of a looped GPT in training, drawn anew for every batch;
             null: always as many as it solves with.
+        hints: intermediate quantities that are learned beside the next token, and the weight of
+            each in the loss, see `IterativeModule`.
         compile: compile the layers for training (needs a C++ compiler on a CPU).
         seed: of the loops and the `randomised` positions that are drawn while training.
 
@@ -49,12 +52,13 @@ class GPTModule(CanvasModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         train_loops: tuple[int, int] | None = None,
+        hints: dict[str, float] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:
             raise ValueError(f"train_loops is [fewest, most] from 1 up, not {list(train_loops)}")
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, hints, compile, seed)
         self.train_loops = train_loops
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
@@ -82,13 +86,22 @@ class GPTModule(CanvasModule):
         generator = torch.Generator().manual_seed(seed)
         loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
         size = batch["height"], batch["width"]
-        logits = self.trained()(batch["ids"], *size, generator, loops)
-        result = sequence_loss(logits, batch["labels"])
+        model = self.trained()
+        x = model.activations(batch["ids"], *size, generator, loops)
+        result = sequence_loss(model.head(x), batch["labels"])
+        loss = result.loss
+        accuracy: Mapping[str, torch.Tensor] = {}
+        if self.hints:
+            classes = {name: batch[hint_key(name)] for name in self.hints}
+            auxiliary, accuracy = hint_loss(model.read_hints(x), classes, self.hints)
+            loss = loss + auxiliary
         if self.logs_this_step:
-            self._log_step(result, batch)
-        return result.loss
+            self._log_step(result, batch, accuracy)
+        return loss
 
-    def _log_step(self, result: SequenceLoss, batch: TrainingBatch) -> None:
+    def _log_step(
+        self, result: SequenceLoss, batch: TrainingBatch, hints: Mapping[str, torch.Tensor]
+    ) -> None:
         rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
         right, counted = (
             part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
@@ -100,6 +113,7 @@ class GPTModule(CanvasModule):
                 "cell_accuracy": result.accuracy,
                 "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
                 "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
+                **{f"hint_{name}": share for name, share in hints.items()},
             }
         )
 

@@ -62,6 +62,9 @@ class IterativeModule(CanvasModule):
         depth: how recursion is trained.
         loss: what the loss counts.
         solve_steps: supervision steps a row gets at most when problems are solved.
+        hints: intermediate quantities that are learned beside the answer, and the weight of each in
+            the loss; ``all`` stands for those of the layout that are not named. The network has a
+            head for each of them, see `canvas.hints`.
         compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
     """
@@ -76,12 +79,13 @@ class IterativeModule(CanvasModule):
         depth: DepthConfig,
         loss: LossConfig,
         solve_steps: int = 16,
+        hints: dict[str, float] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         if solve_steps < 1:
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, hints, compile, seed)
         self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
         self.deepest = depth.most_steps
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
@@ -125,14 +129,16 @@ class IterativeModule(CanvasModule):
         }
         if self.depth.schedule == "carry":  # how many samples need; under `fresh` they are drawn
             figures["supervision_steps"] = result.steps
+        figures |= {f"hint_{name}": share for name, share in result.hints.items()}
         self.log_training(figures)
 
     def _step(self, batch: Batch, batch_idx: int) -> StepResult:
         loss = self._loss_function()
         model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            return fresh_step(model, batch, self.depth, loss, self.batch_seed(batch_idx))
-        result, self.carry = carried_step(model, batch, self.carry, self.depth, loss)
+            seed = self.batch_seed(batch_idx)
+            return fresh_step(model, batch, self.depth, loss, seed, self.hints)
+        result, self.carry = carried_step(model, batch, self.carry, self.depth, loss, self.hints)
         return result
 
     def _loss_function(self) -> LossFunction:

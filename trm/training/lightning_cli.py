@@ -18,7 +18,9 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import meant
+from canvas.hints import hint_classes
 from canvas.plugins import import_code, load_class, look_here
+from canvas.task import Task
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.commands.arguments import QUIET, VERBOSE
@@ -33,7 +35,7 @@ from trm.training.callbacks import (
     LearningRates,
     Throughput,
 )
-from trm.training.canvas_module import CanvasModule
+from trm.training.canvas_module import CanvasModule, learned_hints
 from trm.training.config_errors import explained
 from trm.training.data import CanvasDataModule
 from trm.training.predictions import PredictionWriter
@@ -162,13 +164,29 @@ class TrainingCLI(LightningCLI):
                 raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
 
     def _settle_size(self, config: Namespace) -> None:
-        """Learned positions and the mixer are made for the canvas that the data is drawn on."""
+        """What a network is made for is the data's: the size of its canvas, its layout's hints."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
         if isinstance(settings, Namespace):
             for side in ("height", "width"):
                 if side in settings:
                     settings[side] = config.data.canvas[side] or 20
+            if "hints" in settings:
+                settings["hints"] = self._hints(config)
+
+    def _hints(self, config: Namespace) -> dict[str, int]:
+        """The classes of each hint that has a weight: what they are follows from the layout.
+
+        Raises:
+            ValueError: a weight of a hint that the layout does not have.
+        """
+        asked = config.model.init_args.get("hints")
+        if not asked:
+            return {}
+        made: Any = load_class(config.data.task.class_path, Task, "task")
+        task = made(**config.data.task.init_args)
+        classes = hint_classes(task.rules, task.base)
+        return {name: classes[name] for name in learned_hints(dict(asked), classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
         """bfloat16 without the units for it is emulated, many times slower than float32.

@@ -4,7 +4,7 @@ The cross entropies give one loss per token, so that anyone can weigh tokens as 
 `step_loss` weighs them the way the canvas asks for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.choices import check_choice
+from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
 
@@ -174,6 +175,34 @@ def _check_arguments(
         raise ValueError(f"answer is a bool mask of the cells to fill in, got {answer.dtype}")
     if list(halt_logits.shape) != [B]:
         raise ValueError(f"halt_logits have the shape [{B}], got {list(halt_logits.shape)}")
+
+
+def hint_loss(
+    logits: Mapping[str, Tensor], classes: Mapping[str, Tensor], weights: Mapping[str, float]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The auxiliary loss of hints: the weighted mean of their cross entropies.
+
+    Each hint's is a mean over the cells of the batch in which it is defined.
+
+    Args:
+        logits: of each hint ``[..., C]``, any floating dtype.
+        classes: of each hint ``uint8 [...]``; `canvas.hints.UNDEFINED` does not count.
+        weights: of each hint, 0 or more.
+
+    Returns:
+        The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [].
+    """
+    total, accuracy = torch.zeros((), device=next(iter(logits.values())).device), {}
+    for name, weight in weights.items():
+        labels = classes[name].flatten()
+        kept = (labels != UNDEFINED).nonzero().squeeze(1)
+        cells = logits[name].reshape(len(labels), -1).index_select(0, kept).float()
+        labels = labels[kept].long()
+        # Where nothing is defined, the mean of nothing is 0.
+        number = max(1, len(labels))
+        total = total + weight * F.cross_entropy(cells, labels, reduction="sum") / number
+        accuracy[name] = (cells.detach().argmax(dim=-1) == labels).sum() / number
+    return total / sum(weights.values()), accuracy
 
 
 @dataclass(frozen=True)

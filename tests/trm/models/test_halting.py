@@ -24,12 +24,13 @@ def batch(seed, size=4):
 
 def test_halted_samples_are_replaced_and_the_others_kept():
     model = make()
-    carry, _, _ = carry_step(model, initial_carry(batch(0)), batch(1), 8, 0.0)
+    carry, _ = carry_step(model, initial_carry(batch(0)), batch(1), 8, 0.0)
     assert carry.steps.tolist() == [1] * 4
     assert not carry.halted.any()
     carry.halted[1] = True
     before = RecursiveState(**carry.state)
-    after, logits, halt_logits = carry_step(model, carry, batch(2), 8, 0.0)
+    after, loop = carry_step(model, carry, batch(2), 8, 0.0)
+    logits, halt_logits = loop.read()
     assert after.batch["answer_row"].tolist() == [1, 2, 1, 1]
     assert after.steps.tolist() == [2, 1, 2, 2]
     new = torch.arange(4) == 1
@@ -42,7 +43,8 @@ def test_halted_samples_are_replaced_and_the_others_kept():
 
 def test_the_new_carry_has_no_history():
     model = make()
-    carry, logits, _ = carry_step(model, initial_carry(batch(0)), batch(0), 8, 0.0)
+    carry, loop = carry_step(model, initial_carry(batch(0)), batch(0), 8, 0.0)
+    logits, _ = loop.read()
     assert logits.requires_grad
     assert set(carry.state) == {"z_H", "z_L"}
     assert not any(part.requires_grad for part in carry.state.values())
@@ -54,7 +56,7 @@ def steps_until_halt(model, maximum, exploration, size=512):
     taken = torch.zeros(size, dtype=torch.long)
     with torch.no_grad():
         for _ in range(maximum):
-            carry, _, _ = carry_step(model, carry, batch(0, size), maximum, exploration)
+            carry, _ = carry_step(model, carry, batch(0, size), maximum, exploration)
             taken = torch.where((taken == 0) & carry.halted, carry.steps, taken)
     return taken
 
@@ -78,8 +80,8 @@ def test_bfloat16_carries_stay_bfloat16():
     model = make()
     carry = initial_carry(batch(0))
     with torch.autocast("cpu", torch.bfloat16):
-        carry, _, _ = carry_step(model, carry, batch(0), 4, 0.0)
-        carry, _, _ = carry_step(model, carry, batch(1), 4, 0.0)
+        carry, _ = carry_step(model, carry, batch(0), 4, 0.0)
+        carry, _ = carry_step(model, carry, batch(1), 4, 0.0)
     assert carry.state["z_H"].dtype == torch.bfloat16
 
 

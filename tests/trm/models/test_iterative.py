@@ -191,11 +191,12 @@ def batch(seed):
 @pytest.mark.parametrize("kind", STATES)
 def test_a_carry_holds_states_of_any_structure_and_comes_back_from_a_checkpoint(kind):
     model = counter(kind)
-    carry, _, _ = carry_step(model, initial_carry(batch(0)), batch(0), 9, 0.0)
+    carry, _ = carry_step(model, initial_carry(batch(0)), batch(0), 9, 0.0)
     carry.halted = torch.tensor([False, True, False, False])
     held = Carry.from_plain(carry.plain())
     assert held.to(torch.device("cpu")) is held
-    after, logits, _ = carry_step(model, held, batch(1), 9, 0.0)
+    after, loop = carry_step(model, held, batch(1), 9, 0.0)
+    logits, _ = loop.read()
     assert after.steps.tolist() == [2, 1, 2, 2]
     expected = model(batch(0)["inputs"], steps=2)[0]
     expected[1] = model(batch(1)["inputs"])[0][1]

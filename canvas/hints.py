@@ -1,0 +1,81 @@
+"""Hints: what a person keeps in mind while filling in a row, for every cell of the canvas.
+
+A hint is a supervised intermediate quantity (Veličković et al. 2022, "The CLRS Algorithmic
+Reasoning Benchmark"): the digit of the multiplicand that meets a cell, the carry into it, the sum
+of the rows above. Nothing of it is written on the canvas or read when a problem is solved. A
+layout names its hints and says what they are row by row; here they are put onto canvases.
+
+A hint has a class for every cell: `NONE` where there is no such quantity, 1 + d for a digit or a
+carry d, 1 + k for a kind of row. What follows from rows that are not yet written is `UNDEFINED`.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from canvas.layouts import Layout
+from canvas.problems import Problems
+from canvas.render import Drawing
+
+NONE = 0
+UNDEFINED = 255
+
+
+def hint_classes(layout: Layout, base: int) -> dict[str, int]:
+    """How many classes each hint of a layout has, in the order in which the layout names them."""
+    return {name: layout.hint_classes(name, base) for name in layout.hints}
+
+
+def draw_hints(
+    layout: Layout,
+    problems: Problems,
+    drawing: Drawing,
+    step: np.ndarray | None = None,
+    names: Iterable[str] | None = None,
+) -> dict[str, np.ndarray]:
+    """The hints of problems on their canvases.
+
+    Args:
+        layout: that of the drawing.
+        problems: B of them.
+        drawing: of these problems.
+        step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
+            undefined. None: at the end, where all rows are written.
+        names: of the hints wanted; None: all of them.
+
+    Returns:
+        By name ``uint8 [B, H, W]`` classes.
+    """
+    wanted = tuple(layout.hints if names is None else names)
+    B, H, W = drawing.canvases.shape
+    maps = layout.work_hints(problems, wanted)
+    # Content has a column more at both ends: what holds there holds all the way to the edge.
+    column = (drawing.left + drawing.widths)[:, None] - np.arange(W)  # [B, W]
+    column = column.clip(0, drawing.widths[:, None] + 1)
+    row = np.arange(H) - drawing.top[:, None]  # [B, H]
+    last = drawing.heights - 1 if step is None else drawing.first_step + step
+    below = row > last[:, None]
+    sample = np.arange(B)[:, None, None]
+    found = {}
+    for name, content in maps.items():
+        cells = content[sample, row.clip(0, content.shape[1] - 1)[:, :, None], column[:, None, :]]
+        cells[row < 0] = NONE
+        cells[below] = UNDEFINED
+        found[name] = cells
+    return found
+
+
+def hint_sequences(classes: np.ndarray) -> np.ndarray:
+    """The classes of cells in the order in which a sequence model writes these.
+
+    Args:
+        classes: ``uint8 [B, H, W]``.
+
+    Returns:
+        ``uint8 [B, H · (W + 1) + 1]``, in place i that of the cell which follows token i of
+        `canvas.render.sequences`; undefined where this is no cell.
+    """
+    B, H, W = classes.shape
+    found = np.full((B, H * (W + 1) + 1), UNDEFINED, dtype=np.uint8)
+    found[:, :-1].reshape(B, H, W + 1)[:, :, :W] = classes[:, :, ::-1]
+    return found

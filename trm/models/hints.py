@@ -1,0 +1,52 @@
+"""Heads that read hints from every token's state, and states that keep only what these decide."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from trm.models.layers import Linear, truncated_normal_
+
+
+class HintHeads(nn.Module):
+    """A linear head for each hint.
+
+    Args:
+        hidden_size: channels of a token.
+        classes: of each hint by its name.
+        kept: whether decisions are written back into states, see `decided`.
+    """
+
+    def __init__(self, hidden_size: int, classes: Mapping[str, int], kept: bool = False):
+        super().__init__()
+        self.classes = dict(classes)
+        self.head = Linear(hidden_size, sum(self.classes.values()), bias=True)
+        self.embed: nn.Embedding | None = None
+        self.scale = (hidden_size / max(1, len(self.classes))) ** 0.5
+        if kept:
+            self.embed = nn.Embedding(sum(self.classes.values()), hidden_size)
+            truncated_normal_(self.embed.weight, hidden_size**-0.5)
+
+    def forward(self, z: Tensor) -> dict[str, Tensor]:
+        """Logits of each hint's classes, [..., C] each, from [..., D]."""
+        parts = self.head(z).split(list(self.classes.values()), dim=-1)
+        return dict(zip(self.classes, parts, strict=True))
+
+    def decided(self, z: Tensor, threshold: float) -> Tensor:
+        """Tokens [..., D] that hold nothing but what the heads are sure of.
+
+        The sum of an embedding of each hint's likeliest class where its probability is above
+        ``threshold``. Through the decisions flows no gradient.
+        """
+        assert self.embed is not None
+        first, index = 0, []
+        keep = []
+        with torch.no_grad():
+            for logits in self(z).values():
+                probability, chosen = logits.float().softmax(dim=-1).max(dim=-1)
+                index.append(chosen + first)
+                keep.append(probability > threshold)
+                first += logits.shape[-1]
+        embedded = self.embed(torch.stack(index, dim=-1))  # [..., hints, D]
+        weights = torch.stack(keep, dim=-1).to(embedded.dtype).unsqueeze(-2)
+        return ((weights @ embedded).squeeze(-2) * self.scale).to(z.dtype)
