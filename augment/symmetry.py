@@ -83,3 +83,28 @@ def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
     if isinstance(array, np.ndarray):
         return np.flip(array, tuple(flipped))
     return array.flip(flipped)
+
+
+def recognise(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Which symmetry canvases have undergone, from the numbers of the rows and columns of cells.
+
+    Args:
+        rows: ``uint8 [B, H, W]``, of each cell the row that it stood in; canvases may have been
+            rolled, too.
+        columns: of the same shape, the column that it stood in.
+
+    Returns:
+        Indices in `SYMMETRIES`, ``int64 [B]``.
+    """
+
+    def slope(numbers: np.ndarray, axis: int) -> np.ndarray:
+        """1, -1 or 0 as numbers rise, fall or stay along an axis, but for where a roll has cut."""
+        return np.sign(np.median(np.diff(numbers.astype(np.int16), axis=axis), axis=(1, 2)))
+
+    down, right = slope(rows, 1), slope(columns, 2)
+    transposed = down == 0
+    down = np.where(transposed, slope(columns, 1), down)
+    right = np.where(transposed, slope(rows, 2), right)
+    order = {moves: index for index, moves in enumerate(SYMMETRIES.values())}
+    moves = zip(transposed.tolist(), (down < 0).tolist(), (right < 0).tolist(), strict=True)
+    return np.array([order[Symmetry(*some)] for some in moves], dtype=np.int64)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from augment.symmetry import SYMMETRIES
 from canvas.task import Task
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
@@ -73,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--oversubscribe", action="store_true", help="more processes than CPU cores"
     )
+    parser.add_argument(
+        "--view",
+        choices=tuple(SYMMETRIES),
+        default="e",
+        help="turn every page like this before the model sees it (default: e, as it is)",
+    )
     add_voting(parser)
 
 
@@ -90,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
         solver = load_solver(checkpoint, device="cpu")
         tasks.append(solver.task)
+        if args.view != "e":
+            solver = solver.turned(args.view)
         if voting is not None:
             with_voting(solver, args)
     axes, rows, columns = _sizes(args, tasks[0])
@@ -102,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
         batch_size=args.batch_size,
         voting=voting,
+        view=args.view,
     )
     output = Path(args.output)
     grid = measure(

@@ -51,6 +51,7 @@ class Settings:
         steps: supervision steps a row gets at most; None: as each checkpoint says.
         batch_size: problems solved at once.
         voting: how many views a problem is seen in, free-running; None: one.
+        view: the symmetry in which a model is shown every canvas.
     """
 
     axes: tuple[str, str]
@@ -61,6 +62,7 @@ class Settings:
     steps: int | None = None
     batch_size: int = 128
     voting: Voting | None = None
+    view: str = "e"
 
     def key(self, device: str) -> str:
         """A hash of what decides a cell's figures, beside its checkpoint and its size.
@@ -202,6 +204,8 @@ class _Cells(Work):
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
             solver = load_solver(item.checkpoint, self.settings.steps, device=str(self.device))
+            if self.settings.view != "e":
+                solver = solver.turned(self.settings.view)
             if self.settings.voting is not None:
                 solver = solver.with_voting(self.settings.voting)
             self.held = item.checkpoint, solver

@@ -8,7 +8,8 @@
     settings    split, seed, problems (a cell at most), axes (the two measures of a problem's
                 size, names in `AXES`), rows and columns (lists of sizes), steps (supervision
                 steps a row, null: as each checkpoint says), batch_size, devices, voting (`Voting`
-                of free-running figures, null: one view)
+                of free-running figures, null: one view), view (the symmetry in which a model is
+                shown every canvas)
     models      a list, in the order in which the checkpoints were named:
         name        a label of its own
         checkpoint  the path as it was given

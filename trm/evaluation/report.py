@@ -176,6 +176,8 @@ def _notes(grid: dict[str, Any]) -> list[str]:
         f"{described(grid)[0].upper()}{described(grid)[1:]}. Pooled over cells, with Wilson 95 % "
         "intervals; solutions and answers are free-running."
     ]
+    if (view := grid["settings"].get("view", "e")) != "e":
+        notes.append(f"Every page was shown to the models in the view {view} alone.")
     if len(grid["models"]) > 1:
         same = "All models were asked the same problems."
         other = f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs."

@@ -30,7 +30,7 @@ from trm.models.layers import (
 from trm.models.positions import POSITIONS, check_canvas, make_position
 from trm.models.vocabulary import BLANK, MASK, VOCAB_SIZE
 
-_CERTAIN = 30.0  # logit of a blank cell that is no token
+_CERTAIN = 30.0  # logit of a cell that is no token: it is blank, and there is no hint for it
 
 BLOCKS = ("attention", "mixer")
 HALT_POOLS = ("first", "mean", "mask")
@@ -361,13 +361,21 @@ class CanvasTransformer(IterativeModel):
             judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(judged)[:, 0].float()
 
+    def remembered(self, z: Tensor) -> Tensor:
+        """What of a tensor of the state [B, P + S, D] the next supervision step starts from."""
+        if self.hint_heads is None or not self.config.decide:
+            return z
+        return self.hint_heads.decided(z, self.config.decide)
+
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
         """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""
         if self.hint_heads is None:
             return {}
-        logits = self.hint_heads.head(z[:, self.config.prefix_length :])
-        parts = on_canvas(logits, context).split(list(self.config.hints.values()), dim=-1)
-        return dict(zip(self.config.hints, parts, strict=True))
+        parts = self.hint_heads(z[:, self.config.prefix_length :])
+        none = {name: logits.new_zeros(logits.shape[-1]) for name, logits in parts.items()}
+        for certain in none.values():
+            certain[0] = _CERTAIN
+        return {name: on_canvas(part, context, none[name]) for name, part in parts.items()}
 
     def _block(self) -> PostNormBlock:
         config = self.config

@@ -50,6 +50,7 @@ class LoopedTransformer(CanvasTransformer):
 
     def iterate(self, context: Context, state: Tensor) -> Tensor:
         """Some loops, each of them all layers on the sum of state and input."""
+        state = self.remembered(state)
         for _ in range(self.config.loops_per_step):
             state = self.network(state + context.inputs, context)
         return state

@@ -69,9 +69,8 @@ class TinyRecursiveModel(CanvasTransformer):
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
-        if self.config.decide and self.hint_heads is not None:
-            kept = self.hint_heads.decided(state.z_H, self.config.decide)
-            state = RecursiveState(kept, self.L_init.to(kept.dtype).expand_as(kept))
+        if self.config.decide:
+            state = RecursiveState(self.remembered(state.z_H), torch.zeros_like(state.z_L))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):
                 state = self._cycle(context, state)

@@ -19,6 +19,7 @@ from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.record import Record, number_data
 from trm.solving.rollout import OnRow, Predictor
+from trm.solving.turned import TurnedPredictor
 from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
 
 
@@ -165,6 +166,20 @@ class Solver:
     canvas: Canvas = field(default_factory=Canvas)
     trained_symmetries: tuple[str, ...] = ("e",)
     voting: Voting | None = None
+
+    def turned(self, symmetry: str) -> "Solver":
+        """The same solver, whose model is shown every canvas in one symmetry.
+
+        Raises:
+            ValueError: there is no such symmetry, or the model has a canvas that cannot be turned.
+        """
+        height, width = self.canvas.height, self.canvas.width
+        if lookup(symmetry).transpose and height != width:
+            raise ValueError(
+                f"the view {symmetry} exchanges rows and columns, and the model's canvas is "
+                f"{height} x {width} cells: ask for e, r180, v or h"
+            )
+        return replace(self, predictor=TurnedPredictor(self.predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.

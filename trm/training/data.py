@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from augment.symmetry import recognise
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Canvas
 from canvas.hints import draw_hints, hint_sequences
@@ -24,6 +25,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_step, sequences
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
+from trm.models.hints import ORIENTATION
 
 TrainingBatch = dict[str, Any]
 
@@ -75,9 +77,20 @@ class _TrainingSamples(_Samples):
     def _hints(
         self, problems: Problems, drawing: WorkedDrawing, step: np.ndarray | None
     ) -> np.ndarray:
-        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``."""
-        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
-        return np.stack([drawn[name] for name in self.hints], axis=-1)
+        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``.
+
+        In place of the orientation, which follows from the view, stands each cell's row number; its
+        column number comes last.
+        """
+        names = [name for name in self.hints if name != ORIENTATION]
+        drawn = draw_hints(self.task.rules, problems, drawing, step, names)
+        if ORIENTATION in self.hints:
+            rows, columns = np.indices(drawing.canvases.shape[1:], dtype=np.uint8)
+            shape = drawing.canvases.shape
+            drawn[ORIENTATION] = np.broadcast_to(rows, shape)
+            drawn[""] = np.broadcast_to(columns, shape)
+        names = [*self.hints, *(name for name in drawn if not name)]
+        return np.stack([drawn[name] for name in names], axis=-1)
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         raise NotImplementedError
@@ -122,7 +135,13 @@ class RowStepSamples(_TrainingSamples):
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
         if self.hints:
-            hints = np.moveaxis(arrays.pop(3), -1, 0)
+            hints = list(np.moveaxis(arrays.pop(3), -1, 0))
+            if ORIENTATION in self.hints:
+                which = self.hints.index(ORIENTATION)
+                orientation = recognise(hints[which], hints.pop())
+                hints[which] = np.broadcast_to(
+                    orientation.astype(np.uint8)[:, None, None], hints[which].shape
+                )
             arrays += [np.ascontiguousarray(one) for one in hints]
         names = ("inputs", "labels", "answer", "seeds", *map(hint_key, self.hints))
         return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}

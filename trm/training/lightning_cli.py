@@ -17,6 +17,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from augment.symmetry import SYMMETRIES
 from canvas.choices import meant
 from canvas.hints import hint_classes
 from canvas.plugins import import_code, load_class, look_here
@@ -27,6 +28,7 @@ from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, classes_in_call, foreign_names, own_classes
 from trm.devices import check_cores
 from trm.launcher import end_together
+from trm.models.hints import ORIENTATION
 from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -186,6 +188,8 @@ class TrainingCLI(LightningCLI):
         made: Any = load_class(config.data.task.class_path, Task, "task")
         task = made(**config.data.task.init_args)
         classes = hint_classes(task.rules, task.base)
+        if config.data.get("transforms"):
+            classes[ORIENTATION] = len(SYMMETRIES)
         return {name: classes[name] for name in learned_hints(dict(asked), classes)}
 
     def _settle_precision(self, config: Namespace) -> None:

@@ -1,0 +1,173 @@
+"""Pages in any of the eight symmetries of the square: turned upright first, then worked on.
+
+A small judge looks at a page in all eight poses and says how upright each looks; the network works
+on the page as the surest of them shows it, and what it writes is turned back. A page and a turned
+page are then the same page to the network, and the judge is as good in one view as in another,
+whatever it was trained on: learned canonicalisation (Kaba et al. 2023, "Equivariance with Learned
+Canonicalization Functions"). That a page can be turned is given; which way it lies is learned.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from augment.symmetry import SYMMETRIES, apply, invert
+from trm.models.canvas_transformer import CanvasTransformer, Context
+from trm.models.hints import ORIENTATION
+from trm.models.looped import LoopedConfig, LoopedTransformer
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+
+
+@dataclass
+class _Judged:
+    """What the configs of upright models have in addition."""
+
+    judge_size: int = 32  # channels of the judge
+    judge_layers: int = 2  # its 3 x 3 convolutions
+
+
+@dataclass
+class UprightRecursiveConfig(_Judged, RecursiveConfig):
+    """The shape of an `UprightRecursiveModel`.
+
+    Raises:
+        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
+    """
+
+
+@dataclass
+class UprightLoopedConfig(_Judged, LoopedConfig):
+    """The shape of an `UprightLoopedTransformer`.
+
+    Raises:
+        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
+    """
+
+
+@dataclass
+class TurnedContext(Context):
+    """A context of pages that have been turned.
+
+    Attributes:
+        orientation: logits of how each page lies, [B, 8], in the order of `SYMMETRIES`.
+    """
+
+    orientation: Tensor
+
+    def select(self, index: Tensor) -> "TurnedContext":
+        """See `Context`."""
+        return replace(super().select(index), orientation=self.orientation[index])  # type: ignore
+
+
+class PoseJudge(nn.Module):
+    """How upright pages look: convolutions over the symbols, pooled over all that is not blank.
+
+    Args:
+        vocab_size: symbols.
+        blank_id: that of a cell in which nothing stands; it is seen as nothing.
+        size: channels.
+        layers: 3 x 3 convolutions: as many cells as that far away can tell a pose.
+    """
+
+    def __init__(self, vocab_size: int, blank_id: int, size: int, layers: int):
+        super().__init__()
+        self.blank_id = blank_id
+        self.embed = nn.Embedding(vocab_size, size, padding_idx=blank_id)
+        self.layers = nn.ModuleList(
+            nn.Conv2d(size, size, 3, padding=1, bias=False) for _ in range(layers)
+        )
+        self.head = nn.Linear(size, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """How upright each page [B, S, S] looks in each pose, logits float32 [B, 8]."""
+        batch, side, _ = tokens.shape
+        seen = tokens.flatten(1)[:, _poses(side, tokens.device)].view(-1, side, side)
+        x = self.embed(seen.int()).permute(0, 3, 1, 2)  # [B * 8, size, S, S]
+        for layer in self.layers:
+            x = F.gelu(layer(x))
+        filled = (seen != self.blank_id).unsqueeze(1)
+        number = filled.sum(dim=(2, 3)).clamp(min=1)
+        pooled = (x.float() * filled).sum(dim=(2, 3)) / number
+        return self.head(pooled.to(x.dtype)).float().view(batch, len(SYMMETRIES))
+
+
+class _Upright(CanvasTransformer):
+    """Turns pages upright before they are encoded, see this module."""
+
+    config: Any
+
+    def __init__(self, config: Any):
+        own = {name: classes for name, classes in config.hints.items() if name != ORIENTATION}
+        super().__init__(replace(config, hints=own))
+        self.config = config
+        if not config.crop:
+            raise ValueError("upright models see the box of a page alone: set crop: true")
+        self.judge = PoseJudge(
+            config.vocab_size, config.blank_id, config.judge_size, config.judge_layers
+        )
+
+    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> TurnedContext:
+        """See `CanvasTransformer`; of each page as its surest pose shows it."""
+        height, width = tokens.shape[-2:]
+        side = max(height, width)
+        square = F.pad(tokens, (0, side - width, 0, side - height), value=self.config.blank_id)
+        orientation = self.judge(square)
+        poses = _poses(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
+        turned = square.flatten(1).gather(1, poses).view_as(square)
+        context = super().encode(turned, prefix_ids)
+        assert context.places is not None
+        # Where a token stands on the page as it lies; padding is behind the last cell.
+        end = torch.full_like(poses[:, :1], side * side)
+        places = torch.cat((poses, end), dim=1).gather(1, context.places)
+        row, column = places // side, places % side
+        inside = (row < height) & (column < width)
+        places = torch.where(inside, row * width + column, height * width)
+        parts = {**vars(context), "places": places, "height": height, "width": width}
+        return TurnedContext(**parts, orientation=orientation)
+
+    def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
+        """See `CanvasTransformer`; the judge's logits are the same for all cells of a page."""
+        assert isinstance(context, TurnedContext)
+        found = super().hint_logits(z, context)
+        if ORIENTATION in self.config.hints:
+            shape = (-1, context.height, context.width, -1)
+            found[ORIENTATION] = context.orientation[:, None, None].expand(shape)
+        return found
+
+
+class UprightRecursiveModel(_Upright, TinyRecursiveModel):
+    """A `TinyRecursiveModel` that turns pages upright first.
+
+    Args:
+        config: its shape.
+    """
+
+    config: UprightRecursiveConfig
+
+    def __init__(self, config: UprightRecursiveConfig):
+        super().__init__(config)
+
+
+class UprightLoopedTransformer(_Upright, LoopedTransformer):
+    """A `LoopedTransformer` that turns pages upright first.
+
+    Args:
+        config: its shape.
+    """
+
+    config: UprightLoopedConfig
+
+    def __init__(self, config: UprightLoopedConfig):
+        super().__init__(config)
+
+
+@lru_cache(maxsize=64)
+def _poses(side: int, device: torch.device) -> Tensor:
+    """Which cell of a page each cell shows once a symmetry is undone, int64 [8, side * side]."""
+    with torch.inference_mode(False):
+        cells = torch.arange(side * side, device=device).view(side, side)
+        return torch.stack([apply(invert(name), cells).flatten() for name in SYMMETRIES])
