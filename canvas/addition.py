@@ -7,11 +7,14 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
+from canvas.hint_rows import add_row, digit_classes, kind_rows
 from canvas.layouts import (
     ANSWER,
     CARRIES,
+    GIVEN,
     Addend,
     CellIndex,
+    HintRow,
     Layout,
     Row,
     filled_span,
@@ -33,6 +36,29 @@ class Column(Layout):
 
     name = "column"
     sign = symbols.PLUS
+    hints: tuple[str, ...] = ("row_kind", "sum", "sum_carry")
+
+    def row_kinds(self, addends: int) -> list[int]:
+        """The kind of every row of a working, the addends' among them."""
+        return [*[GIVEN] * addends, ANSWER]
+
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints: a running sum, so that only two numbers are ever added.
+
+        - ``row_kind``: the same in the whole row; the addends' from the symbols, up to that of the
+          sign, then from the row above.
+        - ``sum``, ``sum_carry``: of all addends above, and the carry into the cell of it; from the
+          sum and the symbol above, and from the right. The first row has none, and in the last row
+          the sum is the answer, digit by digit.
+        """
+        yield from kind_rows(self.row_kinds, _count(operands), self.margin)
+        total = np.zeros((len(operands[0]), 1), dtype=np.uint8)
+        for row, numbers in enumerate(operands[: int(_count(operands).max())]):
+            total, carried = add_row(total, digit_classes(numbers), numbers.base)
+            yield HintRow("sum", total, 0, row + 1, numbers.lengths > 0)
+            yield HintRow("sum_carry", carried, 0, row + 1, numbers.lengths > 0, 1)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         """Height and width for addends of so many digits."""
@@ -51,8 +77,8 @@ class Column(Layout):
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         """The sum."""
-        count = np.stack([numbers.lengths > 0 for numbers in operands]).sum(axis=0)
-        yield Row(ANSWER, _total(operands), 0, count, np.ones(len(operands[0]), dtype=bool))
+        everywhere = np.ones(len(operands[0]), dtype=bool)
+        yield Row(ANSWER, _total(operands), 0, _count(operands), everywhere)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What the sum is the sum of."""
@@ -85,6 +111,36 @@ class ColumnCarries(Column):
     """
 
     name = "column_carries"
+    hints = ("row_kind", "sum", "sum_carry", "carry")
+
+    def row_kinds(self, addends: int) -> list[int]:
+        """The kind of every row of a working, the addends' among them."""
+        return [*[GIVEN] * addends, CARRIES, ANSWER]
+
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints of `Column`, the carries' row coming below the addends, and one more.
+
+        The carry into a column when all addends are added at once is as much as the carries of the
+        running sum together.
+
+        - ``carry``: ``sum_carry`` of this row and of all above; from the cell above. In the row of
+          the carries this is the digit that is written.
+        - ``sum``: in the last row from the cell above, that of the row of the carries.
+        """
+        together = np.zeros((len(operands[0]), 0), dtype=np.uint8)
+        for found in super().hint_rows(operands, step):
+            yield found
+            if found.name == "sum":
+                total = found.classes
+            elif found.name == "sum_carry":
+                carry = found.classes - np.uint8(1)
+                carry[:, : together.shape[1]] += together
+                together = carry
+                yield found._replace(name="carry", classes=carry + np.uint8(1))
+        everywhere = np.ones(len(total), dtype=bool)
+        yield HintRow("sum", total, 0, _count(operands) + 1, everywhere)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         """Height and width for addends of so many digits.
@@ -115,6 +171,11 @@ class ColumnCarries(Column):
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What the sum is the sum of; carries are read off, not added up."""
         return [[], *super().addends(operands, base)]
+
+
+def _count(operands: Sequence[Numbers]) -> np.ndarray:
+    """How many addends each problem has, ``int64 [B]``."""
+    return np.stack([numbers.lengths > 0 for numbers in operands]).sum(axis=0)
 
 
 def _total(operands: Sequence[Numbers]) -> Numbers:

@@ -40,27 +40,41 @@ def draw_hints(
         problems: B of them.
         drawing: of these problems.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
-            undefined. None: at the end, where all rows are written.
+            undefined. None: of each row as at the step that fills it in, see `Layout.hint_rows`.
         names: of the hints wanted; None: all of them.
 
     Returns:
         By name ``uint8 [B, H, W]`` classes.
+
+    Raises:
+        ValueError: a name that is none of the layout's hints.
     """
     wanted = tuple(layout.hints if names is None else names)
+    unknown = [name for name in wanted if name not in layout.hints]
+    if unknown:
+        raise ValueError(
+            f"the layout {layout.name} has no hint {unknown[0]!r}; its hints: "
+            f"{', '.join(layout.hints) or 'none'}"
+        )
     B, H, W = drawing.canvases.shape
-    maps = layout.work_hints(problems, wanted)
+    maps = layout.work_hints(problems, wanted, step)
     # Content has a column more at both ends: what holds there holds all the way to the edge.
     column = (drawing.left + drawing.widths)[:, None] - np.arange(W)  # [B, W]
     column = column.clip(0, drawing.widths[:, None] + 1)
     row = np.arange(H) - drawing.top[:, None]  # [B, H]
     last = drawing.heights - 1 if step is None else drawing.first_step + step
-    below = row > last[:, None]
-    sample = np.arange(B)[:, None, None]
+    inside = (row >= 0).astype(np.uint8)[:, :, None]
+    below = np.where(row > last[:, None], np.uint8(UNDEFINED), np.uint8(0))[:, :, None]
     found = {}
+    index: np.ndarray | None = None  # of every cell, the same for all hints
     for name, content in maps.items():
-        cells = content[sample, row.clip(0, content.shape[1] - 1)[:, :, None], column[:, None, :]]
-        cells[row < 0] = NONE
-        cells[below] = UNDEFINED
+        if index is None:
+            _, R, C = content.shape
+            rows = np.arange(B)[:, None] * R + row.clip(0, R - 1)
+            index = (rows * C)[:, :, None] + column[:, None, :]
+        cells = content.reshape(-1).take(index)
+        cells *= inside
+        cells |= below
         found[name] = cells
     return found
 

@@ -123,6 +123,14 @@ class Layout(ABC):
     margin: int = 0
     hints: tuple[str, ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        """Hints are of the rows: a layout that inherits them, but writes rows of its own, has none.
+
+        It may name and give those of its own.
+        """
+        if "rows" in vars(cls) and "hints" not in vars(cls):
+            cls.hints = ()
+
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         """Height and width that fit every problem whose operands have so many digits."""
@@ -171,32 +179,50 @@ class Layout(ABC):
         """
         return None
 
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints, row by row, those of the rows of the operands among them."""
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints, row by row, those of the rows of the operands among them.
+
+        A row's hints are mostly the same from the step that fills it in onwards. Where they are
+        not, ``step`` says which row is being filled in, ``int64 [B]`` from 0, and None asks for
+        each row's as they are when it is the one. Of two that say the same of a row, the later
+        counts.
+        """
         yield from ()
 
     def hint_classes(self, name: str, base: int) -> int:
         """How many classes a hint has: none, and those of a digit, unless the layout says more."""
-        return 1 + base
+        return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
 
-    def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
+    def work_hints(
+        self, problems: Problems, names: Collection[str], step: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         """Some hints by name, from the right: ``uint8 [B, R, C + 2]``, column 1 being the last.
 
         The columns at both ends lie outside the working, and stand for all that are farther out.
+        ``step`` is as for `hint_rows`.
         """
         heights, widths = self.sizes(problems)
         size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 2
         maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
-        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands):
+        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands, step):
             if name not in maps:
                 continue
-            rows = np.zeros((len(problems), size[1]), dtype=np.uint8)
             start = 1 + self.margin + shift
-            n = max(0, min(classes.shape[1], size[1] - start))
-            rows[:, start : start + n] = classes[:, :n]
-            rows[:, start + n :] = np.asarray(beyond, dtype=np.uint8).reshape(-1, 1)
-            index = np.flatnonzero(present)
-            maps[name][index, row if isinstance(row, int) else row[index]] = rows[index]
+            end = min(start + classes.shape[1], size[1])
+            outside = np.reshape(np.asarray(beyond, dtype=np.uint8), (-1, 1))
+            if isinstance(row, int):  # several times quicker than through an index
+                rows, there = maps[name][:, row], present[:, None]
+                np.copyto(rows[:, :start], np.uint8(0), where=there)
+                np.copyto(rows[:, start:end], classes[:, : end - start], where=there)
+                np.copyto(rows[:, end:], outside, where=there)
+            else:
+                rows = np.zeros((len(problems), size[1]), dtype=np.uint8)
+                rows[:, start:end] = classes[:, : end - start]
+                rows[:, end:] = outside
+                index = np.flatnonzero(present)
+                maps[name][index, row[index]] = rows[index]
         return maps
 
     def prompt(self, problems: Problems) -> Prompt:

@@ -8,12 +8,14 @@ from math import prod
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers, add_shifted, carries, drop_lowest_digit, times_digit
+from canvas.arithmetic import Numbers
+from canvas.hint_rows import add_row, digit_classes, kind_rows, product_rows, shifted
+from canvas.lattice import Lattice
 from canvas.layouts import (
+    ABSENT,
     ANSWER,
     GIVEN,
     PARTIAL,
-    ROW_KINDS,
     SUM,
     Addend,
     CellIndex,
@@ -24,81 +26,18 @@ from canvas.layouts import (
     table,
     write,
 )
+from canvas.partial_products import (
+    digit_products,
+    partial_products,
+    partials_and_sums,
+    running_sums,
+    value_of,
+)
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
 
-
-def _partials(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:
-    """Each multiplier digit's place i, the products a · b_i, and which samples have that digit."""
-    n = int(b.lengths.max())
-    multiplicands = Numbers(np.repeat(a.digits, n, axis=0), np.repeat(a.lengths, n), a.base)
-    products = times_digit(multiplicands, b.digits[:, :n].reshape(-1))
-    for i in range(n):
-        yield i, products[i::n], i < b.lengths
-
-
-def _sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.ndarray]]:
-    """As `_partials`, with the running sum up to and including place i after the product."""
-    total: Numbers | None = None
-    for i, partial, present in _partials(a, b):
-        total = partial if total is None else add_shifted(total, partial, i)
-        yield i, partial, total, present
-
-
-def _factors(a: int, b: int, base: int) -> list[Addend]:
-    """The products a · b_i that a · b is the sum of."""
-    factors: list[Addend] = []
-    while b:
-        b, digit = divmod(b, base)
-        factors.append(Addend(a, digit, len(factors)))
-    return factors
-
-
-def _value(addends: list[Addend], base: int) -> int:
-    return sum(number * factor * base**shift for number, factor, shift in addends)
-
-
-def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], list[list[Addend]]]:
-    """The addends of the rows of `_sums`: the products a · b_i, and the running sums of them."""
-    partials, sums, total = [], [], 0
-    for number, digit, i in _factors(a, b, base):
-        partials.append([Addend(number, digit, 0)])
-        sums.append([Addend(total, 1, 0), Addend(number * digit, 1, i)])
-        total = _value(sums[-1], base)
-    return partials, sums
-
-
-def _digit_classes(numbers: Numbers) -> np.ndarray:
-    """1 + digit, and 0 beyond a number's length: ``uint8 [B, n]``."""
-    inside = np.arange(numbers.digits.shape[1]) < numbers.lengths[:, None]
-    return (numbers.digits + np.uint8(1)) * inside
-
-
-def _product_carries(a: Numbers, digit: np.ndarray, added: np.ndarray | None = None) -> np.ndarray:
-    """1 + the carry into each column of a · digit (+ added ``[B, n]``): ``uint8 [B, n]``."""
-    n = max(a.digits.shape[1], 0 if added is None else added.shape[1]) + 1
-    columns = a.padded(n).astype(np.int16) * digit[:, None].astype(np.int16)
-    if added is not None:
-        columns[:, : added.shape[1]] += added
-    return (1 + carries(columns, a.base)[1]).astype(np.uint8)
-
-
-def _below(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """A running sum of digit classes with one more row: its classes, and 1 + carries into them.
-
-    A cell of the sum is none where nothing is added or carried.
-    """
-    n = max(above.shape[1], row.shape[1]) + 1
-    parts = [
-        np.pad(part, ((0, 0), (0, n - part.shape[1]))).astype(np.int16) for part in (above, row)
-    ]
-    digits, carried = carries(np.sum([part - (part > 0) for part in parts], axis=0), base)
-    there = (parts[0] > 0) | (parts[1] > 0) | (carried > 0)
-    return ((1 + digits) * there).astype(np.uint8), (1 + carried).astype(np.uint8)
-
-
-def _shifted(classes: np.ndarray, shift: int) -> np.ndarray:
-    return np.pad(classes, ((0, 0), (shift, 0)))
+# Classes of the hint "pointer", see `RunningSum`.
+DIAGONAL, UP = 1, 2
 
 
 class RowLayout(Layout):
@@ -115,30 +54,28 @@ class RowLayout(Layout):
     def height(self, digits_b: int) -> int:
         """Rows of a working, the operands among them."""
 
-    def hint_classes(self, name: str, base: int) -> int:
-        """See `Layout`."""
-        return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
+    def row_kinds(self, digits_b: int) -> list[int]:
+        """The kind of every row of a working, the operands' among them."""
+        return [GIVEN, GIVEN, *[PARTIAL] * (self.height(digits_b) - 3), ANSWER]
 
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """What the rows of the operands pass on, and then the layout's own of every other row.
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """Hints that all these layouts share, and ``multiplicand`` in the rows of the operands.
 
-        Of every cell ``row_kind``, and ``column_multiplier``, the multiplier's digit in its column;
-        ``multiplicand``, the digit of the multiplicand that meets it, and ``multiplier``, the
-        digit that its row multiplies by.
+        - ``row_kind``: the same in the whole row. What follows on a row is settled at its column i,
+          where it multiplies by b_i: by whether there is a b_i, or a b_(i+1) on the left.
+        - ``column_multiplier``: the digit of b in the column; straight down from row 1.
         """
         a, b = operands
+        yield from kind_rows(self.row_kinds, b.lengths, self.margin)
         everywhere = np.ones(len(a), dtype=bool)
         heights = np.array([self.height(n) for n in range(int(b.lengths.max()) + 1)])[b.lengths]
-        digits_a, digits_b = _digit_classes(a), _digit_classes(b)
-        for row in range(int(heights.max())):
-            present = heights > row
-            kind = np.full((len(a), 1), 1 + (GIVEN if row < 2 else PARTIAL), dtype=np.uint8)
-            kind[heights == row + 1] = 1 + ANSWER
-            yield HintRow("row_kind", kind, -1 - self.margin, row, present, kind)
-            if row:
-                yield HintRow("column_multiplier", digits_b, 0, row, present)
-            if row < 2:
-                yield HintRow("multiplicand", digits_a, 0, row, everywhere)
+        digits_a, digits_b = digit_classes(a), digit_classes(b)
+        for row in range(2):
+            yield HintRow("multiplicand", digits_a, 0, row, everywhere)
+        for row in range(1, int(heights.max())):
+            yield HintRow("column_multiplier", digits_b, 0, row, heights > row)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         """The multiplicand in the first row, the sign and the multiplier in the second."""
@@ -165,21 +102,28 @@ class Standard(RowLayout):
         "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry"
     )  # fmt: skip
 
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """And ``carry`` into the cell's partial product; ``sum`` and ``sum_carry`` of all above."""
-        yield from super().hint_rows(operands)
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints: digits of a and b meet in the partial products, which are added up downwards.
+
+        - ``multiplicand``: the digit of a that meets the cell; in the first partial product from
+          the cell above, then from above right.
+        - ``multiplier``: the row's digit of b; starts where the multiplicand does, as the column's,
+          and goes left.
+        - ``carry``: into the cell of the partial product; from the right.
+        - ``sum``, ``sum_carry``: of all rows above, and the carry into the cell of it; from the sum
+          and the symbol above, and from the right.
+        """
+        yield from super().hint_rows(operands, step)
         a, b = operands
-        digits_a = _digit_classes(a)
         total = np.zeros((len(a), 1), dtype=np.uint8)
         carried = np.ones((len(a), 1), dtype=np.uint8)
-        for i, partial, present in _partials(a, b):
-            digit = b.digits[:, i]
-            yield HintRow("multiplicand", digits_a, i, 2 + i, present)
-            yield HintRow("multiplier", 1 + digit[:, None], i, 2 + i, present, 1 + digit)
-            yield HintRow("carry", _product_carries(a, digit), i, 2 + i, present, 1)
+        for i, partial, present in partial_products(a, b):
+            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
             yield HintRow("sum", total, 0, 2 + i, present)
             yield HintRow("sum_carry", carried, 0, 2 + i, present, 1)
-            total, carried = _below(total, _shifted(_digit_classes(partial), i), a.base)
+            total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
             last = b.lengths == i + 1
             yield HintRow("sum", total, 0, 3 + i, last)
             yield HintRow("sum_carry", carried, 0, 3 + i, last, 1)
@@ -191,7 +135,7 @@ class Standard(RowLayout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         """The rows that have to be worked out."""
         a, b = operands
-        for i, partial, total, present in _sums(a, b):
+        for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             last = b.lengths == i + 1
             yield Row(ANSWER, total, 0, 3 + i, last)
@@ -199,8 +143,8 @@ class Standard(RowLayout):
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What each row is the sum of."""
         a, b = operands
-        partials, _ = _partials_and_sums(a, b, base)
-        product = [Addend(_value(row, base), 1, i) for i, row in enumerate(partials)]
+        partials, _ = partials_and_sums(a, b, base)
+        product = [Addend(value_of(row, base), 1, i) for i, row in enumerate(partials)]
         return [*partials, product]
 
 
@@ -208,6 +152,68 @@ class RunningSum(RowLayout):
     """All partial products, then all running sums: the additions are written out, too."""
 
     name = "running_sum"
+    hints = (
+        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "addend", "pointer"
+    )  # fmt: skip
+
+    def row_kinds(self, digits_b: int) -> list[int]:
+        """The kind of every row of a working."""
+        return [GIVEN, GIVEN, *[PARTIAL] * digits_b, *[SUM] * (digits_b - 1), ANSWER]
+
+    def hint_classes(self, name: str, base: int) -> int:
+        """See `Layout`; ``pointer`` has the two that it needs."""
+        return 3 if name == "pointer" else super().hint_classes(name, base)
+
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints: those of the partial products as in `Standard`, and how each finds its sum.
+
+        Sum j stands b's length below the partial product that it adds, which is looked up anew for
+        every row: column j is blank from that product down to the first sum.
+
+        - ``pointer``: `DIAGONAL` in column j of sum j, from column 0 of the first sum and then from
+          above right. From that cell in the row that is being filled in `UP`, from the cell below,
+          until a partial product is met; then along its digits, from the right.
+        - ``addend``: the digit of that product in the column, in its own row and all below; from
+          the symbol under the pointer, then from the cell above.
+        - ``carry``: in the sum that is being filled in, into the cell of the sum above + addend;
+          from the right. There is none in sums above, whose addends have gone.
+        """
+        yield from super().hint_rows(operands, step)
+        a, b = operands
+        filled = np.full(len(a), ABSENT) if step is None else step - b.lengths  # which sum
+        addend = np.zeros((len(a), a.digits.shape[1] + 1 + b.digits.shape[1]), dtype=np.uint8)
+        total = np.zeros((len(a), 1), dtype=np.uint8)
+        for i, partial, present in partial_products(a, b):
+            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
+            digits = shifted(digit_classes(partial), i)
+            total, carried = add_row(total, digits, a.base)
+            now = present if step is None else present & (filled == i)
+            row = 2 + i + b.lengths
+            yield HintRow("carry", carried, 0, row, now, 1)
+            if step is None:
+                yield HintRow("addend", digits, 0, row, now)
+            np.copyto(addend[:, : digits.shape[1]], digits, where=now[:, None])
+        yield from self._way_of_addends(addend, b.lengths, filled)
+
+    def _way_of_addends(
+        self, addend: np.ndarray, digits_b: np.ndarray, filled: np.ndarray
+    ) -> Iterator[HintRow]:
+        """The pointer, and the digits ``uint8 [B, C]`` of the partial product that it leads to.
+
+        ``filled``, which sum is being filled in, is below 0 where none is.
+        """
+        column = np.arange(addend.shape[1])
+        product, end = 2 + filled, 2 + filled + digits_b
+        for row in range(2, 2 + 2 * int(digits_b.max())):
+            looked_up = (filled >= 0) & (row >= product) & (row <= end)
+            yield HintRow("addend", addend, 0, row, looked_up)
+            way = (column == filled[:, None]) & (row < end)[:, None]
+            way = np.where((product == row)[:, None], addend > 0, way) & looked_up[:, None]
+            pointer = np.where(way, UP, DIAGONAL * (column == (row - 2 - digits_b)[:, None]))
+            present = looked_up | (row >= 2 + digits_b)
+            yield HintRow("pointer", pointer.astype(np.uint8), 0, row, present)
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -216,14 +222,14 @@ class RunningSum(RowLayout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         """The rows that have to be worked out."""
         a, b = operands
-        for i, partial, total, present in _sums(a, b):
+        for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             yield Row(SUM, total, 0, 2 + i + b.lengths, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What each row is the sum of."""
         a, b = operands
-        partials, sums = _partials_and_sums(a, b, base)
+        partials, sums = partials_and_sums(a, b, base)
         return partials + sums
 
 
@@ -231,6 +237,36 @@ class Interleaved(RowLayout):
     """Each partial product followed at once by the running sum: a row needs those just above."""
 
     name = "interleaved"
+    hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum")
+
+    def row_kinds(self, digits_b: int) -> list[int]:
+        """The kind of every row of a working."""
+        return [GIVEN, GIVEN, *[PARTIAL, SUM] * (digits_b - 1), PARTIAL, ANSWER]
+
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints: a partial product hands the sum above it down to the sum below it.
+
+        - ``multiplicand``, ``multiplier``: in a partial product as in `Standard`. A sum keeps the
+          multiplicand of the cell above, for the next product to take it from above right.
+        - ``sum``: in a partial product of the rows above, from the cell above; in a sum this one,
+          from the sum and the symbol above and the carry. Digits wherever something is added: also
+          where a sum that is 0 is written as one 0.
+        - ``carry``: into the cell of the product or of the sum; from the right.
+        """
+        yield from super().hint_rows(operands, step)
+        a, b = operands
+        digits_a = digit_classes(a)
+        total = np.zeros((len(a), 1), dtype=np.uint8)
+        for i, partial, present in partial_products(a, b):
+            product, row = 2 + 2 * i, 3 + 2 * i
+            yield from product_rows(a, b.digits[:, i], i, product, present)
+            yield HintRow("sum", total, 0, product, present)
+            total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
+            yield HintRow("multiplicand", digits_a, i, row, present)
+            yield HintRow("sum", total, 0, row, present)
+            yield HintRow("carry", carried, 0, row, present, 1)
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -239,14 +275,14 @@ class Interleaved(RowLayout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         """The rows that have to be worked out."""
         a, b = operands
-        for i, partial, total, present in _sums(a, b):
+        for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What each row is the sum of."""
         a, b = operands
-        rows = zip(*_partials_and_sums(a, b, base), strict=True)
+        rows = zip(*partials_and_sums(a, b, base), strict=True)
         return [row for pair in rows for row in pair]
 
 
@@ -254,6 +290,27 @@ class Accumulate(RowLayout):
     """One row a multiplier digit: the running total so far."""
 
     name = "accumulate"
+    hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry")
+
+    def row_kinds(self, digits_b: int) -> list[int]:
+        """The kind of every row of a working."""
+        return [GIVEN, GIVEN, *[SUM] * (digits_b - 1), ANSWER]
+
+    def hint_rows(
+        self, operands: Sequence[Numbers], step: np.ndarray | None = None
+    ) -> Iterator[HintRow]:
+        """The hints: every row is a partial product added to the symbols above.
+
+        - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
+        - ``carry``: into the cell of the total above + product, from where the multiplicand begins;
+          from the right. On the right of that there is none, and the total above is copied.
+        """
+        yield from super().hint_rows(operands, step)
+        a, b = operands
+        added = None
+        for i, _, total, present in running_sums(a, b):
+            yield from product_rows(a, b.digits[:, i], i, 2 + i, present, added)
+            added = total.digits[:, i + 1 :]
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -262,90 +319,17 @@ class Accumulate(RowLayout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         """The rows that have to be worked out."""
         a, b = operands
-        for i, _, total, present in _sums(a, b):
+        for i, _, total, present in running_sums(a, b):
             yield Row(SUM, total, 0, 2 + i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
         """What each row is the sum of."""
         a, b = operands
         rows, total = [], 0
-        for factor in _factors(a, b, base):
+        for factor in digit_products(a, b, base):
             rows.append([Addend(total, 1, 0), factor])
-            total = _value(rows[-1], base)
+            total = value_of(rows[-1], base)
         return rows
-
-
-class Lattice(Layout):
-    """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
-
-    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i, never more than one digit longer than a. The
-    product is read down the last column of the grid and along its last row::
-
-        _321_*      t_0 = 321·4            = 1284  → 4
-        1284_4      t_1 = 128 + 321·5      = 1733  → 3
-        1733_5      t_2 = 173 + 321·6      = 2099  → 2099
-        2099_6                                       321 · 654 = 209934
-    """
-
-    name = "lattice"
-    sign = symbols.TIMES
-    margin = 2
-
-    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        """Height and width for operands of so many digits."""
-        digits_a, digits_b = lengths
-        return digits_b + 1, digits_a + 1 + self.margin
-
-    def first_step(self, problems: Problems) -> np.ndarray:
-        """The multiplicand takes up a row, the multiplier does not."""
-        return np.ones(len(problems), dtype=np.int64)
-
-    def given_columns(self) -> int:
-        """The multiplier's."""
-        return 1
-
-    def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        """The multiplicand on top, the sign and the multiplier down the margin."""
-        a, b = problems.operands
-        write(content, 0, self.margin, a)
-        content[:, 0, 0] = self.sign
-        inside = np.arange(b.digits.shape[1]) < b.lengths[:, None]
-        digits = np.where(inside, b.digits + np.uint8(symbols.DIGIT_ZERO), symbols.BLANK)
-        rows = min(digits.shape[1], content.shape[1] - 1)
-        content[:, 1 : 1 + rows, 0] = digits[:, :rows]
-
-    def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
-        a, b = operands
-        total: Numbers | None = None
-        for i, partial, present in _partials(a, b):
-            total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
-            yield Row(SUM, total, 0, 1 + i, present)
-
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What each row is the sum of."""
-        a, b = operands
-        rows, total = [], 0
-        for number, digit, _ in _factors(a, b, base):
-            rows.append([Addend(total // base, 1, 0), Addend(number, digit, 0)])
-            total = _value(rows[-1], base)
-        return rows
-
-    def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
-        """The first row without its margin, and the margin below the sign."""
-        self._check_sign(sign, (0, content.shape[1] - 1))
-        return {
-            "multiplicand": content[0, : -self.margin][::-1],
-            "multiplier": content[1:, -1],
-        }
-
-    def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """The last column of the grid, and the last row."""
-        last, column = len(content) - 1, content.shape[1] - 1 - self.margin
-        filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK)
-        start = int(filled[0]) if filled.size else column
-        down = [(row, column) for row in range(1, last)]
-        return [*down, *((last, place) for place in range(column, start - 1, -1))]
 
 
 @dataclass

@@ -1,0 +1,336 @@
+"""Every hint follows by a local rule, as in a cellular automaton.
+
+A rule sees what a small model does: the symbols of the canvas that it is given and the hints of the
+cells around its own. Each rule is checked in every cell that has hints, and so is the digit that
+they say is to be written.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from canvas import symbols
+from canvas.addition import Addition
+from canvas.hints import NONE, UNDEFINED, draw_hints
+from canvas.layouts import ROW_KINDS
+from canvas.multiplication import DIAGONAL, UP, Multiplication
+from canvas.render import draw_worked, row_step
+from canvas.sampling import sample
+
+GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(1, 1 + len(ROW_KINDS))
+SIGNS = (symbols.TIMES, symbols.PLUS)
+REACH = 2  # two layers of a model that sees 3 x 3 cells in each
+
+
+class Near:
+    """What is around one cell; what a rule has no business with raises."""
+
+    def __init__(
+        self, inputs: np.ndarray, hints: dict[str, np.ndarray], row: int, column: int, base: int
+    ) -> None:
+        self.inputs, self.hints, self.row, self.column, self.base = inputs, hints, row, column, base
+
+    def _at(self, cells: np.ndarray, down: int, left: int, outside: int) -> int:
+        assert max(abs(down), abs(left)) <= REACH, "not a neighbour"
+        row, column = self.row + down, self.column - left
+        inside = 0 <= row < cells.shape[0] and 0 <= column < cells.shape[1]
+        return int(cells[row, column]) if inside else outside
+
+    def symbol(self, down: int = 0, left: int = 0) -> int:
+        return self._at(self.inputs, down, left, symbols.BLANK)
+
+    def digit(self, down: int = 0, left: int = 0) -> int:
+        """The class of the symbol's digit, none where it is no digit."""
+        digit = self.symbol(down, left) - symbols.DIGIT_ZERO
+        return 1 + digit if 0 <= digit < 10 else NONE
+
+    def hint(self, name: str, down: int = 0, left: int = 0) -> int:
+        return self._at(self.hints[name], down, left, NONE)
+
+    def begins(self, name: str, down: int = 0, left: int = 0) -> bool:
+        """Whether the digits of a hint begin here, from the right."""
+        here, right = self.hint(name, down, left), self.hint(name, down, left - 1)
+        return here != NONE and right == NONE
+
+    def carried(self, *addends: int, times: int = 0, first: int = 0) -> int:
+        """1 + the carry out of a column: of classes, and of the product of two of them."""
+        values = [max(one - 1, 0) for one in addends]
+        product = max(times - 1, 0) * max(first - 1, 0)
+        return 1 + (product + sum(values)) // self.base
+
+    def added(self, *addends: int) -> int:
+        """The class of the digit of a sum of classes, none where nothing is added or carried."""
+        if not any(addends[:-1]) and addends[-1] <= 1:
+            return NONE
+        return 1 + sum(max(one - 1, 0) for one in addends) % self.base
+
+
+def above(near: Near) -> int:
+    return near.hint("row_kind", -1)
+
+
+def same_row(near: Near, settled: int | None) -> int:
+    """What is settled in this cell, or else what a neighbour in the row has."""
+    if settled is not None:
+        return settled
+    return near.hint("row_kind", 0, 1) or near.hint("row_kind", 0, -1)
+
+
+# What a rule says of a cell.
+
+
+def row_kind_of_rows(near: Near, layout: str) -> int:
+    """Of the layouts that write both operands on top."""
+    if near.symbol() == symbols.TIMES or near.symbol(1) == symbols.TIMES:
+        return GIVEN
+    first, settled = near.hint("row_kind", -2) == above(near) == GIVEN, None
+    straight = first or layout == "interleaved"
+    # The column of the row's multiplier digit, and the digits of b there and on the left.
+    working = first or above(near) not in (NONE, GIVEN)
+    place = working and near.begins("multiplicand", -1, 0 if straight else -1)
+    here, left = (near.hint("column_multiplier", -1, side) for side in (0, 1))
+    if layout == "standard":
+        settled = (PARTIAL if here else ANSWER) if place else None
+    elif layout == "interleaved":
+        settled = {
+            GIVEN: PARTIAL if first else None,
+            PARTIAL: (SUM if left else ANSWER) if place else None,
+            SUM: PARTIAL,
+        }.get(above(near))
+    elif layout == "accumulate":
+        settled = (SUM if left else ANSWER) if place else None
+    elif above(near) == SUM:
+        if near.hint("pointer", -1, -1) == DIAGONAL:
+            settled = SUM if left else ANSWER
+    elif place:
+        lone = near.begins("column_multiplier", -1, -1)  # b has one digit
+        settled = PARTIAL if here else ANSWER if lone else SUM
+    return same_row(near, settled)
+
+
+def margin_digit(near: Near, down: int = 0) -> bool:
+    beside = [(near.digit(down, -k), near.symbol(down, -k)) for k in (1, 2)]
+    return bool(near.digit(down)) and not any(d or s in SIGNS for d, s in beside)
+
+
+def row_kind_of_lattice(near: Near, layout: str) -> int:
+    if near.symbol() == symbols.TIMES:
+        return GIVEN
+    settled = None
+    if margin_digit(near):
+        settled = SUM if margin_digit(near, 1) else ANSWER
+    return same_row(near, settled)
+
+
+def row_kind_of_column(near: Near, layout: str) -> int:
+    settled = None
+    if near.symbol() == symbols.PLUS or (near.digit() and near.hint("row_kind", 1) == GIVEN):
+        settled = GIVEN
+    elif near.symbol(-1) == symbols.PLUS:
+        settled = CARRIES if layout == "column_carries" else ANSWER
+    elif above(near) == CARRIES:
+        settled = ANSWER
+    return same_row(near, settled)
+
+
+def column_multiplier(near: Near, layout: str) -> int:
+    if near.hint("row_kind") == GIVEN:
+        return near.digit() if above(near) == GIVEN else NONE
+    return near.hint("column_multiplier", -1)
+
+
+def multiplicand(near: Near, layout: str) -> int:
+    kind = near.hint("row_kind")
+    if kind == GIVEN and above(near) != GIVEN:
+        return near.digit()
+    if layout in ("standard", "running_sum") and kind not in (GIVEN, PARTIAL):
+        return NONE
+    straight = layout == "lattice" or (layout == "interleaved" and kind in (SUM, ANSWER))
+    return near.hint("multiplicand", -1, 0 if straight or above(near) == GIVEN else -1)
+
+
+def multiplies(near: Near, layout: str) -> bool:
+    """Whether the row holds or adds a partial product."""
+    adds = layout in ("accumulate", "lattice") and near.hint("row_kind") in (SUM, ANSWER)
+    return adds or near.hint("row_kind") == PARTIAL
+
+
+def multiplier(near: Near, layout: str) -> int:
+    if not multiplies(near, layout):
+        return NONE
+    if layout == "lattice":
+        return near.digit() if margin_digit(near) else near.hint("multiplier", 0, -1)
+    if near.begins("multiplicand"):
+        return near.hint("column_multiplier")
+    return near.hint("multiplier", 0, -1)
+
+
+def carry(near: Near, layout: str) -> int:
+    kind, right = near.hint("row_kind"), near.hint("carry", 0, -1)
+    if multiplies(near, layout):
+        if near.begins("multiplicand"):
+            return 1
+        total = NONE
+        if above(near) != GIVEN and layout in ("accumulate", "lattice"):
+            total = near.digit(-1, -1 if layout == "accumulate" else 0)
+        product = {"first": near.hint("multiplicand", 0, -1), "times": near.hint("multiplier")}
+        return near.carried(total, right, **product) if right else NONE
+    if kind not in (SUM, ANSWER) or layout not in ("interleaved", "running_sum"):
+        return NONE
+    if near.begins("column_multiplier") and (
+        layout == "interleaved" or near.symbol() == symbols.MASK
+    ):
+        return 1
+    if layout == "interleaved":
+        addends = near.hint("sum", -1, -1), near.digit(-1, -1)
+    else:
+        total = near.digit(-1, -1) if above(near) == SUM else NONE
+        addends = total, near.hint("addend", 0, -1)
+    return near.carried(*addends, right) if right else NONE
+
+
+def sum_of_products(near: Near, layout: str) -> int:
+    if near.hint("row_kind") == GIVEN or above(near) == GIVEN:
+        return NONE
+    if above(near) == PARTIAL:
+        carried = near.hint("carry" if layout == "interleaved" else "sum_carry")
+        return near.added(near.hint("sum", -1), near.digit(-1), carried)
+    return near.hint("sum", -1)
+
+
+def sum_carry_of_products(near: Near, layout: str) -> int:
+    if near.hint("row_kind") == GIVEN:
+        return NONE
+    if near.begins("column_multiplier"):
+        return 1
+    right = near.hint("sum_carry", 0, -1)
+    product = near.digit(-1, -1) if above(near) == PARTIAL else NONE
+    return near.carried(near.hint("sum", -1, -1), product, right) if right else NONE
+
+
+def pointer(near: Near, layout: str) -> int:
+    kind = near.hint("row_kind")
+    if kind in (SUM, ANSWER):
+        first = above(near) == PARTIAL
+        if near.begins("column_multiplier") if first else near.hint("pointer", -1, -1) == DIAGONAL:
+            return DIAGONAL
+    filled = near.hint("pointer", 1) == DIAGONAL and near.symbol(1) == symbols.MASK
+    product = near.hint("row_kind", 1) == PARTIAL and near.digit(1)
+    below = near.hint("pointer", 1) == UP and not product
+    # Along the digits of the product.
+    right = kind == PARTIAL and near.hint("pointer", 0, -1) == UP
+    along = right and near.digit(0, -1) and near.digit()
+    return UP if filled or below or along else NONE
+
+
+def addend(near: Near, layout: str) -> int:
+    if near.hint("row_kind") == PARTIAL and near.hint("pointer") == UP and near.digit():
+        return near.digit()
+    return near.hint("addend", -1)
+
+
+def sum_of_addends(near: Near, layout: str) -> int:
+    if above(near) == GIVEN:
+        return near.added(near.hint("sum", -1), near.digit(-1), near.hint("sum_carry"))
+    return near.hint("sum", -1) if above(near) == CARRIES else NONE
+
+
+def sum_carry_of_addends(near: Near, layout: str) -> int:
+    if above(near) != GIVEN:
+        return NONE
+    if near.digit(-1) and not near.digit(-1, -1):
+        return 1
+    right = near.hint("sum_carry", 0, -1)
+    return near.carried(near.hint("sum", -1, -1), near.digit(-1, -1), right) if right else NONE
+
+
+def carry_of_addends(near: Near, layout: str) -> int:
+    here = near.hint("sum_carry")
+    return here + max(near.hint("carry", -1) - 1, 0) if here else NONE
+
+
+Rule = Callable[[Near, str], int]
+OF_ROWS: dict[str, Rule] = {
+    "row_kind": row_kind_of_rows,
+    "multiplicand": multiplicand,
+    "column_multiplier": column_multiplier,
+    "multiplier": multiplier,
+    "carry": carry,
+    "sum": sum_of_products,
+    "sum_carry": sum_carry_of_products,
+    "pointer": pointer,
+    "addend": addend,
+}
+OF_ADDITION: dict[str, Rule] = {
+    "row_kind": row_kind_of_column,
+    "sum": sum_of_addends,
+    "sum_carry": sum_carry_of_addends,
+    "carry": carry_of_addends,
+}
+
+
+def rule(layout: str, name: str) -> Rule:
+    if layout == "lattice" and name == "row_kind":
+        return row_kind_of_lattice
+    return (OF_ADDITION if layout in Addition.layouts else OF_ROWS)[name]
+
+
+def written(near: Near, layout: str) -> int:
+    """The class of the digit that is to be written into a cell, if one is."""
+
+    def hint(name: str) -> int:
+        return max(near.hint(name) - 1, 0)
+
+    kind, add = near.hint("row_kind"), max(near.digit(-1) - 1, 0)
+    if layout in Addition.layouts:
+        return 1 + hint("carry" if kind == CARRIES else "sum")
+    if multiplies(near, layout):
+        value = hint("multiplicand") * hint("multiplier") + hint("carry")
+        if layout == "lattice":
+            add = max(near.digit(-1, 1) - 1, 0)
+        return 1 + (value + add * (kind != PARTIAL and above(near) != GIVEN)) % near.base
+    if layout in ("standard", "interleaved"):
+        return 1 + hint("sum")
+    return 1 + (add * (above(near) == SUM) + hint("addend") + hint("carry")) % near.base
+
+
+TASKS = [
+    *(
+        Multiplication(layout=layout, base=base, digits_a=(1, 4), digits_b=(1, 4))
+        for layout in Multiplication.layouts
+        for base in (2, 3, 10)
+    ),
+    *(
+        Addition(layout=layout, base=base, digits=(1, 5), addends=(2, min(4, base)))
+        for layout in Addition.layouts
+        for base in (2, 3, 10)
+    ),
+]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.layout}-{task.base}")
+def test_hints_and_the_digits_to_write_follow_from_the_neighbours(task):
+    problems = sample(task, 0, "train", 0, np.arange(40))
+    layout, name = task.rules, task.layout
+    worked = layout.work(problems)
+    draw = np.random.default_rng(0)
+    height, width = int(worked.heights.max()) + 1, int(worked.widths.max()) + 2
+    top = draw.integers(0, height - worked.heights + 1)
+    left = draw.integers(0, width - worked.widths + 1)
+    drawing = draw_worked(worked, height, width, top=top, left=left)
+    steps = row_step(drawing, draw.integers(0, drawing.steps))
+    hints = draw_hints(layout, problems, drawing, steps.step)
+    checked = 0
+    for i, operands in enumerate(problems.to_ints()):
+        of_one = {hint: classes[i] for hint, classes in hints.items()}
+        for row, column in np.argwhere(of_one["row_kind"] != UNDEFINED).tolist():
+            near = Near(steps.inputs[i], of_one, row, column, task.base)
+            where = f"of {operands}, step {steps.step[i]}, at {row}, {column}"
+            for hint, classes in of_one.items():
+                assert rule(name, hint)(near, name) == classes[row, column], f"{hint} {where}"
+            truth = int(steps.labels[i, row, column]) - symbols.DIGIT_ZERO
+            if near.symbol() == symbols.MASK and 0 <= truth < 10:
+                assert written(near, name) == 1 + truth, f"symbol {where}"
+            checked += 1
+    assert checked > 500
