@@ -37,6 +37,13 @@ def attention_bias(
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
+    if cells.alike is not None and neighbourhood != "local_nearest" and not position.absolute:
+        # Worked out once for the whole batch; padding sees what it likes, and nobody sees padding.
+        shared, _ = attention_bias(position, cells.alike, neighbourhood, radius)
+        assert cells.present is not None
+        hidden = (cells.present.unsqueeze(2) & ~cells.present.unsqueeze(1)).unsqueeze(1)
+        zero = torch.zeros((), device=hidden.device)
+        return torch.where(hidden, -math.inf, zero if shared is None else shared), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:

@@ -187,16 +187,6 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
     return tokens.unflatten(1, (context.height, context.width))
 
 
-def _box(filled: Tensor) -> Tensor:
-    """The cells of each canvas, bool [B, H, W], that lie in the smallest box of the filled ones."""
-    rows, columns = filled.any(dim=2).byte(), filled.any(dim=1).byte()
-    between = [
-        (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
-        for line in (rows, columns)
-    ]
-    return between[0].unsqueeze(2) & between[1].unsqueeze(1)
-
-
 class CanvasTransformer(IterativeModel):
     """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
 
@@ -294,9 +284,10 @@ class CanvasTransformer(IterativeModel):
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
             kept = tokens != config.blank_id
-            if not config.skip_blank:
-                kept = _box(kept)
-            cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
+            if config.skip_blank:
+                cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
+            else:
+                cells = cells.boxes(kept)
             assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)

@@ -33,6 +33,7 @@ class Coordinates:
         width: columns of the canvas.
         prefix_length: tokens in front of the cells.
         present: bool [B, S], which are tokens and not padding; None: all are.
+        alike: cells of a canvas whose offsets are those of every sample's cells; None: not known.
     """
 
     rows: Tensor
@@ -42,6 +43,7 @@ class Coordinates:
     width: int
     prefix_length: int = 0
     present: Tensor | None = None
+    alike: "Coordinates | None" = None
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -83,6 +85,25 @@ class Coordinates:
             index=self.index[order],
             present=kept.gather(1, order),
         )
+
+    def boxes(self, filled: Tensor) -> "Coordinates":
+        """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
+
+        Args:
+            filled: bool [B, H, W].
+        """
+        rows, columns = (
+            (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
+            for line in (filled.any(dim=2).byte(), filled.any(dim=1).byte())
+        )
+        inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
+        cells = self.only(F.pad(inside, (self.prefix_length, 0), value=True))
+        widths = columns.sum(dim=1)
+        width = int(widths.max())
+        if self.prefix_length or not width or int(widths.min()) < width:
+            return cells
+        same = Coordinates.canvas(len(cells) // width, width, device=filled.device)
+        return replace(cells, alike=same)
 
 
 def _cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
