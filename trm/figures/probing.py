@@ -149,7 +149,7 @@ def _bars(axes: Axes, study: ProbeStudy) -> None:
     for name in ("top", "right", "left"):
         axes.spines[name].set_visible(False)
     judge = JUDGES[sizes[0].gap.judge] if sizes and sizes[0].gap else ""
-    axes.set_title(f"teacher-forced rows, %, by {judge}", fontsize=9.5, loc="left")
+    axes.set_title(f"rows, %, judged by {judge.removeprefix('the ')}", fontsize=9.5, loc="left")
     handles = [Patch(label=words, edgecolor=PAPER, **style) for _, words, style in _PARTS]
     axes.legend(
         handles=handles,

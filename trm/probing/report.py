@@ -32,8 +32,11 @@ def print_study(console: Console, study: ProbeStudy) -> None:
 
 def by_size(study: ProbeStudy) -> Table:
     """Sub-task by size, at the last step."""
-    heads = [f"{size.name}\n{size.region}" for size in study.measured]
-    title = f"cells of the working row right, {site(study)}, %"
+    heads = [
+        f"{size.name.removesuffix(' digits')}\n{size.region.replace(' ', chr(10))}"
+        for size in study.measured
+    ]
+    title = f"cells of the working row right, {site(study)}, % (95 % interval)"
     table = Table("sub-task", "", *heads, title=title, pad_edge=False)
     for hint in study.hints:
         found = [size.at(hint, study.main, study.last) for size in study.measured]
@@ -68,7 +71,7 @@ def by_step(study: ProbeStudy) -> Table:
 
 def gaps(study: ProbeStudy) -> Table:
     """Sub-tasks and answers, right and wrong, by size."""
-    heads = ("all right", "gap", "only answer", "both wrong", "compositionality gap")
+    heads = ("all\nright", "gap", "only\nanswer", "both\nwrong", "compositionality\ngap")
     measured = study.measured
     judge = measured[0].gap.judge if measured and measured[0].gap else "probe"
     title = f"sub-tasks (by {JUDGES[judge]}) and answers, {site(study)}"
@@ -110,7 +113,7 @@ def notes(study: ProbeStudy) -> list[str]:
     if solve_steps and solve_steps > study.last and study.main == study.curve:
         lines.append(
             f"Answers and sub-tasks are those after {study.last} supervision steps; the model "
-            f"solves with up to {solve_steps}. --steps 1..{study.last},{solve_steps} probes there."
+            f"solves with up to {solve_steps}. Name {solve_steps} in --steps to probe there, too."
         )
     lines += [f"{size.name}: not probed, as {size.reason}." for size in study.sizes if size.reason]
     return lines
@@ -172,7 +175,8 @@ def _word(reading: Reading | None, reader: str) -> str:
     if reader == _POINTS:
         return f"{100 * value:+.1f}".replace("-", "−")
     if reader in ("probe", "head"):
-        return f"{100 * value:.1f} ({span(getattr(reading, reader))})"
+        share: Count = getattr(reading, reader)
+        return f"{100 * value:.1f}\n({100 * share.low:.0f}–{100 * share.high:.0f})"
     return f"{100 * value:.1f}"
 
 

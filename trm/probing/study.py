@@ -88,7 +88,8 @@ def run_probes(
     classes = {name: layout.hint_classes(name, base) for name in layout.hints}
     asked = [_asked(solver, size, settings) for size in sizes]
     if all(result.reason for result, *_ in asked):
-        raise ValueError(f"there is nothing to probe: {asked[0][0].reason}" if asked else "no size")
+        reason = asked[0][0].reason if asked else "no size was named"
+        raise ValueError(f"there is nothing to probe: {reason}")
     note(f"reading {settings.train_problems:,} training problems")
     cells, train = training_cells(solver, settings)
     note(f"fitting probes to {train['cells']:,} cells at {len(cells.features)} sites")
