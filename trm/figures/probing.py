@@ -83,8 +83,9 @@ def probing_figure(study: ProbeStudy) -> Figure:
             panel.set_xlabel(unit, fontsize=9)
         if k % across == 0:
             panel.set_ylabel("right, %", fontsize=9)
+    over = f"{unit}s of {study.curve}" if study.curve == study.main else f"{unit}s"
     below.suptitle(
-        f"cells of the working row right over {unit}s, {study.curve}, sizes pooled",
+        f"cells of the working row right over {over}, sizes pooled",
         fontsize=10,
         x=0.01,
         ha="left",
