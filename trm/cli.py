@@ -28,6 +28,10 @@ COMMANDS = {
         "trm.commands.inspect",
         "a model at work on one problem: steps, attention",
     ),
+    "probe": (
+        "trm.commands.probe",
+        "linear probes: which sub-tasks a model's states hold",
+    ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "calibration": (
         "trm.commands.calibration",
@@ -57,6 +61,7 @@ examples:
   trm solve --input problems.csv --output answers.jsonl
   trm demo --checkpoint runs/quickstart
   trm inspect 123x456 --output inspected
+  trm probe --checkpoint runs/standard_base3 --output probed
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
   trm calibration answers.jsonl --output calibration.png

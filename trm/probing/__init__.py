@@ -1,0 +1,1 @@
+"""Probing: what the states of a frozen model tell of the sub-tasks, and what it makes of them."""
