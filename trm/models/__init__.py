@@ -8,13 +8,23 @@ if TYPE_CHECKING:
     from trm.models.iterative import IterativeModel
     from trm.models.looped import LoopedTransformer
     from trm.models.recursive import TinyRecursiveModel
+    from trm.models.upright import UprightLoopedTransformer, UprightRecursiveModel
 
-__all__ = ["GPT", "IterativeModel", "LoopedTransformer", "TinyRecursiveModel"]
+__all__ = [
+    "GPT",
+    "IterativeModel",
+    "LoopedTransformer",
+    "TinyRecursiveModel",
+    "UprightLoopedTransformer",
+    "UprightRecursiveModel",
+]
 _HOMES = {
     "GPT": "gpt",
     "IterativeModel": "iterative",
     "LoopedTransformer": "looped",
     "TinyRecursiveModel": "recursive",
+    "UprightLoopedTransformer": "upright",
+    "UprightRecursiveModel": "upright",
 }
 
 
