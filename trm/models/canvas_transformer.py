@@ -100,6 +100,14 @@ class CanvasConfig:
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
             )
         check_direction_bias(self.direction_bias, self.position)
+        if not 0 <= self.decide <= 1:
+            raise ValueError(f"decide is a probability from 0 to 1, got {self.decide}.")
+        if self.decide and not self.hints:
+            raise ValueError(
+                f"decide: {self.decide} keeps in the states the hints that the heads are sure of, "
+                "and this model has no hints: give model.hints a weight, as {all: 1.0}, or set "
+                "decide to 0."
+            )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
                 "num_prefixes and prefix_length go together, both 0 or both positive, "

@@ -15,6 +15,7 @@ from canvas.choices import check_choice
 from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
+from trm.solving.hint_reading import likeliest
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -190,19 +191,33 @@ def hint_loss(
         weights: of each hint, 0 or more.
 
     Returns:
-        The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [].
+        The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [],
+        among those that the model reads (see `trm.solving.hint_reading.likeliest`).
+
+    Raises:
+        ValueError: there are no logits of a hint that has a weight.
     """
-    total, accuracy = torch.zeros((), device=next(iter(logits.values())).device), {}
+    if missing := [name for name in weights if name not in logits]:
+        raise ValueError(
+            f"model.hints: the network's read_hints gives no logits of {', '.join(missing)}: it "
+            "has to name every hint of its config, or model.hints has to leave them out"
+        )
+    parts, accuracy = [], {}
     for name, weight in weights.items():
         labels = classes[name].flatten()
-        kept = (labels != UNDEFINED).nonzero().squeeze(1)
-        cells = logits[name].reshape(len(labels), -1).index_select(0, kept).float()
-        labels = labels[kept].long()
+        cells = logits[name].reshape(len(labels), -1)
+        if labels.device.type == "cpu":  # elsewhere, counting them would wait for the device
+            kept = (labels != UNDEFINED).nonzero().squeeze(1)
+            cells, labels = cells.index_select(0, kept), labels[kept]
+        cells, labels = cells.float(), labels.long()
         # Where nothing is defined, the mean of nothing is 0.
-        number = max(1, len(labels))
-        total = total + weight * F.cross_entropy(cells, labels, reduction="sum") / number
-        accuracy[name] = (cells.detach().argmax(dim=-1) == labels).sum() / number
-    return total / sum(weights.values()), accuracy
+        number = (labels != UNDEFINED).sum().clamp(min=1)
+        loss = F.cross_entropy(cells, labels, ignore_index=UNDEFINED, reduction="sum")
+        parts.append(weight * loss / number)
+        chosen = likeliest(cells.detach())
+        right, counted = chosen == labels, (labels != UNDEFINED) & (chosen != UNDEFINED)
+        accuracy[name] = (right & counted).sum() / counted.sum().clamp(min=1)
+    return torch.stack(parts).sum() / sum(weights.values()), accuracy
 
 
 @dataclass(frozen=True)
