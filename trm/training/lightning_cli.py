@@ -181,11 +181,16 @@ class TrainingCLI(LightningCLI):
             ValueError: a weight of a hint that the layout does not have.
         """
         asked = config.model.init_args.get("hints")
-        if not asked:
+        if not any((asked or {}).values()):
             return {}
         made: Any = load_class(config.data.task.class_path, Task, "task")
         task = made(**config.data.task.init_args)
         classes = hint_classes(task.rules, task.base)
+        if not classes:
+            raise ValueError(
+                f"model.hints: the layout {task.layout} has no hints to learn: take another, such "
+                "as standard, or leave model.hints out (--model.hints null)"
+            )
         return {name: classes[name] for name in learned_hints(dict(asked), classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
