@@ -158,7 +158,8 @@ def _tell(
     if recursive:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
     else:
-        console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
+        shown = "rows and hints" if "hints.png" in written else "rows alone"
+        console.print(f"a GPT has neither states nor supervision steps: its {shown} are shown")
     for name in written:
         aside(args).print(f"{output / name}")
     aside(args).print(f"browse  tensorboard --logdir {output}")

@@ -20,7 +20,7 @@ from trm.solving.hint_reading import right_cells
 
 _DPI = 100
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
-_WIDE = 1600  # pixels that all maps of a line are to take; with the smallest cells, more
+_WIDE = 2000  # pixels that all maps of a line are to take; with the smallest cells, more
 _TAGGED = 20  # pixels of a cell with room for the right class in its corner
 _EDGE, _GAP = 16, 18  # around the figure, between maps
 _TITLE, _NOTE = 30, 20  # above everything, the figure's title and a line of explanation

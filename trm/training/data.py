@@ -219,6 +219,17 @@ class EpochSampler(DistributedSampler):
         return len(range(self.rank, self.size, self.num_replicas))
 
 
+class _Loader(DataLoader):
+    """Begins an epoch when its first batch is asked for.
+
+    Workers begin to draw as soon as they are there. In a run that goes on, Lightning makes them
+    before it has read the checkpoint, and they would begin with batches of the first epoch.
+    """
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
 def _as_they_are(batch: Any) -> Any:
     return batch
 
@@ -352,7 +363,7 @@ class CanvasDataModule(L.LightningDataModule):
                 "others no smaller"
             )
         data = kind(self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
-        return DataLoader(
+        return _Loader(
             data,
             batch_size=self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),
