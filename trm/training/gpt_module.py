@@ -101,7 +101,10 @@ class GPTModule(CanvasModule):
         return loss
 
     def _log_step(
-        self, result: SequenceLoss, batch: TrainingBatch, hints: Mapping[str, torch.Tensor]
+        self,
+        result: SequenceLoss,
+        batch: TrainingBatch,
+        hints: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
         right, counted = (
@@ -114,7 +117,7 @@ class GPTModule(CanvasModule):
                 "cell_accuracy": result.accuracy,
                 "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
                 "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
-                **{f"hint_{name}": share for name, share in hints.items()},
+                **{f"hint_{name}": share for name, share in (hints or {}).items()},
             }
         )
 
