@@ -19,6 +19,7 @@ from canvas.render import Drawing
 
 NONE = 0
 UNDEFINED = 255
+ORIENTATION = "orientation"  # of any layout: which of the eight symmetries a page has undergone
 
 
 def hint_classes(layout: Layout, base: int) -> dict[str, int]:
@@ -41,7 +42,8 @@ def draw_hints(
         drawing: of these problems.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
             undefined. None: of each row as at the step that fills it in, see `Layout.hint_rows`.
-        names: of the hints wanted; None: all of them.
+        names: of the hints wanted; None: all of the layout's. `ORIENTATION` is class 0 in every
+            cell of a drawing, which lies as it was drawn.
 
     Returns:
         By name ``uint8 [B, H, W]`` classes.
@@ -49,7 +51,8 @@ def draw_hints(
     Raises:
         ValueError: a name that is none of the layout's hints.
     """
-    wanted = tuple(layout.hints if names is None else names)
+    asked = tuple(layout.hints if names is None else names)
+    wanted = [name for name in asked if name != ORIENTATION]
     unknown = [name for name in wanted if name not in layout.hints]
     if unknown:
         raise ValueError(
@@ -76,6 +79,8 @@ def draw_hints(
         cells *= inside
         cells |= below
         found[name] = cells
+    if ORIENTATION in asked:
+        found[ORIENTATION] = np.zeros((B, H, W), dtype=np.uint8)
     return found
 
 

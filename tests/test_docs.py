@@ -14,9 +14,13 @@ import torch
 import yaml
 
 import trm.models
+from canvas.hints import hint_classes
+from canvas.plugins import load_class
+from canvas.task import Task
 from trm.checkpoints.settings import config_class
 from trm.cli import TRAINING, command_parser
 from trm.shipped_configs import find_config
+from trm.training.canvas_module import learned_hints
 from trm.training.data import CanvasDataModule
 from trm.training.lightning_cli import TrainingCLI
 
@@ -159,6 +163,11 @@ def test_parameters_are_counted_as_the_readme_says(path):
     network, canvas = settings["model"]["init_args"]["network"], settings["data"]["canvas"]
     size = {side: canvas[side] for side in ("height", "width") if canvas.get(side)}
     kind = getattr(trm.models, network["class_path"].removeprefix("trm.models."))
+    if learned := settings["model"]["init_args"].get("hints"):
+        task = settings["data"]["task"]
+        made = load_class(task["class_path"], Task, "task")(**task["init_args"])
+        classes = hint_classes(made.rules, made.base)
+        size["hints"] = {name: classes[name] for name in learned_hints(learned, classes)}
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))
     assert int(row[1].replace(",", "")) == model.num_parameters

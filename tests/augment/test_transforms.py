@@ -183,3 +183,26 @@ def test_misuse_is_refused_with_what_was_expected():
 )
 def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
     assert set(SampleTransform(transforms).symmetries) == names
+
+
+def test_hints_move_with_the_labels():
+    """A hint that tells every cell of the canvas apart, and one that repeats the labels."""
+    place = np.arange(LABELS.size, dtype=np.uint8).reshape(LABELS.shape)
+    hints = np.stack([place, LABELS], axis=-1)
+    transform, seen = turn_and_shift(), set()
+    for seed in range(60):
+        inputs, labels, answer, moved = transform(INPUTS, LABELS, ANSWER, seed, hints)
+        plain = transform(INPUTS, LABELS, ANSWER, seed)
+        for one, other in zip((inputs, labels, answer), plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(moved[..., 1], labels)
+        np.testing.assert_array_equal(LABELS.reshape(-1)[moved[..., 0]], labels)
+        np.testing.assert_array_equal(ANSWER.reshape(-1)[moved[..., 0]], answer)
+        seen.add(labels.tobytes())
+    assert len(seen) > 20
+
+
+def test_hints_without_transforms_stay_as_they_are():
+    hints = np.stack([LABELS, LABELS], axis=-1)
+    *_, moved = SampleTransform([])(INPUTS, LABELS, ANSWER, 0, hints)
+    assert moved is hints

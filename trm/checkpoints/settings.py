@@ -18,7 +18,9 @@ PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 _LARGEST = 1_000_000  # of whole numbers: cells, channels, steps
 _FEW = 100  # entries of a table
 _UPDATES = 10_000  # of the states in a supervision step
-_HOMES = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright"))  # of our networks
+_HOMES = tuple(
+    f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright")
+)  # of our networks
 
 T = TypeVar("T")
 Network = TypeVar("Network", bound=nn.Module)

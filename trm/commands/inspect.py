@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from canvas import symbols
+from canvas.hints import draw_hints
 from canvas.render import RowSteps, WorkedDrawing
 from trm.checkpoints.paths import find_checkpoint
 from trm.commands.arguments import (
@@ -25,6 +26,8 @@ from trm.commands.arguments import (
 from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
+    from canvas.problems import Problems
+    from canvas.task import Task
     from trm.models.probe import Probe
     from trm.solving.watching import Moment
 
@@ -35,11 +38,13 @@ examples:
   tensorboard --logdir inspected
 
 Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
-off; rows.png, each row with
-the model's confidence along the way; and of a recursive model attention.png, what one cell looks at
-with each head, and states.png, how far its states still move. TensorBoard shows the same.
+off; rows.png, each row with the model's confidence along the way; of a recursive model
+attention.png, what one cell looks at with each head, and states.png, how far its states still move;
+and of a model that was trained with hints hints.png, what it believes of each of them while it
+fills in one row, cell by cell. TensorBoard shows the same.
 """
 
+_HINTED = 6  # supervision steps whose hints are drawn, at most
 _SPARE = 4  # supervision steps that are looked at beyond those that were taken
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
 
@@ -55,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--row",
         type=whole(1),
         metavar="N",
-        help="of the rows to fill in, the one whose attention is shown, from 1 (default: the last)",
+        help="of the rows to fill in, the one whose attention and hints are shown, from 1 "
+        "(default: the last)",
     )
     parser.add_argument(
         "--cell",
@@ -76,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
     from trm.checkpoints.loading import load_solver
     from trm.figures.animation import Animation
+    from trm.figures.hint_maps import hints_figure
     from trm.figures.row_panels import pixels, sample_panels
     from trm.models.probe import probe
     from trm.solving.iterative_predictor import IterativePredictor
@@ -112,6 +119,18 @@ def run(args: argparse.Namespace) -> int:
             cell,
             name,
         )
+    at_steps = _shown_steps(int(used[row])) if recursive else np.ones(1, dtype=np.int64)
+    believed = predictor.hints(np.repeat(steps.inputs[row : row + 1], len(at_steps), 0), at_steps)
+    truth = _true_hints(solver.task, problems, drawing, row, list(believed))
+    if believed:
+        figures["hints"] = hints_figure(
+            steps.inputs[row],
+            int(drawing.row_of_step(row)[0]),
+            truth,
+            believed,
+            [f"step {step}" for step in at_steps] if recursive else ["as it writes"],
+            f"{titles[row]}: what the model believes of each hint",
+        )
     film = Animation(solution, moments)
     with replacing(output / "solving.gif") as part:
         film.save(part)
@@ -127,6 +146,8 @@ def run(args: argparse.Namespace) -> int:
         for step, frame in enumerate(film.frames):
             board.add_image("inspect/solving", np.asarray(frame.image()), step, dataformats="HWC")
     _tell(args, output, written, used, recursive)
+    if believed:
+        _tell_hints(believed, truth, row + 1)
     return 0
 
 
@@ -137,10 +158,46 @@ def _tell(
     if recursive:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
     else:
-        console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
+        shown = "rows and hints" if "hints.png" in written else "rows alone"
+        console.print(f"a GPT has neither states nor supervision steps: its {shown} are shown")
     for name in written:
         aside(args).print(f"{output / name}")
     aside(args).print(f"browse  tensorboard --logdir {output}")
+
+
+def _tell_hints(believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int) -> None:
+    """Say of each hint how many cells are right in the end, and which is the first wrong one."""
+    from trm.figures.hint_maps import class_sign
+    from trm.solving.hint_reading import right_cells
+
+    console = Console(highlight=False)
+    console.print(f"hints while row {row} is filled in, cells that are right in the end:")
+    widest = max(map(len, believed))
+    for name, right in truth.items():
+        last = believed[name][-1]
+        good, counted = right_cells(last, right)
+        line = f"  {name:<{widest}}  {good.sum()} of {counted.sum()}"
+        # As people work: row below row, each from the right.
+        wrong = np.argwhere((counted & ~good)[:, ::-1])
+        if len(wrong):
+            i, j = int(wrong[0][0]), right.shape[1] - 1 - int(wrong[0][1])
+            held, due = (class_sign(name, int(of[i, j])) or "none" for of in (last, right))
+            line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
+        console.print(line)
+
+
+def _shown_steps(used: int) -> np.ndarray:
+    """Some supervision steps up to the last one, closer together at the start, ``int64``."""
+    return np.unique(np.geomspace(1, used, _HINTED).round().astype(np.int64))
+
+
+def _true_hints(
+    task: Task, problems: Problems, drawing: WorkedDrawing, row: int, names: list[str]
+) -> dict[str, np.ndarray]:
+    """By name ``uint8 [H, W]``, while a row is filled in."""
+    at = np.full(len(drawing), row)
+    drawn = draw_hints(task.rules, problems, drawing, at, names)
+    return {name: classes[0] for name, classes in drawn.items()}
 
 
 def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:

@@ -30,7 +30,7 @@ from trm.models.layers import (
 from trm.models.positions import POSITIONS, check_canvas, make_position
 from trm.models.vocabulary import BLANK, MASK, VOCAB_SIZE
 
-_CERTAIN = 30.0  # logit of a cell that is no token: it is blank, and there is no hint for it
+_CERTAIN = 30.0  # logit of a blank cell that is no token
 
 BLOCKS = ("attention", "mixer")
 HALT_POOLS = ("first", "mean", "mask")
@@ -100,6 +100,14 @@ class CanvasConfig:
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
             )
         check_direction_bias(self.direction_bias, self.position)
+        if not 0 <= self.decide <= 1:
+            raise ValueError(f"decide is a probability from 0 to 1, got {self.decide}.")
+        if self.decide and not self.hints:
+            raise ValueError(
+                f"decide: {self.decide} keeps in the states the hints that the heads are sure of, "
+                "and this model has no hints: give model.hints a weight, as {all: 1.0}, or set "
+                "decide to 0."
+            )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
                 "num_prefixes and prefix_length go together, both 0 or both positive, "
@@ -363,10 +371,7 @@ class CanvasTransformer(IterativeModel):
         if self.hint_heads is None:
             return {}
         parts = self.hint_heads(z[:, self.config.prefix_length :])
-        none = {name: logits.new_zeros(logits.shape[-1]) for name, logits in parts.items()}
-        for certain in none.values():
-            certain[0] = _CERTAIN
-        return {name: on_canvas(part, context, none[name]) for name, part in parts.items()}
+        return {name: on_canvas(logits, context) for name, logits in parts.items()}
 
     def _block(self) -> PostNormBlock:
         config = self.config

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from trm.models.layers import Linear, truncated_normal_
 
-ORIENTATION = "orientation"  # the hint whose class is the symmetry that a canvas has undergone
-
 
 class HintHeads(nn.Module):
     """A linear head for each hint.

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from augment.symmetry import SYMMETRIES, apply, invert
 from trm.models.canvas_transformer import CanvasTransformer, Context
-from trm.models.hints import ORIENTATION
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.vocabulary import ORIENTATION
 
 
 @dataclass

@@ -11,6 +11,7 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
+from trm.solving.hint_reading import likeliest
 from trm.solving.rollout import ConfidenceCurve, OnRow, Prediction, Predictor, Rollout
 
 Calibrate = Callable[[np.ndarray], np.ndarray]
@@ -105,6 +106,24 @@ class GPTPredictor(Predictor):
     def look(self, inputs: np.ndarray, steps: int | None = None) -> "TokenTrace":
         """See `Predictor`: its confidence in each symbol, in the order of writing."""
         return self._look(inputs)[0]
+
+    @torch.no_grad()
+    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """See `Predictor`. Of each cell, as the model is about to write it, row below row.
+
+        Without a masked row, on the canvas as it stands.
+        """
+        if (inputs == symbols.MASK).any():
+            inputs = self.look(inputs).answers
+        B, height, width = inputs.shape
+        ids = torch.from_numpy(to_sequences(inputs)).to(next(self.model.parameters()).device)
+        logits = self.model.read_hints(self.model.activations(ids, height, width, loops=self.loops))
+        found = {}
+        for name, of_tokens in logits.items():
+            following = likeliest(of_tokens).cpu().numpy()[:, :-1]  # the last one's is no cell
+            cells = following.reshape(B, height, width + 1)[:, :, :width]
+            found[name] = np.ascontiguousarray(cells[:, :, ::-1])
+        return found
 
     def _look(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False

@@ -8,6 +8,7 @@ import torch
 from canvas import symbols
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel
+from trm.solving.hint_reading import hints_after
 from trm.solving.iteration import iterate
 from trm.solving.rollout import OnStep, Prediction, Predictor
 from trm.solving.trace import Trace, trace
@@ -66,6 +67,10 @@ class IterativePredictor(Predictor):
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
         return trace(self.model, inputs, steps or self.max_steps)
+
+    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """See `Predictor`."""
+        return hints_after(self.model, inputs, steps)
 
     @torch.no_grad()
     def __call__(

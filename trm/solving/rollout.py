@@ -179,6 +179,19 @@ class Predictor(ABC):
                 with.
         """
 
+    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """What the model believes of hints, see `canvas.hints`.
+
+        Args:
+            inputs: ``uint8 [B, H, W]``, canvases with a masked row.
+            steps: ``int64 [B]``, supervision steps of each, for a model that has them.
+
+        Returns:
+            By name ``uint8 [B, H, W]`` classes, see `trm.solving.hint_reading.likeliest`; empty of
+            a model without heads for hints.
+        """
+        return {}
+
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 

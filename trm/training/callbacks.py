@@ -17,8 +17,9 @@ from torch import Tensor
 
 from canvas.choices import meant
 from trm.files import replacing
+from trm.training.beyond import BEYOND
 from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED
+from trm.training.data import VALIDATED, hint_key
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -36,6 +37,11 @@ class BestCheckpoint(ModelCheckpoint):
         Raises:
             ValueError: no validation of this run logs such a figure, nor may a class of the user's.
         """
+        if self.monitor and self.monitor.startswith(f"{BEYOND}/"):
+            raise ValueError(
+                f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
+                "by which no checkpoint may be chosen: take validation/solved"
+            )
         figures = validated_figures(trainer, pl_module)
         parts = (pl_module, *trainer.callbacks)  # type: ignore[attr-defined]
         ours = all(type(part).__module__.startswith(("trm.", "lightning.")) for part in parts)
@@ -100,7 +106,8 @@ def validated_figures(trainer: L.Trainer, module: L.LightningModule) -> list[str
     groups = VALIDATED if training_problems else VALIDATED[:1]
     steps = getattr(module, "deepest", 0)
     names = [name for name in FIGURES if steps or name != "supervision_steps"]
-    return [f"{group}/{name}" for group in groups for name in names]
+    hints = [f"{VALIDATED[0]}/{hint_key(name)}" for name in getattr(module, "hints", ())]
+    return [*(f"{group}/{name}" for group in groups for name in names), *hints]
 
 
 class LastCheckpoint(ModelCheckpoint):

@@ -11,14 +11,17 @@ import numpy as np
 import torch
 
 from canvas.choices import meant
+from canvas.hints import draw_hints
 from canvas.plugins import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints.keys import CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.settings import plain
+from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
-from trm.training.data import VALIDATED, CanvasDataModule
+from trm.training.beyond import BEYOND, BEYOND_FIGURES
+from trm.training.data import VALIDATED, CanvasDataModule, hint_key
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
@@ -76,6 +79,24 @@ def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> 
     return {name: weight for name, weight in weights.items() if weight > 0}
 
 
+def _hints_of(asked: Mapping[str, float] | None, model: Any) -> dict[str, float]:
+    """The weight of each hint that a network learns.
+
+    Raises:
+        ValueError: one that it has no head for, or a weight that is none.
+    """
+    known = getattr(model.config, "hints", None) or {}
+    # A hint of weight 0 has no head.
+    asked = {name: weight for name, weight in (asked or {}).items() if weight or name in known}
+    if asked and not known:
+        raise ValueError(
+            f"model.hints: the network {class_name(type(model))} has no heads for hints: give its "
+            "config a field `hints`, the number of classes of each by its name, and the network a "
+            "method `read_hints`, or leave model.hints out"
+        )
+    return learned_hints(asked, known)
+
+
 class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
@@ -101,7 +122,7 @@ class CanvasModule(L.LightningModule):
     ) -> None:
         super().__init__()
         self.model: Any = model
-        self.hints = learned_hints(hints, getattr(model.config, "hints", {}))
+        self.hints = _hints_of(hints, model)
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
@@ -165,8 +186,11 @@ class CanvasModule(L.LightningModule):
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        """Solve whole problems, free-running and teacher-forced: of validation, or of training."""
-        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
+        """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
+        group = VALIDATED[0]
+        if dataloader_idx:
+            group = self.trainer.datamodule.groups[dataloader_idx]  # type: ignore[attr-defined]
+        return {"validated": self.score(batch, group)}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -184,7 +208,8 @@ class CanvasModule(L.LightningModule):
     def score(self, batch: tuple[Problems, WorkedDrawing], group: str) -> Validated:
         """Solve a batch of problems, and log how that went and whether the model knew."""
         validated = self.evaluate(batch, group, self.predictor())
-        self.log_confidence(validated.forced, group)
+        if group != BEYOND:
+            self.log_confidence(validated.forced, group)
         return validated
 
     def evaluate(
@@ -198,13 +223,18 @@ class CanvasModule(L.LightningModule):
         rows, asked = len(forced.rows_exact), len(drawing)
         figures = {
             "solved": (solved.mean(), asked),
-            "loss": self.loss_on(drawing),
             "free_running_rows": (rows_right.sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
         }
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
+        if group == BEYOND:
+            figures = {name: figures[name] for name in BEYOND_FIGURES}
+        else:
+            figures["loss"] = self.loss_on(drawing)
+        if self.hints and group != VALIDATED[1]:
+            figures |= self._hint_figures(problems, drawing, forced)
         for name, (value, weight) in figures.items():
             self.log(
                 f"{group}/{name}",
@@ -215,6 +245,35 @@ class CanvasModule(L.LightningModule):
                 add_dataloader_idx=False,
             )
         return Validated(problems, drawing, solved, forced)
+
+    def _hint_figures(
+        self, problems: Problems, drawing: WorkedDrawing, forced: TeacherForced
+    ) -> dict[str, tuple[float, int]]:
+        """The share of right cells of each hint, and of how many."""
+        believed, step = self.believed_hints(drawing, forced)
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        truth = draw_hints(data.task.rules, problems, drawing, step, self.hints)
+        figures = {}
+        for name in self.hints:
+            right, counted = right_cells(believed[name], truth[name])
+            number = int(counted.sum())
+            figures[hint_key(name)] = (right.sum() / max(1, number), number)
+        return figures
+
+    @abstractmethod
+    def believed_hints(
+        self, drawing: WorkedDrawing, forced: TeacherForced
+    ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+        """What the model believes of hints on B problems, rows built on the true rows.
+
+        Args:
+            drawing: of the problems.
+            forced: all their rows, filled.
+
+        Returns:
+            By name ``uint8 [B, H, W]`` classes, see `trm.solving.hint_reading.likeliest`; and the
+            step at which each problem is, ``int64 [B]``, None: at the end.
+        """
 
     def log_confidence(self, forced: TeacherForced, group: str) -> None:
         """Log how often the model rightly holds a row more likely right than wrong, or wrong."""

@@ -3,6 +3,7 @@
 A chart has one curve a run: TensorBoard gives a run one colour, whatever it shows of it.
 """
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -10,10 +11,12 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from trm.figures.tensorboard_curves import describe
+from trm.training.beyond import BEYOND, BEYOND_FIGURES
 from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED
+from trm.training.data import VALIDATED, hint_key
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
+_LONGER = "Problems with twice the digits of the longest in training; nothing is chosen by them"
 _EVERY = "mean over the steps since it was last logged"
 
 CURVES = {
@@ -39,6 +42,13 @@ CURVES = {
         for group, of in _PROBLEMS.items()
         for name, meaning in FIGURES.items()
     },
+    **{f"{BEYOND}/{name}": f"{FIGURES[name]}. {_LONGER}" for name in BEYOND_FIGURES},
+}
+_HINTS = {  # accuracy by hint, of each group of problems
+    "train": "the batch of a step",
+    "validation": "problems of validation, rows built on the true rows",
+    "test": "problems of the test split, rows built on the true rows",
+    BEYOND: f"rows built on the true rows. {_LONGER}",
 }
 PICTURES = {
     "panels/row": "the same row of validation at each step, built on the true rows: input, label, "
@@ -58,6 +68,8 @@ _PAGE = {  # of custom scalars
         "validation: loss": "validation/loss",
         "validation: rows on its own rows": "validation/free_running_rows",
         "validation: rows on true rows": "validation/teacher_forced_rows",
+        "beyond: whole solutions": "beyond/solved",
+        "beyond: rows on true rows": "beyond/teacher_forced_rows",
         "training problems: whole solutions": "training_problems/solved",
         "training problems: loss": "training_problems/loss",
     },
@@ -78,14 +90,24 @@ _PAGE = {  # of custom scalars
 }
 
 
-def page(groups: Collection[str], recursive: bool) -> dict[str, dict[str, list[object]]]:
+def page(
+    groups: Collection[str], recursive: bool, hints: Collection[str] = ()
+) -> dict[str, dict[str, list[object]]]:
     """The page of custom scalars, as `SummaryWriter.add_custom_scalars` takes it.
 
     Args:
-        groups: of problems that validations work out, names in `trm.training.data.VALIDATED`.
+        groups: of problems that validations work out, names in `trm.training.data.VALIDATED`, or
+            `BEYOND`.
         recursive: whether the model takes supervision steps.
+        hints: those that are learned.
     """
-    absent = tuple(f"{group}/" for group in VALIDATED if group not in groups)
+    absent = tuple(f"{group}/" for group in (*VALIDATED, BEYOND) if group not in groups)
+    of_hints = {
+        f"{name}: {group}": f"{group}/{hint_key(name)}"
+        for name in hints
+        for group in (VALIDATED[0], BEYOND)
+    }
+    pages = _PAGE | ({"Hints": of_hints} if hints else {})
     return {
         title: {
             # A tag is a pattern there: without its end it would also find longer names.
@@ -93,9 +115,19 @@ def page(groups: Collection[str], recursive: bool) -> dict[str, dict[str, list[o
             for name, tag in charts.items()
             if not tag.startswith(absent)
         }
-        for title, charts in _PAGE.items()
+        for title, charts in pages.items()
         if recursive or title != "Recursion"
     }
+
+
+def meaning_of(tag: str) -> str | None:
+    """What a curve or a picture means; None of one that is not this project's."""
+    if found := re.fullmatch(rf"(\w+)/{hint_key('(.+)')}", tag):
+        group, name = found.groups()
+        if group in _HINTS:
+            return f"share of cells in which the hint {name} is right, on {_HINTS[group]}"
+    # The rows of panels are numbered.
+    return CURVES.get(tag) or PICTURES.get(tag.rstrip("_0123456789"))
 
 
 def describe_all(board: SummaryWriter) -> None:
@@ -105,8 +137,7 @@ def describe_all(board: SummaryWriter) -> None:
 
     def add_described(summary: Summary, *when: Any) -> None:
         for value in summary.value:
-            # The rows of panels are numbered.
-            meaning = CURVES.get(value.tag) or PICTURES.get(value.tag.rstrip("_0123456789"))
+            meaning = meaning_of(value.tag)
             if meaning and value.tag not in described:
                 described.add(value.tag)
                 describe(value, meaning)

@@ -53,7 +53,9 @@ _NO_CLASS = re.compile(
     r"|Expected a dot import path string: (?P<bare>\w+)"
 )
 _KEY = re.compile(r'Parser key "([\w.]+)": ')
-_GIVEN = re.compile(r"\s*Given value: (?:NestedArg\(key='[\w.]*', val=)?(?P<value>.*?)\)?$")
+_GIVEN = re.compile(
+    r"\s*Given value: (?:NestedArg\(key='[\w.]*', val=)?(?P<value>.*?)\)?(?: Given value: .*)?$"
+)
 
 
 def explained(told: str) -> str:
@@ -83,9 +85,9 @@ def explained(told: str) -> str:
     sentence = re.sub(r"Expected a <class 'tuple'>\.?", "expected two values, as [1, 3].", sentence)
     sentence = re.sub(r"Expected a <class '([\w.]+)'>\.?", r"expected \1.", sentence)
     sentence = re.sub(r"Expected a typing\.Literal\[(.*?)\]\.?", r"expected one of \1.", sentence)
-    if place.startswith(("model.network", TASK)):
+    if place.startswith(("model.", TASK)):
         return f"{place}: {_KEY.sub('', sentence)}"
-    return _KEY.sub(r"\1: ", sentence)
+    return _KEY.sub(rf"{place}.\1: " if place == "model" else r"\1: ", sentence)
 
 
 def _tasks(told: str) -> Iterable[type]:

@@ -14,18 +14,19 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from augment.symmetry import recognise
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Canvas
-from canvas.hints import draw_hints, hint_sequences
+from canvas.hints import ORIENTATION, draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
-from trm.models.hints import ORIENTATION
+from trm.training.beyond import BEYOND, Longer, longer
 
 TrainingBatch = dict[str, Any]
 
@@ -82,8 +83,7 @@ class _TrainingSamples(_Samples):
         In place of the orientation, which follows from the view, stands each cell's row number; its
         column number comes last.
         """
-        names = [name for name in self.hints if name != ORIENTATION]
-        drawn = draw_hints(self.task.rules, problems, drawing, step, names)
+        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
         if ORIENTATION in self.hints:
             rows, columns = np.indices(drawing.canvases.shape[1:], dtype=np.uint8)
             shape = drawing.canvases.shape
@@ -184,7 +184,7 @@ def hint_key(name: str) -> str:
     return f"hint_{name}"
 
 
-# What a validation works out, and under which names it is logged.
+# What a validation works out, and under which names it is logged; see also `BEYOND`.
 VALIDATED = ("validation", "training_problems")
 
 SAMPLES: dict[str, type[_TrainingSamples]] = {
@@ -194,7 +194,14 @@ SAMPLES: dict[str, type[_TrainingSamples]] = {
 
 
 class SolvedProblems(_Samples):
-    """Batches of whole problems for validation: the operands and their drawings."""
+    """Batches of whole problems for validation: the operands and their drawings.
+
+    With ``lengths``, problems of so many digits in each operand, instead of those of training.
+    """
+
+    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
+        super().__init__(*args)
+        self.lengths = lengths
 
     def __getitem__(self, index: int) -> tuple[Problems, WorkedDrawing]:
         return self.__getitems__([index])
@@ -203,9 +210,10 @@ class SolvedProblems(_Samples):
         # Lightning counts epochs here, too; the same problems each time make scores comparable,
         # and a canvas that all of them fit on makes them independent of the batch size.
         index = np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, 0, index)
+        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         key = keys(self.seed, self.split, 0, index, _PLACE)
-        size = self.canvas.size(*self.task.extent())
+        longest = self.lengths or self.task.longest
+        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
         return problems, self._draw(problems, size, random_words(key, 2))
 
 
@@ -228,6 +236,17 @@ class EpochSampler(DistributedSampler):
         return len(range(self.rank, self.size, self.num_replicas))
 
 
+class _Loader(DataLoader):
+    """Begins an epoch when its first batch is asked for.
+
+    Workers begin to draw as soon as they are there. In a run that goes on, Lightning makes them
+    before it has read the checkpoint, and they would begin with batches of the first epoch.
+    """
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
 def _as_they_are(batch: Any) -> Any:
     return batch
 
@@ -244,6 +263,10 @@ class CanvasDataModule(L.LightningDataModule):
         validation_problems: problems of the validation and test splits, whole solutions each.
         training_problems: problems of the training split, the first that are drawn, worked out
             at each validation of a run: what is right only there is remembered.
+        beyond_problems: problems of the validation split with twice the digits of the longest in
+            training, in every operand, worked out at each validation of a run. Nothing is chosen by
+            them. They are left out where training's canvas is fixed, the model takes no larger one,
+            or they would take too long.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
         workers: processes that draw samples; 0 draws them in the training process.
@@ -257,6 +280,7 @@ class CanvasDataModule(L.LightningDataModule):
         batches_per_epoch: int = 200,
         validation_problems: int = 256,
         training_problems: int = 0,
+        beyond_problems: int = 0,
         seed: int = 0,
         transforms: list[BasicTransform] | None = None,
         workers: int = 0,
@@ -268,6 +292,7 @@ class CanvasDataModule(L.LightningDataModule):
             ("batches_per_epoch", batches_per_epoch, 1),
             ("validation_problems", validation_problems, 1),
             ("training_problems", training_problems, 0),
+            ("beyond_problems", beyond_problems, 0),
             ("workers", workers, 0),
         ):
             if value < least:
@@ -275,6 +300,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.task, self.canvas = task, canvas
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
+        self.beyond_problems = beyond_problems
         self.seed, self.workers = seed, workers
         self.stage = ""
         self.transform = SampleTransform(transforms) if transforms else None
@@ -282,6 +308,8 @@ class CanvasDataModule(L.LightningDataModule):
     def setup(self, stage: str) -> None:
         """Remember what is to be done: fit, validate, test or predict."""
         self.stage = stage
+        if stage == "fit" and self.beyond_problems and self._longer().left_out:
+            rank_zero_info(f"data.beyond_problems: left out, as {self._longer().left_out}.")
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
@@ -303,12 +331,33 @@ class CanvasDataModule(L.LightningDataModule):
         hints = tuple(getattr(module, "hints", ()))
         return self._loader(kind, "train", size, transform=self.transform, hints=hints)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What a validation works out, in this order: all but the first one only in a run."""
+        validation, training = VALIDATED
+        if self.stage != "fit":
+            return (validation,)
+        beyond = self.beyond_problems and not self._longer().left_out
+        asked = {training: self.training_problems, BEYOND: beyond}
+        return (validation, *(group for group, number in asked.items() if number))
+
     def val_dataloader(self) -> list[DataLoader]:
-        """Whole problems, in the order of `VALIDATED`: those of training only in a run."""
-        loaders = [self._loader(SolvedProblems, "validation", self.validation_problems)]
-        if self.training_problems and self.stage == "fit":
-            loaders.append(self._loader(SolvedProblems, "train", self.training_problems))
-        return loaders
+        """Whole problems of each of the `groups`."""
+        validation, training = VALIDATED
+        loaders = {
+            validation: lambda: self._loader(
+                SolvedProblems, "validation", self.validation_problems
+            ),
+            training: lambda: self._loader(SolvedProblems, "train", self.training_problems),
+            BEYOND: lambda: self._loader(
+                SolvedProblems, "validation", self.beyond_problems, lengths=self._longer().lengths
+            ),
+        }
+        return [loaders[group]() for group in self.groups]
+
+    def _longer(self) -> Longer:
+        module = self.trainer.lightning_module if self.trainer else None
+        return longer(self.task, self.canvas, getattr(module, "model", None))
 
     def test_dataloader(self) -> DataLoader:
         """Whole problems of the test split."""
@@ -325,12 +374,13 @@ class CanvasDataModule(L.LightningDataModule):
         if self.batch_size % devices or size < devices:
             raise ValueError(
                 f"{devices} devices share data.batch_size {self.batch_size}, and take at least one "
-                f"of data.validation_problems {self.validation_problems} and of "
-                f"data.training_problems {self.training_problems} each: make the first a multiple "
-                "of their number and the others no smaller"
+                f"of data.validation_problems {self.validation_problems}, of "
+                f"data.training_problems {self.training_problems} and of data.beyond_problems "
+                f"{self.beyond_problems} each: make the first a multiple of their number and the "
+                "others no smaller"
             )
         data = kind(self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
-        return DataLoader(
+        return _Loader(
             data,
             batch_size=self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),

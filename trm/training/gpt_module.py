@@ -16,6 +16,7 @@ from trm.checkpoints.keys import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.data import CanvasDataModule, TrainingBatch, hint_key
 from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
@@ -100,7 +101,10 @@ class GPTModule(CanvasModule):
         return loss
 
     def _log_step(
-        self, result: SequenceLoss, batch: TrainingBatch, hints: Mapping[str, torch.Tensor]
+        self,
+        result: SequenceLoss,
+        batch: TrainingBatch,
+        hints: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
         right, counted = (
@@ -113,7 +117,7 @@ class GPTModule(CanvasModule):
                 "cell_accuracy": result.accuracy,
                 "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
                 "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
-                **{f"hint_{name}": share for name, share in hints.items()},
+                **{f"hint_{name}": share for name, share in (hints or {}).items()},
             }
         )
 
@@ -123,6 +127,12 @@ class GPTModule(CanvasModule):
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
         return float(sequence_loss(logits, labels).loss), int((labels != IGNORE).sum())
+
+    def believed_hints(
+        self, drawing: WorkedDrawing, forced: TeacherForced
+    ) -> tuple[dict[str, np.ndarray], None]:
+        """See `CanvasModule`; on whole sequences, each cell after the true ones."""
+        return self.predictor().hints(drawing.truth, forced.filled.steps), None
 
     def predictor(self) -> GPTPredictor:
         """The GPT as it solves, with its calibration."""
@@ -140,7 +150,7 @@ class GPTModule(CanvasModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, and keep what there is to calibrate the confidence by."""
-        if dataloader_idx:  # of training, which calibrates nothing
+        if dataloader_idx:  # of training or beyond it: these calibrate nothing
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
         validated = self.evaluate(batch, "validation", predictor)

@@ -28,7 +28,14 @@ from trm.training.run_page import ValidationFigures
 from trm.training.sample_panels import SamplePanels
 
 _OWN = "module.Class of your own"
-_LEFT_OUT = ("height", "width", "vocab_size", "blank_id", "mask_id")  # they follow from the data
+_LEFT_OUT = (
+    "height",
+    "width",
+    "vocab_size",
+    "blank_id",
+    "mask_id",
+    "hints",
+)  # they follow from the data
 _RUN = {  # Lightning's own, as far as a run needs them
     "config": "a YAML file of settings; may be given several times, the later ones win",
     "seed": SEED_HELP,

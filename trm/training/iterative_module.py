@@ -15,6 +15,7 @@ from trm.models.draws import words
 from trm.models.halting import Carry
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.depth import (
@@ -173,9 +174,7 @@ class IterativeModule(CanvasModule):
         All rows get the same supervision steps: under `fresh` the middle number of free ones and
         then the supervised ones, under `carry`, which has no such number, as many as it may take.
         """
-        # Which row follows from the canvas: neither batches nor devices change it.
-        which = drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
-        steps = row_step(drawing, which)
+        steps = row_step(drawing, _one_step(drawing))
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
@@ -187,6 +186,14 @@ class IterativeModule(CanvasModule):
         loss = fresh_step(self.model, batch, settled, self._loss_function(), seed=0).loss
         return float(loss), len(drawing)
 
+    def believed_hints(
+        self, drawing: WorkedDrawing, forced: TeacherForced
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """See `CanvasModule`; on one row of each problem, when it has settled."""
+        which = _one_step(drawing)
+        row = np.cumsum(drawing.steps) - drawing.steps + which
+        return self.predictor().hints(forced.steps.inputs[row], forced.filled.steps[row]), which
+
     def predictor(self) -> IterativePredictor:
         """The network as it solves, in at most `solve_steps` steps a row."""
         return IterativePredictor(self.model, self.solve_steps)
@@ -194,3 +201,11 @@ class IterativeModule(CanvasModule):
     def about(self) -> dict[str, Any]:
         """The family of iterative models, and the most steps a row gets."""
         return {"family": keys.ITERATIVE, "solve_steps": self.solve_steps}
+
+
+def _one_step(drawing: WorkedDrawing) -> np.ndarray:
+    """A step of each problem, ``int64 [B]``.
+
+    It follows from the canvas: neither batches nor devices change it.
+    """
+    return drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps

@@ -19,7 +19,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from augment.symmetry import SYMMETRIES
 from canvas.choices import meant
-from canvas.hints import hint_classes
+from canvas.hints import ORIENTATION, hint_classes
 from canvas.plugins import import_code, load_class, look_here
 from canvas.task import Task
 from trm.checkpoints.lightning_io import CheckpointFiles
@@ -28,7 +28,6 @@ from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, classes_in_call, foreign_names, own_classes
 from trm.devices import check_cores
 from trm.launcher import end_together
-from trm.models.hints import ORIENTATION
 from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -183,13 +182,18 @@ class TrainingCLI(LightningCLI):
             ValueError: a weight of a hint that the layout does not have.
         """
         asked = config.model.init_args.get("hints")
-        if not asked:
+        if not any((asked or {}).values()):
             return {}
         made: Any = load_class(config.data.task.class_path, Task, "task")
         task = made(**config.data.task.init_args)
         classes = hint_classes(task.rules, task.base)
         if config.data.get("transforms"):
             classes[ORIENTATION] = len(SYMMETRIES)
+        if not classes:
+            raise ValueError(
+                f"model.hints: the layout {task.layout} has no hints to learn: take another, such "
+                "as standard, or leave model.hints out (--model.hints null)"
+            )
         return {name: classes[name] for name in learned_hints(dict(asked), classes)}
 
     def _settle_precision(self, config: Namespace) -> None:

@@ -15,6 +15,7 @@ from canvas.choices import check_choice
 from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
+from trm.solving.hint_reading import likeliest
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -182,7 +183,8 @@ def hint_loss(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The auxiliary loss of hints: the weighted mean of their cross entropies.
 
-    Each hint's is a mean over the cells of the batch in which it is defined.
+    Each hint's is a mean over the cells of the batch in which it is defined and which the model
+    reads (see `trm.solving.hint_reading.likeliest`).
 
     Args:
         logits: of each hint ``[..., C]``, any floating dtype.
@@ -191,18 +193,30 @@ def hint_loss(
 
     Returns:
         The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [].
+
+    Raises:
+        ValueError: there are no logits of a hint that has a weight.
     """
-    total, accuracy = torch.zeros((), device=next(iter(logits.values())).device), {}
+    if missing := [name for name in weights if name not in logits]:
+        raise ValueError(
+            f"model.hints: the network's read_hints gives no logits of {', '.join(missing)}: it "
+            "has to name every hint of its config, or model.hints has to leave them out"
+        )
+    parts, accuracy = [], {}
     for name, weight in weights.items():
         labels = classes[name].flatten()
-        kept = (labels != UNDEFINED).nonzero().squeeze(1)
-        cells = logits[name].reshape(len(labels), -1).index_select(0, kept).float()
-        labels = labels[kept].long()
-        # Where nothing is defined, the mean of nothing is 0.
-        number = max(1, len(labels))
-        total = total + weight * F.cross_entropy(cells, labels, reduction="sum") / number
-        accuracy[name] = (cells.detach().argmax(dim=-1) == labels).sum() / number
-    return total / sum(weights.values()), accuracy
+        cells = logits[name].reshape(len(labels), -1)
+        if labels.device.type == "cpu":  # elsewhere, counting them would wait for the device
+            kept = (labels != UNDEFINED).nonzero().squeeze(1)
+            cells, labels = cells.index_select(0, kept), labels[kept]
+        chosen = likeliest(cells.detach())
+        cells, labels = cells.float(), labels.long().masked_fill(chosen == UNDEFINED, UNDEFINED)
+        # Where there is nothing to count, the mean of nothing is 0.
+        number = (labels != UNDEFINED).sum().clamp(min=1)
+        loss = F.cross_entropy(cells, labels, ignore_index=UNDEFINED, reduction="sum")
+        parts.append(weight * loss / number)
+        accuracy[name] = ((chosen == labels) & (labels != UNDEFINED)).sum() / number
+    return torch.stack(parts).sum() / sum(weights.values()), accuracy
 
 
 @dataclass(frozen=True)

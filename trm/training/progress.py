@@ -22,6 +22,7 @@ _TOLD = (
     "train/row_accuracy",
     "validation/solved",
     "training_problems/solved",
+    "beyond/solved",
 )
 
 

@@ -77,11 +77,11 @@ class RunPage(SaveConfigCallback):
         """Write the pages, in the first of several processes."""
         config = self.parser.dump(self.config, skip_none=False)
         recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
-        data = getattr(trainer, "datamodule", None)
-        groups = VALIDATED[: 1 + bool(getattr(data, "training_problems", 0))]
+        groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
+        hints = pl_module.hints if isinstance(pl_module, CanvasModule) else ()
         for board in writers(trainer):
             board.add_text("config", f"```yaml\n{config}```")
-            board.add_custom_scalars(page(groups, recursive))
+            board.add_custom_scalars(page(groups, recursive, hints))
             for summary in hparams_page(hyperparameters(yaml.safe_load(config))):
                 board._get_file_writer().add_summary(summary)
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from trm.evaluation.intervals import Share
 from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.data import hint_key
 
 # Of the figures that a module logs, those that count problems or rows.
 _OF_PROBLEMS = ("solved",)
@@ -73,5 +74,6 @@ def _show(figures: dict[str, float], problems: int, rows: int) -> None:
         if total:
             text = str(Share(round(value * total), total))
         else:
-            text = f"{100 * value:.2f} %" if figure in _SHARES else f"{value:.4g}"
+            share = figure in _SHARES or figure.startswith(hint_key(""))
+            text = f"{100 * value:.2f} %" if share else f"{value:.4g}"
         console.print(f"{name:<{widest}}  {text}")

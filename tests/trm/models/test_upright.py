@@ -5,7 +5,6 @@ from augment.symmetry import SYMMETRIES, apply
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked, row_steps
-from trm.models.hints import ORIENTATION
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.models.upright import (
@@ -14,6 +13,7 @@ from trm.models.upright import (
     UprightRecursiveConfig,
     UprightRecursiveModel,
 )
+from trm.models.vocabulary import ORIENTATION
 
 SMALL = {
     "hidden_size": 32,

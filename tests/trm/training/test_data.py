@@ -5,14 +5,23 @@ import numpy as np
 import pytest
 import torch
 
-from augment.transforms import CanvasShift
+from augment.transforms import CanvasShift, SampleTransform
+from canvas.hints import UNDEFINED, draw_hints, hint_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
 from canvas.sampling import sample
 from canvas.symbols import MASK
 from canvas.tasks import task_class
-from trm.training.data import Canvas, CanvasDataModule, EpochSampler, RowStepSamples, SolvedProblems
+from trm.training.data import (
+    Canvas,
+    CanvasDataModule,
+    EpochSampler,
+    RowStepSamples,
+    SequenceSamples,
+    SolvedProblems,
+    hint_key,
+)
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -56,6 +65,68 @@ def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
         rows = zip(steps.inputs[own], steps.labels[own], steps.answer[own], strict=True)
         drawn = [batch[name][i].numpy() for name in ("inputs", "labels", "answer")]
         assert any(all((x == y).all() for x, y in zip(row, drawn, strict=True)) for row in rows)
+
+
+HINTED = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
+HINTS = ("carry", "sum", "row_kind")
+
+
+def test_a_sample_has_the_hints_of_its_problem_at_its_row():
+    data = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
+    batch = data.__getitems__(range(8))
+    problems, drawing, _, _ = data._drawing(range(8))
+    step = batch["answer"].any(dim=2).float().argmax(dim=1).numpy() - drawing.row_of_step(0)
+    truth = draw_hints(HINTED.rules, problems, drawing, step)
+    for name in HINTS:
+        assert batch[hint_key(name)].dtype == torch.uint8
+        assert (batch[hint_key(name)].numpy() == truth[name]).all()
+    plain = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8).__getitems__(range(8))
+    assert set(batch) == set(plain) | set(map(hint_key, HINTS))
+    assert all(torch.equal(batch[name], plain[name]) for name in plain)
+
+
+def test_hints_are_turned_with_their_samples():
+    settings = (HINTED, Canvas(9, 9), "train", 7, 32, 8)
+    transform = SampleTransform([A.D4(p=1.0)])
+    turned = RowStepSamples(*settings, transform=transform, hints=HINTS).__getitems__(range(8))
+    plain = RowStepSamples(*settings, hints=HINTS).__getitems__(range(8))
+    assert not torch.equal(turned["labels"], plain["labels"])
+    for i in range(8):
+        symmetries = [torch.rot90(m, k) for m in (plain["labels"][i],) for k in range(4)]
+        symmetries += [m.T for m in symmetries]
+        ways = [k for k, one in enumerate(symmetries) if torch.equal(one, turned["labels"][i])]
+        for name in map(hint_key, HINTS):
+            maps = [torch.rot90(plain[name][i], k) for k in range(4)]
+            maps += [m.T for m in maps]
+            assert any(torch.equal(maps[k], turned[name][i]) for k in ways)
+
+
+def test_a_sequence_has_the_hints_of_the_cells_that_follow():
+    data = SequenceSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
+    batch = data.__getitems__(range(8))
+    problems, drawing, _, _ = data._drawing(range(8))
+    truth = draw_hints(HINTED.rules, problems, drawing)
+    for name in HINTS:
+        assert batch[hint_key(name)].shape == batch["labels"].shape
+        assert (batch[hint_key(name)].numpy() == hint_sequences(truth[name])).all()
+        assert (batch[hint_key(name)][:, -1] == UNDEFINED).all()
+
+
+@pytest.mark.parametrize("samples", ["row_steps", "sequences"])
+def test_hints_are_the_same_for_any_number_of_workers_and_one_by_one(samples):
+    batches = []
+    for workers in (0, 2):
+        made = module(Canvas(9, 9), HINTED, workers=workers)
+        asking = SimpleNamespace(samples=samples, hints=HINTS)
+        made.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=asking)
+        batches.append(list(made.train_dataloader()))
+    for one, other in zip(*batches, strict=True):
+        for name in map(hint_key, HINTS):
+            assert torch.equal(one[name], other[name])
+    kind = {"row_steps": RowStepSamples, "sequences": SequenceSamples}[samples]
+    data = kind(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
+    for name in map(hint_key, HINTS):
+        assert torch.equal(torch.cat([data[i][name] for i in range(8)]), batches[0][0][name])
 
 
 def test_every_row_of_a_problem_is_trained_on_about_equally_often():

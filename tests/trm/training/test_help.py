@@ -22,7 +22,7 @@ CONFIGS = sorted((Path(__file__).parents[3] / "configs").rglob("*.yaml"))
 
 
 def leaves(name: str, value: object) -> list[str]:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and name != "model.hints":  # whose keys are names of hints
         return [leaf for key, below in value.items() for leaf in leaves(f"{name}.{key}", below)]
     return [name]
 

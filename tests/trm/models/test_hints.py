@@ -1,0 +1,196 @@
+"""Heads that read hints, states that keep only what these decide, and canvases that are cropped."""
+
+import pytest
+import torch
+
+from canvas.hints import UNDEFINED
+from canvas.symbols import BLANK, MASK
+from trm.models.gpt import GPT, GPTConfig
+from trm.models.hints import HintHeads
+from trm.models.iterative import Loop
+from trm.models.looped import LoopedConfig, LoopedTransformer
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.solving.hint_reading import hints_after, likeliest, right_cells
+
+CLASSES = {"carry": 4, "row_kind": 6}
+SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
+SMALL |= {"position": "relative_2d", "radius": 1}
+
+
+def recursive(**more) -> TinyRecursiveModel:
+    torch.manual_seed(0)
+    config = RecursiveConfig(**{**SMALL, "H_cycles": 1, "L_cycles": 1, **more})
+    return TinyRecursiveModel(config).eval()
+
+
+def looped(**more) -> LoopedTransformer:
+    torch.manual_seed(0)
+    return LoopedTransformer(LoopedConfig(**{**SMALL, **more})).eval()
+
+
+def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
+    """Some symbols in a box of 3 x 4, its last row masked in part, on a larger canvas."""
+    canvas = torch.full((1, height, width), BLANK, dtype=torch.uint8)
+    box = torch.tensor([[BLANK, 2, 3, 4], [1, 2, BLANK, BLANK], [MASK] * 4], dtype=torch.uint8)
+    canvas[0, top : top + 3, left : left + 4] = box
+    return canvas
+
+
+@pytest.mark.parametrize("make", [recursive, looped])
+@pytest.mark.parametrize("more", [{}, {"crop": True}, {"skip_blank": True}])
+def test_iterative_models_say_of_every_cell_what_its_hints_are(make, more):
+    model = make(hints=CLASSES, **more)
+    loop = Loop(model, working(5, 6, 1, 1))
+    loop.step()
+    hints = loop.read_hints()
+    assert {name: list(logits.shape) for name, logits in hints.items()} == {
+        name: [1, 5, 6, classes] for name, classes in CLASSES.items()
+    }
+    sum(logits.square().sum() for logits in hints.values()).backward()
+    for parameter in (*model.hint_heads.parameters(), *model.layers.parameters()):
+        assert parameter.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("make", [recursive, looped])
+def test_a_model_without_hints_has_no_heads_and_the_weights_it_always_had(make):
+    model = make()
+    loop = Loop(model, working(5, 6, 1, 1))
+    loop.step()
+    assert loop.read_hints() == {}
+    assert not [name for name in model.state_dict() if "hint" in name]
+
+
+def test_a_gpt_says_what_the_hints_of_each_next_cell_are():
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(height=3, width=4, hidden_size=16, num_heads=2, hints=CLASSES))
+    ids = torch.randint(1, 10, (2, 7))
+    x = model.activations(ids, 3, 4)
+    hints = model.read_hints(x)
+    assert {name: list(logits.shape) for name, logits in hints.items()} == {
+        "carry": [2, 7, 4],
+        "row_kind": [2, 7, 6],
+    }
+    torch.testing.assert_close(model.head(x), model(ids, 3, 4))
+    ids[:, 4:] = 0
+    earlier = model.read_hints(model.activations(ids, 3, 4))
+    torch.testing.assert_close(earlier["carry"][:, :4], hints["carry"][:, :4])  # nothing later
+
+
+# Crop
+
+
+@pytest.mark.parametrize("make", [recursive, looped])
+def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
+    model = make(crop=True)
+    context = model.encode(working(7, 9, 2, 3))
+    cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
+    assert context.places.tolist() == [cells]
+    assert context.lengths.tolist() == [12]
+
+
+@pytest.mark.parametrize("make", [recursive, looped])
+def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
+    model = make(crop=True, hints=CLASSES)
+    answers = []
+    for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
+        loop = Loop(model, working(*size, top, left))
+        loop.step()
+        loop.step()
+        logits, halt = loop.read()
+        box = (slice(None), slice(top, top + 3), slice(left, left + 4))
+        answers.append([logits[box], halt, loop.read_hints()["carry"][box]])
+    for other in answers[1:]:
+        torch.testing.assert_close(other, answers[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_canvas_that_is_the_box_is_answered_as_without_cropping():
+    plain, cropped = recursive(), recursive(crop=True)
+    cropped.load_state_dict(plain.state_dict())
+    tokens = working(3, 4, 0, 0)
+    for one, other in zip(plain(tokens, steps=3), cropped(tokens, steps=3), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+# Decide
+
+
+def test_a_decided_state_is_the_sum_of_the_embeddings_of_what_is_sure():
+    torch.manual_seed(0)
+    heads = HintHeads(16, CLASSES, kept=True)
+    z = torch.randn(2, 5, 16)
+    threshold, wanted = 0.5, torch.zeros(2, 5, 16)
+    first, sure = 0, 0
+    for name, classes in CLASSES.items():
+        probabilities = heads(z)[name].softmax(dim=-1)
+        for b in range(2):
+            for s in range(5):
+                chosen = int(probabilities[b, s].argmax())
+                if probabilities[b, s, chosen] > threshold:
+                    wanted[b, s] += heads.embed.weight[first + chosen]
+                    sure += 1
+        first += classes
+    assert 0 < sure < 20
+    torch.testing.assert_close(heads.decided(z, threshold), wanted * (16 / 2) ** 0.5)
+
+
+def test_nothing_decided_is_zero_and_no_gradient_flows_through_decisions():
+    torch.manual_seed(0)
+    heads = HintHeads(16, CLASSES, kept=True)
+    z = torch.randn(2, 5, 16, requires_grad=True)
+    assert heads.decided(z, 1.0).abs().sum() == 0
+    heads.decided(z, 0.0).sum().backward()
+    assert z.grad is None
+    assert heads.head.weight.grad is None
+    assert heads.embed.weight.grad.abs().sum() > 0
+
+
+def test_a_state_that_keeps_decisions_goes_on_alike_from_all_states_that_decide_alike():
+    model = recursive(hints=CLASSES, decide=0.5)
+    context = model.encode(working(4, 5, 0, 0))
+    start = model.initial_state(context)
+    assert start.z_H.abs().sum() == start.z_L.abs().sum() == 0
+    state = model.iterate(context, start)
+    other = state._replace(z_L=torch.randn_like(state.z_L))  # which is not kept
+    for one, two in zip(model.iterate(context, state), model.iterate(context, other), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("decide", [-0.1, 1.5, float("nan")])
+def test_decide_is_a_probability(decide):
+    with pytest.raises(ValueError, match="decide is a probability from 0 to 1"):
+        RecursiveConfig(hints=CLASSES, decide=decide)
+
+
+def test_decide_without_hints_is_refused():
+    with pytest.raises(ValueError, match=r"this model has no hints: give model.hints a weight"):
+        RecursiveConfig(decide=0.5)
+
+
+# Reading
+
+
+def test_a_cell_of_which_nothing_is_read_is_undefined():
+    model = recursive(crop=True, hints=CLASSES)
+    tokens = working(6, 7, 1, 2)
+    found = hints_after(model, tokens.numpy(), torch.tensor([2]).numpy())
+    inside = torch.zeros(1, 6, 7, dtype=torch.bool)
+    inside[:, 1:4, 2:6] = True
+    for classes in found.values():
+        assert ((classes != UNDEFINED) == inside.numpy()).all()
+    believed = torch.tensor([UNDEFINED, 1, 2, 2]).numpy()
+    right, counted = right_cells(believed, torch.tensor([1, 1, 1, UNDEFINED]).numpy())
+    assert right.tolist() == [False, True, False, False]
+    assert counted.tolist() == [False, True, True, False]
+
+
+def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
+    model = recursive(hints=CLASSES)
+    tokens = torch.cat([working(5, 6, top, 1) for top in (0, 1, 2)])
+    steps = torch.tensor([3, 1, 2])
+    found = hints_after(model, tokens.numpy(), steps.numpy())
+    for i, number in enumerate(steps.tolist()):
+        loop = Loop(model, tokens[i : i + 1])
+        for _ in range(number):
+            loop.step()
+        for name, logits in loop.read_hints().items():
+            assert (likeliest(logits)[0].numpy() == found[name][i]).all()

@@ -1,0 +1,272 @@
+"""Runs that learn hints: what they log, keep, refuse, and go on with."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+from canvas.multiplication import Multiplication
+from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints.loading import load_solver
+from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.training.charts import meaning_of, page
+from trm.training.iterative_module import IterativeModule
+
+NAMES = Multiplication("standard").rules.hints
+STANDARD = ("--data.task.layout", "standard", "--data.task.base", "3")
+HINTS = (*STANDARD, "--model.hints", "{all: 1.0, carry: 0.0}")
+GPT = """
+    --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
+    --trainer.log_every_n_steps=1 --trainer.precision=32-true --model.network.config.hidden_size=16
+    --model.network.config.num_heads=2 --model.network.config.num_layers=1
+    --model.schedule.warmup_steps=1 --data.batch_size=8 --data.batches_per_epoch=2
+    --data.validation_problems=4 --data.training_problems=0 --data.beyond_problems=2
+    --data.task.digits_a=[1,2] --data.task.digits_b=[1,1] --data.canvas.height=null
+    --data.canvas.width=null
+""".split()  # noqa: SIM905
+
+
+def version(folder: Path, run: str = "debug") -> Path:
+    return folder / f"runs/{run}/version_0"
+
+
+def load(folder: Path, name: str = "last") -> dict:
+    return torch.load(version(folder) / f"checkpoints/{name}.ckpt", weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def hinted(command, repository, tmp_path_factory) -> Path:
+    """A run that learns hints, and is validated beyond its range."""
+    folder = tmp_path_factory.mktemp("hinted")
+    config = ("--config", repository / "configs/debug.yaml")
+    ran = command("fit", *config, *HINTS, "--data.beyond_problems", 3, folder=folder)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def events(hinted) -> EventAccumulator:
+    return EventAccumulator(str(version(hinted))).Reload()
+
+
+def test_every_hint_with_a_weight_has_a_head_and_a_curve_in_range_and_beyond(hinted, events):
+    learned = [name for name in NAMES if name != "carry"]
+    about = load(hinted)[CHECKPOINT_KEY]["model"]
+    assert about["hints"] == {name: 6 if name == "row_kind" else 4 for name in learned}
+    scalars = events.Tags()["scalars"]
+    for group in ("train", "validation", "beyond"):
+        logged = {name for name in scalars if name.startswith(f"{group}/hint_")}
+        assert logged == {f"{group}/hint_{name}" for name in learned}
+        for name in logged:
+            assert all(0 <= event.value <= 1 for event in events.Scalars(name))
+    beyond = {name for name in scalars if name.startswith("beyond/") and "hint" not in name}
+    assert beyond == {"beyond/solved", "beyond/teacher_forced_rows"}
+    assert [event.step for event in events.Scalars("beyond/solved")] == [4, 9]
+
+
+def test_curves_of_hints_say_what_they_mean_and_have_charts(events):
+    scalars = events.Tags()["scalars"]
+    for name in scalars:
+        assert events.SummaryMetadata(name).summary_description.endswith("."), name
+    assert "the hint sum_carry is right" in meaning_of("beyond/hint_sum_carry")
+    assert meaning_of("mine/hint_sum") is None
+    [config] = events.Tensors("custom_scalars__config__")
+    layout = Layout.FromString(config.tensor_proto.string_val[0])
+    charts = {category.title: list(category.chart) for category in layout.category}
+    assert len(charts["Hints"]) == 2 * (len(NAMES) - 1)
+    for chart in (chart for of in charts.values() for chart in of):
+        [tag] = chart.multiline.tag
+        assert len([known for known in scalars if re.match(tag, known)]) == 1, tag
+
+
+def test_a_run_without_longer_problems_has_no_charts_of_them():
+    charts = page(["validation"], recursive=True, hints=["sum"])
+    assert list(charts["Hints"]) == ["sum: validation"]
+    assert not any(name.startswith("beyond") for name in charts["How good"])
+    assert "Hints" not in page(["validation"], recursive=True)
+
+
+def test_a_checkpoint_with_hints_is_exported_loaded_solved_scored_and_inspected(
+    hinted, command, debug, tmp_path
+):
+    file = tmp_path / "hinted.safetensors"
+    assert command("export", "--checkpoint", hinted, "--output", file).code == 0
+    solvers = [load_solver(path, device="cpu") for path in (hinted, file)]
+    best = load(hinted, "best")
+    for solver in solvers:
+        model = solver.predictor.model
+        assert list(model.config.hints) == [name for name in NAMES if name != "carry"]
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, best["state_dict"][f"model.{name}"])
+    assert command("solve", "--checkpoint", file, "12x2").code == 0
+    grid = ("--digits-a", 2, "--digits-b", 1, "--problems", 2, "--output", tmp_path / "grid")
+    assert command("evaluate", "--checkpoint", file, *grid).code == 0
+    ran = command("test", *debug, *HINTS, "--ckpt_path", "best", folder=hinted)
+    assert ran.code == 0, ran.err
+    assert re.search(r"test/hint_sum +\d+\.\d\d %", ran.out)
+    ran = command("inspect", "--checkpoint", file, "12x2", "--output", tmp_path / "seen")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "seen/hints.png").exists()
+
+
+def test_a_checkpoint_of_other_hints_is_refused(hinted, command, debug):
+    words = (*STANDARD, "--model.hints", "{all: 1.0}", "--ckpt_path", "best")
+    ran = command("test", *debug, *words, folder=hinted)
+    assert ran.code == 2
+    assert "the checkpoint holds another model: hints" in ran.err
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_resumed_run_with_hints_ends_with_the_same_weights(command, debug, tmp_path, schedule):
+    words = ("fit", *debug, *HINTS, "--model.schedule.decay", "constant", "--data.workers", 2)
+    words += ("--model.depth.schedule", schedule, "--data.validation_problems", 2)
+    if schedule == "carry":
+        words += ("--data.canvas.height=6", "--data.canvas.width=8")
+        words += ("--model.depth.halt_max_steps", 4)  # so that samples are replaced in each epoch
+    for folder, epochs in (("whole", 2), ("parts", 1)):
+        (tmp_path / folder).mkdir()
+        ran = command(*words, "--trainer.max_epochs", epochs, folder=tmp_path / folder)
+        assert ran.code == 0, ran.err
+    more = ("--trainer.max_epochs", 2, "--ckpt_path", "last")
+    assert command(*words, *more, folder=tmp_path / "parts").code == 0
+    whole, parts = load(tmp_path / "whole"), load(tmp_path / "parts")
+    for name, value in whole["state_dict"].items():
+        torch.testing.assert_close(parts["state_dict"][name], value, rtol=0, atol=0)
+    if schedule == "carry":
+        carry = whole["carry"][0]
+        assert (carry["steps"] > 1).any()  # there was something to take over
+        assert carry["batch.hint_sum"].dtype == torch.uint8
+        for name, value in carry.items():
+            assert torch.equal(parts["carry"][0][name], value)
+
+
+@pytest.mark.parametrize("kind", ["LoopedTransformer", "GPT"])
+def test_looped_models_and_gpts_learn_hints(command, repository, tmp_path, kind):
+    if kind == "GPT":
+        config = repository / "configs/gpt/small_rope_2d.yaml"
+        words, run = GPT, "gpt-small-rope-2d"
+    else:
+        held = yaml.safe_load((repository / "configs/debug.yaml").read_text())
+        network = held["model"]["init_args"]["network"]
+        network["class_path"] = "trm.models.LoopedTransformer"
+        for name in ("H_cycles", "L_cycles"):
+            del network["init_args"]["config"][name]
+        config = tmp_path / "looped.yaml"
+        config.write_text(yaml.safe_dump(held))
+        words, run = ("--data.beyond_problems", 2), "debug"
+    ran = command("fit", "--config", config, *words, *HINTS, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    scalars = EventAccumulator(str(version(tmp_path, run))).Reload().Tags()["scalars"]
+    for group in ("train", "validation", "beyond"):
+        assert f"{group}/hint_sum_carry" in scalars
+    assert "beyond/solved" in scalars
+    assert load_solver(tmp_path, device="cpu").predictor.model.hint_heads is not None
+    ran = command("inspect", "--checkpoint", tmp_path, "12x2", "--output", tmp_path / "seen")
+    assert ran.code == 0, ran.err
+    assert re.search(r"sum_carry +\d+ of \d+", ran.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model.hints", "{cary: 1.0}"), "there is no hint 'cary' here, but row_kind, "),
+        (("--model.hints", "{cary: 1.0}"), "Did you mean carry?"),
+        (("--model.hints", "{cary: 0.0, all: 1.0}"), "there is no hint 'cary' here"),
+        (("--model.hints", "{carry: -1}"), "the weight of carry is 0 or more, not -1.0"),
+        (("--model.hints", "{carry: .nan}"), "the weight of carry is 0 or more, not nan"),
+        (("--model.hints", "{carry: much}"), "hints: expected float. Got value: much"),
+        (("--model.hints", "much"), "model.hints: expected dict. Got value: much"),
+        (
+            ("--model.hints", "{all: 1.0}", "--data.task.layout", "mine.Plain"),
+            "model.hints: the layout mine.Plain has no hints to learn",
+        ),
+        (("--model.network.config.decide", "0.5"), "this model has no hints: give model.hints"),
+        (
+            ("--model.hints", "{all: 1.0}", "--model.network", "mine.NoField"),
+            "the network mine.NoField has no heads for hints",
+        ),
+        (
+            ("--model.hints", "{carry: 1.0}", "--model.network", "mine.NoHeads"),
+            "read_hints gives no logits of carry",
+        ),
+        (
+            ("--checkpoint.monitor", "beyond/solved", "--data.beyond_problems", "2"),
+            "beyond/solved is of problems longer than those of training",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_is_said_in_a_sentence(command, debug, mine, words, told):
+    folder = mine("mine", MINE)
+    held = yaml.safe_load(debug[1].read_text())
+    if "--model.network" in words:  # which has settings of its own
+        del held["model"]["init_args"]["network"]["init_args"]
+    (folder / "own.yaml").write_text(yaml.safe_dump(held))
+    ran = command("fit", "--config", "own.yaml", *STANDARD, *words, folder=folder)
+    assert ran.code == 2
+    assert told in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_network_without_heads_learns_no_hints_in_python_either(tiny_module):
+    settings = vars(tiny_module())
+    parts = (settings["optimizer"], settings["schedule"], settings["depth"], settings["loss"])
+    network = TinyRecursiveModel(RecursiveConfig(hidden_size=16))
+    with pytest.raises(ValueError, match="has no heads for hints"):
+        IterativeModule(network, *parts, hints={"all": 1.0})
+    config = RecursiveConfig(hidden_size=16, hints={"carry": 4, "sum": 4})
+    made = IterativeModule(TinyRecursiveModel(config), *parts, hints={"all": 2.0, "carry": 0.0})
+    assert made.hints == {"sum": 2.0}
+
+
+MINE = """
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from canvas.multiplication import Standard
+from trm.models import IterativeModel
+
+
+class Plain(Standard):
+    name = "plain"
+    hints = ()
+
+
+@dataclass
+class NoFieldConfig:
+    size: int = 4
+
+
+@dataclass
+class NoHeadsConfig(NoFieldConfig):
+    hints: dict[str, int] = field(default_factory=dict)
+
+
+class NoField(IterativeModel):
+    def __init__(self, config: NoFieldConfig = NoFieldConfig()):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(18, 18)
+
+    def encode(self, tokens):
+        return self.embed(tokens.int())
+
+    def initial_state(self, context):
+        return torch.zeros_like(context)
+
+    def iterate(self, context, state):
+        return torch.tanh(state + context)
+
+    def read(self, state, context):
+        return state, state.float().mean((1, 2, 3))
+
+
+class NoHeads(NoField):
+    def __init__(self, config: NoHeadsConfig):
+        super().__init__(config)
+"""

@@ -1,0 +1,164 @@
+"""What a model believes of hints, cell by cell, as maps over the canvas: a line for each hint.
+
+Cells are drawn as shapes, pixel for pixel, and put into matplotlib's `Figure` like other pictures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from canvas.hints import NONE, UNDEFINED
+from canvas.layouts import ROW_KINDS
+from canvas.picture import FILLED, FILLED_INK, GRID, HIGHLIGHT, MASKED, WRONG, WRONG_INK, to_image
+from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
+from canvas.symbols import BLANK
+from trm.solving.hint_reading import right_cells
+
+_DPI = 100
+_CELLS = (14, 22)  # pixels of a cell, fewest and most
+_WIDE = 2000  # pixels that all maps of a line are to take; with the smallest cells, more
+_TAGGED = 20  # pixels of a cell with room for the right class in its corner
+_EDGE, _GAP = 16, 18  # around the figure, between maps
+_TITLE, _NOTE = 30, 20  # above everything, the figure's title and a line of explanation
+_NAME, _SHARE = 30, 18  # above the maps of a hint its name, above each map how much is right
+_LEAST = 760  # pixels that the title and the explanation need
+_ROW_KIND = "row_kind"  # the hint whose classes are kinds of rows, the others' are numbers
+_GREY = "#595959"
+
+
+def class_sign(hint: str, chosen: int) -> str:
+    """The sign of a class on a map: a number, or the letter of a kind of row; none of `NONE`."""
+    if chosen in (NONE, UNDEFINED):
+        return ""
+    if hint == _ROW_KIND and chosen <= len(ROW_KINDS):
+        return ROW_KINDS[chosen - 1][0]
+    return str(chosen - 1)
+
+
+def hints_figure(
+    canvas: np.ndarray,
+    row: int,
+    truth: dict[str, np.ndarray],
+    believed: dict[str, np.ndarray],
+    names: Sequence[str],
+    title: str,
+) -> Figure:
+    """Maps of hints over the canvas: what is right, and what a model believes at some points.
+
+    Args:
+        canvas: ``uint8 [H, W]``, what the model saw.
+        row: of the canvas, the one that it fills in; it is framed in every map.
+        truth: of each hint ``uint8 [H, W]``, see `canvas.hints.draw_hints`.
+        believed: of each hint ``uint8 [N, H, W]``, see `trm.solving.hint_reading.likeliest`.
+        names: of the N points.
+        title: of the figure.
+    """
+    down, across = _in_use(canvas, row)
+    height, width = down.stop - down.start, across.stop - across.start
+    maps = 1 + len(names)
+    cell = int(np.clip((_WIDE - maps * _GAP) // (maps * width), *_CELLS))
+    shown = canvas[down, across]
+    seen = np.asarray(to_image(shown, highlight_row=row - down.start, cell=max(cell, 12)))
+    wide, high = cell * width + 1, cell * height + 1
+    block = _NAME + _SHARE + high
+    head = _EDGE + _TITLE + _NOTE + seen.shape[0] + _GAP
+    size = (
+        max(_LEAST, maps * (wide + _GAP) - _GAP) + 2 * _EDGE,
+        head + len(truth) * (block + _GAP) + _EDGE,
+    )
+    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
+    figure = Figure(((size[0] + 0.1) / _DPI, (size[1] + 0.1) / _DPI), _DPI, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+
+    def write(x: float, y: float, text: str, **more: Any) -> None:
+        style: dict[str, Any] = {"color": INK, "va": "center", "parse_math": False} | more
+        figure.text(x / size[0], 1 - y / size[1], text, **style)
+
+    def put(x: int, y: int, image: np.ndarray) -> None:
+        figure.figimage(image, x, size[1] - y - image.shape[0], origin="upper")
+
+    write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
+    tag = "right class in the corner" if cell >= _TAGGED else "dark corner"
+    note = f"white: no such quantity. Grey: not defined, or not read. Framed: wrong, {tag}"
+    write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
+    put(_EDGE, _EDGE + _TITLE + _NOTE, seen)
+    write(
+        _EDGE + seen.shape[1] + 8,
+        _EDGE + _TITLE + _NOTE + seen.shape[0] / 2,
+        "what the model sees",
+        fontsize=9,
+        color=_GREY,
+    )
+    for line, (name, right) in enumerate(truth.items()):
+        top = head + line * (block + _GAP)
+        write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
+        kinds = ", ".join(f"{kind[0]} {kind}" for kind in _kinds_in(right))
+        if name == _ROW_KIND:
+            write(_EDGE + 90, top + 10, kinds, fontsize=9, color=_GREY)
+        points = [("right", right), *zip(names, believed[name], strict=True)]
+        for column, (point, classes) in enumerate(points):
+            x = _EDGE + column * (wide + _GAP)
+            good, counted = right_cells(classes, right)
+            share = f": {good.sum()} of {counted.sum()}" if column else ""
+            write(x, top + _NAME, f"{point}{share}", fontsize=9)
+            part = _map(name, classes[down, across], right[down, across], row - down.start, cell)
+            put(x, top + _NAME + _SHARE - 6, np.asarray(part.image()))
+    return figure
+
+
+def _in_use(canvas: np.ndarray, row: int) -> tuple[slice, slice]:
+    """The rows and columns with something on them, and one more on each side."""
+    used = canvas != BLANK
+    used[row] |= not used.any()
+    found = []
+    for line in (used.any(axis=1), used.any(axis=0)):
+        index = np.flatnonzero(line)
+        found.append(slice(max(0, index[0] - 1), min(len(line), index[-1] + 2)))
+    return found[0], found[1]
+
+
+def _kinds_in(truth: np.ndarray) -> list[str]:
+    kinds = np.unique(truth[(truth != NONE) & (truth != UNDEFINED)])
+    return [ROW_KINDS[kind - 1] for kind in kinds.tolist() if kind <= len(ROW_KINDS)]
+
+
+def _map(name: str, classes: np.ndarray, truth: np.ndarray, row: int, cell: int) -> Sketch:
+    """A map of classes ``uint8 [h, w]``, the wrong ones marked."""
+    good, _ = right_cells(classes, truth)
+    height, width = classes.shape
+    shapes: list[Shape] = []
+    wrong: list[Shape] = []  # after the others, whose borders would cover their frames
+    for (i, j), chosen in np.ndenumerate(classes):
+        box = Box(j * cell, i * cell, (j + 1) * cell, (i + 1) * cell, PAPER, GRID)
+        sign = class_sign(name, int(chosen))
+        if truth[i, j] == UNDEFINED or chosen == UNDEFINED:
+            shapes.append(replace(box, fill=MASKED))
+        elif good[i, j]:
+            shapes.append(replace(box, fill=FILLED if sign else PAPER))
+            shapes.append(_sign(box, sign, 0.62, FILLED_INK))
+        else:
+            wrong += _wrong(box, sign, class_sign(name, int(truth[i, j])))
+    frame = Box(0, row * cell, width * cell, (row + 1) * cell, None, HIGHLIGHT, 2)
+    return Sketch(width * cell + 1, height * cell + 1, (*shapes, frame, *wrong))
+
+
+def _wrong(box: Box, sign: str, right: str) -> list[Shape]:
+    """A framed cell, the right class on a dark tag in its corner."""
+    side = int(box.right - box.left)
+    reach = round(0.48 * side)
+    tag = Box(box.right - reach, box.top, box.right, box.top + reach, WRONG_INK)
+    shapes: list[Shape] = [replace(box, fill=WRONG, border=WRONG_INK, stroke=2)]
+    shapes += [_sign(box.moved(-(side // 7), side // 10), sign, 0.55, INK), tag]
+    if side >= _TAGGED:
+        shapes.append(_sign(tag, right, 0.85, PAPER))
+    return shapes
+
+
+def _sign(box: Box, sign: str, size: float, ink: str) -> Label:
+    side = box.bottom - box.top
+    x, y = (box.left + box.right) / 2, (box.top + box.bottom) / 2
+    return Label(x, y, sign, max(8, round(size * side)), ink)
