@@ -28,7 +28,7 @@ from trm.files import make_folder, replacing
 if TYPE_CHECKING:
     from canvas.problems import Problems
     from canvas.task import Task
-    from trm.models.probe import Probe
+    from trm.models.introspection import Introspection
     from trm.solving.watching import Moment
 
 EXAMPLES = """\
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.figures.animation import Animation
     from trm.figures.hint_maps import hints_figure
     from trm.figures.row_panels import pixels, sample_panels
-    from trm.models.probe import probe
+    from trm.models.introspection import introspect
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.watching import solve_watched
 
@@ -113,8 +113,8 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(predictor, IterativePredictor):
         tokens = torch.from_numpy(steps.inputs).to(predictor.device)
         figures |= _inside(
-            probe(predictor.model, tokens, int(used.max()) + _SPARE),
-            probe(predictor.model, tokens[row : row + 1], int(used[row])),
+            introspect(predictor.model, tokens, int(used.max()) + _SPARE),
+            introspect(predictor.model, tokens[row : row + 1], int(used[row])),
             steps.inputs[row],
             cell,
             name,
@@ -210,7 +210,11 @@ def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
 
 
 def _inside(
-    all_rows: Probe, one: Probe, canvas: np.ndarray, cell: tuple[int, int], name: str
+    all_rows: Introspection,
+    one: Introspection,
+    canvas: np.ndarray,
+    cell: tuple[int, int],
+    name: str,
 ) -> dict[str, Any]:
     """The figures of an iterative model's states and attention."""
     import torch

@@ -9,8 +9,8 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.introspection import introspect
 from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.probe import probe
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.data import RowStepSamples
@@ -107,7 +107,7 @@ def test_without_blank_cells_and_with_offsets_places_do_not_matter():
 
 
 def test_its_one_state_is_probed_once_a_loop():
-    probed = probe(make(loops_per_step=2), batch()["inputs"], 3)
+    probed = introspect(make(loops_per_step=2), batch()["inputs"], 3)
     assert {name: part.shape for name, part in probed.changes.items()} == {"state": (3, 2, 6)}
     assert {name: part.shape for name, part in probed.attention.items()} == {
         "state": (2, 6, 2, 15, 15)

@@ -20,7 +20,7 @@ from trm.models.layers import Attention
 
 
 @dataclass(frozen=True)
-class Probe:
+class Introspection:
     """Some supervision steps of a batch of rows.
 
     Attributes:
@@ -37,7 +37,7 @@ class Probe:
 
 
 @torch.no_grad()
-def probe(model: IterativeModel, tokens: Tensor, steps: int) -> Probe:
+def introspect(model: IterativeModel, tokens: Tensor, steps: int) -> Introspection:
     """Watch a model for a number of supervision steps from its initial state.
 
     A model that does not tell its updates has one of each tensor in a step.
@@ -51,7 +51,7 @@ def probe(model: IterativeModel, tokens: Tensor, steps: int) -> Probe:
         ValueError: fewer than one step, or canvases that the model refuses.
     """
     if steps < 1:
-        raise ValueError(f"a probe takes at least one supervision step, not {steps}")
+        raise ValueError(f"an introspection takes at least one supervision step, not {steps}")
     loop = Loop(model, tokens)
     before = named(loop.state)
     changes: dict[str, list[Tensor]] = {name: [] for name in (*model.updates, *before)}
@@ -70,7 +70,7 @@ def probe(model: IterativeModel, tokens: Tensor, steps: int) -> Probe:
         for name, number in {name: i for i, name in enumerate(model.updates)}.items():
             made = calls[number * layers : (number + 1) * layers]
             attention[name] = [_on_canvas(_weights(*call), context) for call in made]
-    return Probe(
+    return Introspection(
         {k: torch.stack(v).unflatten(0, (steps, -1)).cpu() for k, v in changes.items()},
         {name: torch.stack(weights).cpu() for name, weights in attention.items()},
     )

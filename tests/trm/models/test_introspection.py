@@ -9,8 +9,8 @@ import torch
 from canvas.symbols import BLANK, MASK
 from trm.models import bias
 from trm.models.gpt import GPT, GPTConfig
+from trm.models.introspection import gpt_attention, introspect
 from trm.models.layers import Attention
-from trm.models.probe import gpt_attention, probe
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
@@ -34,7 +34,7 @@ def canvases() -> torch.Tensor:
 def test_it_changes_nothing_and_leaves_nothing_behind():
     mine, tokens = model(), canvases()
     before = mine(tokens, steps=2)
-    probe(mine, tokens, 2)
+    introspect(mine, tokens, 2)
     after = mine(tokens, steps=2)
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     for part in mine.modules():
@@ -67,7 +67,7 @@ def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
 
     for layer in layers:
         layer.register_forward_hook(note)
-    probed = probe(mine, tokens, 2)
+    probed = introspect(mine, tokens, 2)
     context = mine.encode(tokens)
     P, cells = mine.config.prefix_length, 20
     for place, (layer, weights) in enumerate(zip(layers, probed.attention["z_H"], strict=True)):
@@ -100,7 +100,7 @@ def test_changes_are_those_of_each_update_in_turn():
     with torch.no_grad():
         for _ in range(3):
             states.append(mine.iterate(context, states[-1]))
-    probed = probe(mine, tokens, 3)
+    probed = introspect(mine, tokens, 3)
     for name, changes in probed.changes.items():
         values = [getattr(state, name) for state in states]
         expected = [(new - old).square().mean((1, 2)).sqrt() for old, new in pairwise(values)]
@@ -108,7 +108,7 @@ def test_changes_are_those_of_each_update_in_turn():
 
 
 def test_there_are_as_many_changes_as_cycles():
-    probed = probe(model(), canvases(), 4)
+    probed = introspect(model(), canvases(), 4)
     assert {name: part.shape for name, part in probed.changes.items()} == {
         "z_H": (4, 2, 2),
         "z_L": (4, 6, 2),
@@ -119,21 +119,21 @@ def test_there_are_as_many_changes_as_cycles():
 
 def test_a_mixer_has_no_attention():
     mixer = model(block="mixer", position="none", height=4, width=5)
-    probed = probe(mixer, canvases(), 1)
+    probed = introspect(mixer, canvases(), 1)
     assert probed.attention == {}
     assert probed.changes["z_H"].shape == (1, 2, 2)
 
 
 def test_no_step_is_refused():
     with pytest.raises(ValueError, match="at least one supervision step, not 0"):
-        probe(model(), canvases(), 0)
+        introspect(model(), canvases(), 0)
 
 
 def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch):
     mine, tokens = model(), canvases()
-    whole = probe(mine, tokens, 3).changes["z_H"]
+    whole = introspect(mine, tokens, 3).changes["z_H"]
     monkeypatch.setattr(type(mine), "updates", ())
-    probed = probe(mine, tokens, 3)
+    probed = introspect(mine, tokens, 3)
     assert {name: part.shape for name, part in probed.changes.items()} == {
         "z_H": (3, 1, 2),
         "z_L": (3, 1, 2),
