@@ -14,7 +14,7 @@ quickstart: $(INSTALLED)
 	$(BIN)/trm demo --checkpoint runs/quickstart
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
