@@ -173,6 +173,22 @@ def test_many_views_are_asked_and_told(command, checkpoint, tmp_path):
     assert "differ by noise" in command(*words, "--rollouts", 2).err
 
 
+def test_a_model_is_shown_every_page_in_one_view(command, checkpoint, tmp_path):
+    words = ("--checkpoint", checkpoint, "--digits-a", "2", "--digits-b", "1", "--problems", 4)
+    ran = command(
+        "evaluate", *words, "--view", "r180", "--output", tmp_path, "--accelerator", "cpu"
+    )
+    assert ran.code == 0, ran.err
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    assert grid["settings"]["view"] == "r180"
+    told = "Every page was shown to the models in the view r180 alone."
+    assert told in " ".join(ran.out.split())
+    assert told in (tmp_path / "grid.md").read_text()
+    ran = command("evaluate", *words, "--view", "r45", "--output", tmp_path)
+    assert ran.code == 2
+    assert "r45" in ran.err
+
+
 def test_without_sizes_a_grid_has_those_of_training_and_as_many_again(
     command, checkpoint, tmp_path
 ):

@@ -5,6 +5,7 @@ import torch
 
 from canvas.hints import UNDEFINED
 from canvas.symbols import BLANK, MASK
+from trm.models.coordinates import Coordinates
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.hints import HintHeads
 from trm.models.iterative import Loop
@@ -194,3 +195,22 @@ def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
             loop.step()
         for name, logits in loop.read_hints().items():
             assert (likeliest(logits)[0].numpy() == found[name][i]).all()
+
+
+@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines"])
+@torch.no_grad()
+def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
+    model = recursive(crop=True, position="relative_2d", radius=1, neighbourhood=neighbourhood)
+    tall = working(9, 7, 1, 2)
+    low = tall.clone()
+    low[:, 3] = BLANK  # a row less: its box has padding where that of the other has cells
+    both = torch.cat((tall, low))
+    assert Coordinates.canvas(9, 7).boxes(both != BLANK).alike is not None
+    together = model(both, steps=2)
+    for i, one in enumerate((tall, low)):
+        alone = model(one, steps=2)
+        for mine, expected in zip(together, alone, strict=True):
+            torch.testing.assert_close(mine[i : i + 1], expected)
+    wide = tall.clone()
+    wide[0, 3, 6] = MASK
+    assert Coordinates.canvas(9, 7).boxes(torch.cat((tall, wide)) != BLANK).alike is None
