@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from canvas.hints import NONE, UNDEFINED
+from canvas.hints import NONE, ORIENTATION, UNDEFINED
 from canvas.layouts import ROW_KINDS
 from canvas.picture import FILLED, FILLED_INK, GRID, HIGHLIGHT, MASKED, WRONG, WRONG_INK, to_image
 from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
@@ -32,6 +32,8 @@ _GREY = "#595959"
 
 def class_sign(hint: str, chosen: int) -> str:
     """The sign of a class on a map: a number, or the letter of a kind of row; none of `NONE`."""
+    if hint == ORIENTATION and chosen != UNDEFINED:
+        return str(chosen)  # in the order of the symmetries, as drawn being 0
     if chosen in (NONE, UNDEFINED):
         return ""
     if hint == _ROW_KIND and chosen <= len(ROW_KINDS):
