@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from trm.models.coordinates import Coordinates, nearest_keys, neighbourhood_mask, offset_classes
@@ -29,7 +30,8 @@ def attention_bias(
         The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
         samples; None where nothing is biased. And None, or of a large canvas where each token sees
         few others the keys that each query sees, int64 [B, S, K], to which the bias
-        [B, num_heads or 1, S, K] then belongs.
+        [B, num_heads or 1, S, K] then belongs. Or, of a batch of boxes of one width in which each
+        token sees its local square, `rows_bias` and None.
     """
     # What a position says of any two cells can be asked of few pairs only where it is known how.
     known = type(position).bias in (Position.bias, Relative2D.bias)
@@ -37,13 +39,8 @@ def attention_bias(
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
-    if cells.alike is not None and neighbourhood != "local_nearest" and not position.absolute:
-        # Worked out once for the whole batch; padding sees what it likes, and nobody sees padding.
-        shared, _ = attention_bias(position, cells.alike, neighbourhood, radius)
-        assert cells.present is not None
-        hidden = (cells.present.unsqueeze(2) & ~cells.present.unsqueeze(1)).unsqueeze(1)
-        zero = torch.zeros((), device=hidden.device)
-        return torch.where(hidden, -math.inf, zero if shared is None else shared), None
+    if cells.alike is not None and neighbourhood == "local" and not position.absolute:
+        return rows_bias(position, cells, radius), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
@@ -79,3 +76,45 @@ def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
     pairs = bias.new_full((batch, heads, length, length), -math.inf)
     # What is no key stands at key 0, where it must not hide one that is.
     return pairs.scatter_reduce(3, keys.unsqueeze(1).expand_as(bias), bias, "amax")
+
+
+def rows_bias(position: Position, cells: Coordinates, radius: int) -> Tensor:
+    """The bias of each cell of a row on those of the rows around it, for `local`.
+
+    It is the same in every row of every sample, but for the rows that there are not.
+
+    Args:
+        position: one that tells how two cells lie to each other alone.
+        cells: boxes of one width, see `Coordinates.boxes`.
+        radius: of the square.
+
+    Returns:
+        [B, num_heads or 1, R, W, n * W], n being 2 * radius + 1 rows.
+    """
+    assert cells.alike is not None
+    assert cells.present is not None
+    width, n = cells.alike.width, 2 * radius + 1
+    strip = Coordinates.canvas(n, width, device=cells.rows.device)
+    bias, _ = attention_bias(position, strip, "local", radius)
+    assert bias is not None
+    middle = bias[..., radius * width : (radius + 1) * width, :].view(-1, 1, width, n * width)
+    there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding
+    # What is padding may see padding, as a softmax over nothing is not a number.
+    near = [
+        F.pad(there, (radius, radius))[:, i : i + there.shape[1]]
+        | (~there & F.pad(torch.ones_like(there), (radius, radius))[:, i : i + there.shape[1]])
+        for i in range(n)
+    ]
+    seen = torch.stack(near, dim=-1).repeat_interleave(width, dim=-1)  # [B, R, n * W]
+    return torch.where(seen[:, None, :, None], middle, -math.inf)
+
+
+def all_rows(bias: Tensor) -> Tensor:
+    """The bias [B, heads, S, S] of all pairs from that of rows, see `rows_bias`."""
+    batch, heads, rows, width, seen = bias.shape
+    around = seen // width // 2
+    full = bias.new_full((batch, heads, rows, width, rows + 2 * around, width), -math.inf)
+    for row in range(rows):
+        near = bias[:, :, row].unflatten(-1, (-1, width))
+        full[:, :, row, :, row : row + 2 * around + 1] = near
+    return full[..., around : around + rows, :].flatten(4, 5).flatten(2, 3)

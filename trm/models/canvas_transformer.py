@@ -138,7 +138,9 @@ class Context:
             them, or those that are not blank, padded to the sample that has most.
         rotation: cosines and sines for queries and keys, or None.
         bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
-            tokens, or in what they see, rotation and bias have a batch dimension in front.
+            tokens, or in what they see, rotation and bias have a batch dimension in front. Where
+            tokens are rows of a grid that see the rows around them alone, [B, heads or 1, R, W,
+            n * W], see `trm.models.layers.attend_to_rows`.
         keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
             large; bias is then [B, heads or 1, S, K].
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
@@ -171,7 +173,7 @@ class Context:
         for name in ("halt_weights", "places", "keys"):
             part = getattr(self, name)
             parts[name] = None if part is None else part[index]
-        if self.bias is not None and self.bias.ndim == 4:
+        if self.bias is not None and self.bias.ndim > 3:
             parts["bias"] = self.bias[index]
         if self.rotation is not None and self.rotation[0].ndim == 4:
             parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trm.models.bias import all_pairs
+from trm.models.bias import all_pairs, all_rows
 from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
@@ -139,6 +139,8 @@ def _weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) ->
     q, k, _ = layer.project(x, rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
     if bias is not None:
+        if bias.ndim == 5:
+            bias = all_rows(bias)
         scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
     if named.get("causal"):
         scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)

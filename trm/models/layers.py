@@ -152,6 +152,34 @@ def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -
     return (weights @ v).view(batch, length, heads, size).transpose(1, 2)
 
 
+def attend_to_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """As ``attend``, each query seeing the rows of a grid around its own: linear in their number.
+
+    Args:
+        q, k, v: queries, keys and values of R * W cells, row by row, [B, heads, R * W, D].
+        bias: added to the scores of a row's cells and those of the n rows around it, n being odd,
+            [B, heads, R, W, n * W]; minus infinity forbids, as it has to beyond the grid.
+
+    Returns:
+        [B, heads, R * W, D], dtype of ``v``.
+    """
+    batch, heads, _, size = q.shape
+    rows, width, seen = bias.shape[-3:]
+    n = seen // width
+
+    def around(x: Tensor) -> Tensor:
+        """[B, heads, R, n * W, D]."""
+        x = x.reshape(batch, heads, rows, width, size)
+        x = F.pad(x, (0, 0, 0, 0, n // 2, n // 2))
+        return torch.cat([x[:, :, i : i + rows] for i in range(n)], dim=3)
+
+    q = q.reshape(batch, heads, rows, width, size) * size**-0.5
+    scores = q @ around(k).mT  # [B, heads, R, W, n * W]
+    scores += bias.to(scores.dtype)
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
+    return (weights @ around(v)).flatten(2, 3)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention, that of every model.
 
@@ -199,7 +227,8 @@ class Attention(nn.Module):
         Args:
             x: tokens.
             rotation: see `rotate`.
-            bias: see `attend`; with ``keys``, see `attend_to_few`.
+            bias: see `attend`; with ``keys``, see `attend_to_few`; of five dimensions, see
+                `attend_to_rows`.
             keys: which keys each query sees, if they are listed.
             causal: a token sees itself and what is before it only.
             dropout: probability that an attention weight is dropped.
@@ -212,6 +241,8 @@ class Attention(nn.Module):
         assert not alone or q.shape[2] == 1
         if keys is not None and bias is not None:
             y = attend_to_few(q, k, v, keys, bias)
+        elif bias is not None and bias.ndim == 5:
+            y = attend_to_rows(q, k, v, bias)
         else:
             y = attend(q, k, v, bias, causal and not alone, dropout)
         return self.out(y.transpose(1, 2).flatten(2))

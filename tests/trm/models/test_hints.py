@@ -1,13 +1,17 @@
 """Heads that read hints, states that keep only what these decide, and canvases that are cropped."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from canvas.hints import UNDEFINED
 from canvas.symbols import BLANK, MASK
+from trm.models.bias import all_rows
 from trm.models.coordinates import Coordinates
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.hints import HintHeads
+from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
@@ -214,3 +218,32 @@ def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
     wide = tall.clone()
     wide[0, 3, 6] = MASK
     assert Coordinates.canvas(9, 7).boxes(torch.cat((tall, wide)) != BLANK).alike is None
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2])
+@torch.no_grad()
+def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(radius, monkeypatch):
+    model = recursive(crop=True, radius=radius, neighbourhood="local", direction_bias=2.0)
+    torch.nn.init.normal_(model.position.weight)
+    tall = working(9, 7, 1, 2)
+    low = tall.clone()
+    low[:, 3] = BLANK
+    both = torch.cat((tall, low))
+    context = model.encode(both)
+    assert list(context.bias.shape) == [2, 2, 3, 4, 4 * (2 * radius + 1)]
+    mine, seen = model(both, steps=2), introspect(model, both, 2).attention
+    boxes = Coordinates.boxes
+    monkeypatch.setattr(
+        Coordinates, "boxes", lambda cells, filled: replace(boxes(cells, filled), alike=None)
+    )
+    pairs = model.encode(both).bias
+    assert list(pairs.shape) == [2, 2, 12, 12]
+    there = context.places < 63
+    for i, cells in enumerate(there):
+        torch.testing.assert_close(
+            all_rows(context.bias)[i][:, cells][:, :, cells], pairs[i][:, cells][:, :, cells]
+        )
+    for one, other in zip(mine, model(both, steps=2), strict=True):
+        torch.testing.assert_close(one, other)
+    for name, attention in introspect(model, both, 2).attention.items():
+        torch.testing.assert_close(seen[name], attention)
