@@ -18,6 +18,7 @@ from trm.checkpoints.settings import config_class
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.upright import UprightLoopedTransformer, UprightRecursiveModel
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
@@ -25,7 +26,12 @@ from trm.training.iterative_module import IterativeModule
 NETWORK = "model.network.config"  # where a network's settings stand
 TASK = "data.task"  # where a task's settings stand
 NETWORKS: dict[type, tuple[Any, ...]] = {  # what each module trains, of this project
-    IterativeModule: (TinyRecursiveModel, LoopedTransformer),
+    IterativeModule: (
+        TinyRecursiveModel,
+        LoopedTransformer,
+        UprightRecursiveModel,
+        UprightLoopedTransformer,
+    ),
     GPTModule: (GPT,),
 }
 _LIBRARIES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "albumentations")

@@ -97,7 +97,11 @@ def page(command: str) -> str:
     for kind, keys in families.items():
         parts[f"model, of {kind.__name__} alone"] = [key for key in keys if key not in shared]
         for network in NETWORKS[kind]:
-            parts[f"model.network, trm.models.{network.__name__}"] = network_keys(network)
+            title = f"model.network, trm.models.{network.__name__}"
+            bases = [base for base in NETWORKS[kind] if base in network.__mro__[1:]]
+            known = [key for base in bases for key in network_keys(base)]
+            title += "".join(f", beside those of {base.__name__}" for base in bases)
+            parts[title] = [key for key in network_keys(network) if key not in known]
     parts["pictures on TensorBoard"] = [
         *keys_of(SamplePanels, "panels"),
         *keys_of(ValidationFigures, "figures"),

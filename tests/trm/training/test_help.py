@@ -13,6 +13,7 @@ from trm.models.coordinates import NEIGHBOURHOODS
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.upright import UprightLoopedTransformer
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.help import keys_of, network_keys, page
@@ -73,7 +74,9 @@ def test_the_tasks_are_named_and_have_a_list_of_keys_each():
     assert text.count("\n  --data.task.addends\n") == 1
 
 
-@pytest.mark.parametrize("network", [TinyRecursiveModel, LoopedTransformer, GPT])
+@pytest.mark.parametrize(
+    "network", [TinyRecursiveModel, LoopedTransformer, UprightLoopedTransformer, GPT]
+)
 def test_every_key_of_a_network_has_a_meaning(network):
     keys = network_keys(network)
     assert len(keys) > 10
