@@ -6,6 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
+from canvas.lattice import Lattice
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
 from trm.checkpoints.keys import DATA_KEY
@@ -69,7 +70,10 @@ def test_states_between_layers(command, school, tmp_path):
     assert names == {"input", "z_H", "z_L", "z_H, layer 1", "z_L, layer 1"}
 
 
-def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, school, tmp_path):
+def test_bad_input_gets_a_sentence_and_exit_code_2(
+    command, checkpoint, school, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Lattice, "hints", ())  # as a layout of one's own may be
     (tmp_path / "file").touch()
     other = tmp_path / "other"
     other.mkdir()
