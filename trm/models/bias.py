@@ -99,13 +99,9 @@ def rows_bias(position: Position, cells: Coordinates, radius: int) -> Tensor:
     assert bias is not None
     middle = bias[..., radius * width : (radius + 1) * width, :].view(-1, 1, width, n * width)
     there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding
-    # What is padding may see padding, as a softmax over nothing is not a number.
-    near = [
-        F.pad(there, (radius, radius))[:, i : i + there.shape[1]]
-        | (~there & F.pad(torch.ones_like(there), (radius, radius))[:, i : i + there.shape[1]])
-        for i in range(n)
-    ]
-    seen = torch.stack(near, dim=-1).repeat_interleave(width, dim=-1)  # [B, R, n * W]
+    # What is padding sees everything, as a softmax over nothing is not a number.
+    seen = F.pad(there, (radius, radius)).unfold(1, n, 1) | ~there.unsqueeze(-1)  # [B, R, n]
+    seen = seen.repeat_interleave(width, dim=-1)  # [B, R, n * W]
     return torch.where(seen[:, None, :, None], middle, -math.inf)
 
 

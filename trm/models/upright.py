@@ -106,6 +106,11 @@ class _Upright(CanvasTransformer):
         self.config = config
         if not config.crop:
             raise ValueError("upright models see the box of a page alone: set crop: true")
+        if ORIENTATION not in config.hints:
+            raise ValueError(
+                "an upright model learns how pages lie: turn the samples of training "
+                f"(data.transforms) and give the hint {ORIENTATION} a weight (model.hints)"
+            )
         self.judge = PoseJudge(
             config.vocab_size, config.blank_id, config.judge_size, config.judge_layers
         )

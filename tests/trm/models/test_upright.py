@@ -120,3 +120,8 @@ def test_the_judge_has_a_gradient_from_the_orientation_alone():
     scores = logits.read_hints()[ORIENTATION].permute(0, 3, 1, 2)
     torch.nn.functional.cross_entropy(scores, labels).backward()
     assert all(p.grad.isfinite().all() and p.grad.any() for p in mine.judge.parameters())
+
+
+def test_without_the_orientation_among_its_hints_a_judge_would_never_learn():
+    with pytest.raises(ValueError, match="an upright model learns how pages lie"):
+        UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"hints": {"carry": 11}}))  # type: ignore
