@@ -14,7 +14,7 @@ import torch
 import yaml
 
 import trm.models
-from canvas.hints import hint_classes
+from canvas.hints import ORIENTATION, hint_classes
 from canvas.plugins import load_class
 from canvas.task import Task
 from trm.checkpoints.settings import config_class
@@ -167,6 +167,8 @@ def test_parameters_are_counted_as_the_readme_says(path):
         task = settings["data"]["task"]
         made = load_class(task["class_path"], Task, "task")(**task["init_args"])
         classes = hint_classes(made.rules, made.base)
+        if settings["data"].get("transforms"):
+            classes[ORIENTATION] = 8
         size["hints"] = {name: classes[name] for name in learned_hints(learned, classes)}
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))

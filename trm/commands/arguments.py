@@ -203,3 +203,24 @@ def one_device(args: argparse.Namespace) -> str:
             raise ValueError("there is no GPU to compute on: take --accelerator cpu or auto")
         kind = found.type if found else "cpu"
     return kind if indices is None or kind == "cpu" else f"{kind}:{indices[0]}"
+
+
+def sizes_given(
+    args: argparse.Namespace, task: Task
+) -> tuple[dict[str, list[int]], tuple[str, str]]:
+    """Which sizes of problems a command line gives, by their measure, and the two measures.
+
+    Raises:
+        ValueError: not two measures that belong together, or none of the task's.
+    """
+    from trm.evaluation.grid_schema import AXES
+
+    given = {axis: n for axis in AXES if (n := getattr(args, axis)) is not None}
+    axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
+    if axes is None:
+        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in given)
+        known = "; ".join(
+            " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
+        )
+        raise ValueError(f"{options} are no sizes of the task {task.name}: take {known}")
+    return given, axes

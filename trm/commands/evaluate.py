@@ -13,6 +13,7 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     aside,
+    sizes_given,
     whole,
 )
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
@@ -144,15 +145,8 @@ def _sizes(
     Raises:
         ValueError: not two measures that belong together, or none of the task's.
     """
-    given = {axis: tuple(n) for axis in AXES if (n := getattr(args, axis)) is not None}
-    axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
-    if axes is None:
-        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in given)
-        known = "; ".join(
-            " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
-        )
-        raise ValueError(f"{options} are no sizes of the task {task.name}: take {known}")
-    low, high = (given.get(axis) or _around(task, axis) for axis in axes)
+    given, axes = sizes_given(args, task)
+    low, high = (tuple(given.get(axis) or _around(task, axis)) for axis in axes)
     return axes, low, high
 
 

@@ -19,6 +19,7 @@ from trm.commands.arguments import (
     aside,
     number,
     one_device,
+    sizes_given,
     whole,
 )
 from trm.commands.evaluate import lengths
@@ -137,16 +138,9 @@ def chosen_sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]] |
     Raises:
         ValueError: not two measures that belong together, or none of the task's.
     """
-    given = {axis: n for axis in AXES if (n := getattr(args, axis)) is not None}
+    given, axes = sizes_given(args, task)
     if not given:
         return None
-    axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
-    if axes is None:
-        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in given)
-        known = "; ".join(
-            " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
-        )
-        raise ValueError(f"{options} are no sizes of the task {task.name}: take {known}")
     low, high = (given.get(axis) or [task.ranges.get(axis, (1, 3))[1]] for axis in axes)
     return [{axes[0]: a, axes[1]: b} for a, b in product(low, high)]
 
