@@ -7,7 +7,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
-from canvas.hint_rows import add_row, digit_classes, kind_rows
+from canvas.hint_rows import add_row, digit_classes, kind_rows, shifted
 from canvas.layouts import (
     ANSWER,
     CARRIES,
@@ -49,9 +49,9 @@ class Column(Layout):
 
         - ``row_kind``: the same in the whole row; the addends' from the symbols, up to that of the
           sign, then from the row above.
-        - ``sum``, ``sum_carry``: of all addends above, and the carry into the cell of it; from the
-          sum and the symbol above, and from the right. The first row has none, and in the last row
-          the sum is the answer, digit by digit.
+        - ``sum``, ``sum_carry``: of all addends above, and the carry out of the cell of it; from the
+          sum and the symbol above, and the carry from the right. The first row has none, and in the
+          last row the sum is the answer, digit by digit.
         """
         yield from kind_rows(self.row_kinds, _count(operands), self.margin)
         total = np.zeros((len(operands[0]), 1), dtype=np.uint8)
@@ -125,8 +125,8 @@ class ColumnCarries(Column):
         The carry into a column when all addends are added at once is as much as the carries of the
         running sum together.
 
-        - ``carry``: ``sum_carry`` of this row and of all above; from the cell above. In the row of
-          the carries this is the digit that is written.
+        - ``carry``: into the cell: ``sum_carry`` on its right, in this row and in all above; from
+          the cell above. In the row of the carries this is the digit that is written.
         - ``sum``: in the last row from the cell above, that of the row of the carries.
         """
         together = np.zeros((len(operands[0]), 0), dtype=np.uint8)
@@ -135,7 +135,7 @@ class ColumnCarries(Column):
             if found.name == "sum":
                 total = found.classes
             elif found.name == "sum_carry":
-                carry = found.classes - np.uint8(1)
+                carry = shifted(found.classes - np.uint8(1), 1)
                 carry[:, : together.shape[1]] += together
                 together = carry
                 yield found._replace(name="carry", classes=carry + np.uint8(1))

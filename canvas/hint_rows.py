@@ -26,7 +26,7 @@ def shifted(classes: np.ndarray, shift: int) -> np.ndarray:
 
 
 def product_carries(a: Numbers, digit: np.ndarray, added: np.ndarray | None = None) -> np.ndarray:
-    """1 + the carry into each column of a · digit (+ added ``[B, n]``): ``uint8 [B, n]``."""
+    """1 + the carry out of each column of a · digit (+ added ``[B, n]``): ``uint8 [B, n]``."""
     n = max(a.digits.shape[1], 0 if added is None else added.shape[1]) + 1
     columns = a.padded(n).astype(np.int16) * digit[:, None].astype(np.int16)
     if added is not None:
@@ -35,7 +35,7 @@ def product_carries(a: Numbers, digit: np.ndarray, added: np.ndarray | None = No
 
 
 def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """A running sum of digit classes with one more row: its classes, and 1 + carries into them.
+    """A running sum of digit classes with one more row: its classes, and 1 + carries out of them.
 
     A cell of the sum is none where nothing is added or carried.
     """
@@ -47,7 +47,7 @@ def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, 
         columns[:, : part.shape[1]] += part - added
         there[:, : part.shape[1]] |= added
     digits, carried = carries(columns, base)
-    there |= carried > 0
+    there[:, 1:] |= carried[:, :-1] > 0
     return ((1 + digits) * there).astype(np.uint8), (1 + carried).astype(np.uint8)
 
 

@@ -36,8 +36,8 @@ class Lattice(Layout):
 
         - ``multiplicand``: of a, in all rows of the column; from the cell above.
         - ``multiplier``: the row's, in the margin, too; from the digit there, then from the right.
-        - ``carry``: into the cell of ⌊t_(i−1) / base⌋ + a · b_i; from the right: the symbol above
-          this cell is what its neighbour on the right adds.
+        - ``carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i, into the one on its left; it
+          adds the symbol above left, and the carry from the right.
         - ``row_kind``: the last row has no digit below its own in the margin.
         """
         a, b = operands

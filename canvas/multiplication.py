@@ -111,9 +111,10 @@ class Standard(RowLayout):
           the cell above, then from above right.
         - ``multiplier``: the row's digit of b; starts where the multiplicand does, as the column's,
           and goes left.
-        - ``carry``: into the cell of the partial product; from the right.
-        - ``sum``, ``sum_carry``: of all rows above, and the carry into the cell of it; from the sum
-          and the symbol above, and from the right.
+        - ``carry``: out of the cell of the partial product, into the one on its left; with the
+          carry from the right.
+        - ``sum``, ``sum_carry``: of all rows above, and the carry out of the cell of it; from the
+          sum and the symbol above, and the carry from the right.
         """
         yield from super().hint_rows(operands, step)
         a, b = operands
@@ -177,8 +178,8 @@ class RunningSum(RowLayout):
           until a partial product is met; then along its digits, from the right.
         - ``addend``: the digit of that product in the column, in its own row and all below; from
           the symbol under the pointer, then from the cell above.
-        - ``carry``: in the sum that is being filled in, into the cell of the sum above + addend;
-          from the right. There is none in sums above, whose addends have gone.
+        - ``carry``: in the sum that is being filled in, out of the cell of the sum above + addend;
+          with that from the right. There is none in sums above, whose addends have gone.
         """
         yield from super().hint_rows(operands, step)
         a, b = operands
@@ -251,9 +252,9 @@ class Interleaved(RowLayout):
         - ``multiplicand``, ``multiplier``: in a partial product as in `Standard`. A sum keeps the
           multiplicand of the cell above, for the next product to take it from above right.
         - ``sum``: in a partial product of the rows above, from the cell above; in a sum this one,
-          from the sum and the symbol above and the carry. Digits wherever something is added: also
-          where a sum that is 0 is written as one 0.
-        - ``carry``: into the cell of the product or of the sum; from the right.
+          from the sum and the symbol above and the carry from the right. Digits wherever something
+          is added: also where a sum that is 0 is written as one 0.
+        - ``carry``: out of the cell of the product or of the sum; with that from the right.
         """
         yield from super().hint_rows(operands, step)
         a, b = operands
@@ -302,8 +303,9 @@ class Accumulate(RowLayout):
         """The hints: every row is a partial product added to the symbols above.
 
         - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
-        - ``carry``: into the cell of the total above + product, from where the multiplicand begins;
-          from the right. On the right of that there is none, and the total above is copied.
+        - ``carry``: out of the cell of the total above + product, from where the multiplicand
+          begins; with that from the right. On the right of that there is none, and the total above
+          is copied.
         """
         yield from super().hint_rows(operands, step)
         a, b = operands

@@ -169,32 +169,33 @@ def multiplier(near: Near, layout: str) -> int:
 def carry(near: Near, layout: str) -> int:
     kind, right = near.hint("row_kind"), near.hint("carry", 0, -1)
     if multiplies(near, layout):
-        if near.begins("multiplicand"):
-            return 1
+        if not (right or near.begins("multiplicand")):
+            return NONE
         total = NONE
         if above(near) != GIVEN and layout in ("accumulate", "lattice"):
-            total = near.digit(-1, -1 if layout == "accumulate" else 0)
-        product = {"first": near.hint("multiplicand", 0, -1), "times": near.hint("multiplier")}
-        return near.carried(total, right, **product) if right else NONE
+            total = near.digit(-1, 0 if layout == "accumulate" else 1)
+        product = {"first": near.hint("multiplicand"), "times": near.hint("multiplier")}
+        return near.carried(total, right, **product)
     if kind not in (SUM, ANSWER) or layout not in ("interleaved", "running_sum"):
         return NONE
-    if near.begins("column_multiplier") and (
+    first = near.begins("column_multiplier") and (
         layout == "interleaved" or near.symbol() == symbols.MASK
-    ):
-        return 1
+    )
+    if not (right or first):
+        return NONE
     if layout == "interleaved":
-        addends = near.hint("sum", -1, -1), near.digit(-1, -1)
+        addends = near.hint("sum", -1), near.digit(-1)
     else:
-        total = near.digit(-1, -1) if above(near) == SUM else NONE
-        addends = total, near.hint("addend", 0, -1)
-    return near.carried(*addends, right) if right else NONE
+        total = near.digit(-1) if above(near) == SUM else NONE
+        addends = total, near.hint("addend")
+    return near.carried(*addends, right)
 
 
 def sum_of_products(near: Near, layout: str) -> int:
     if near.hint("row_kind") == GIVEN or above(near) == GIVEN:
         return NONE
     if above(near) == PARTIAL:
-        carried = near.hint("carry" if layout == "interleaved" else "sum_carry")
+        carried = near.hint("carry" if layout == "interleaved" else "sum_carry", 0, -1)
         return near.added(near.hint("sum", -1), near.digit(-1), carried)
     return near.hint("sum", -1)
 
@@ -202,11 +203,11 @@ def sum_of_products(near: Near, layout: str) -> int:
 def sum_carry_of_products(near: Near, layout: str) -> int:
     if near.hint("row_kind") == GIVEN:
         return NONE
-    if near.begins("column_multiplier"):
-        return 1
     right = near.hint("sum_carry", 0, -1)
-    product = near.digit(-1, -1) if above(near) == PARTIAL else NONE
-    return near.carried(near.hint("sum", -1, -1), product, right) if right else NONE
+    if not (right or near.begins("column_multiplier")):
+        return NONE
+    product = near.digit(-1) if above(near) == PARTIAL else NONE
+    return near.carried(near.hint("sum", -1), product, right)
 
 
 def pointer(near: Near, layout: str) -> int:
@@ -232,22 +233,23 @@ def addend(near: Near, layout: str) -> int:
 
 def sum_of_addends(near: Near, layout: str) -> int:
     if above(near) == GIVEN:
-        return near.added(near.hint("sum", -1), near.digit(-1), near.hint("sum_carry"))
+        return near.added(near.hint("sum", -1), near.digit(-1), near.hint("sum_carry", 0, -1))
     return near.hint("sum", -1) if above(near) == CARRIES else NONE
 
 
 def sum_carry_of_addends(near: Near, layout: str) -> int:
     if above(near) != GIVEN:
         return NONE
-    if near.digit(-1) and not near.digit(-1, -1):
-        return 1
     right = near.hint("sum_carry", 0, -1)
-    return near.carried(near.hint("sum", -1, -1), near.digit(-1, -1), right) if right else NONE
+    if not right and (near.digit(-1, -1) or not near.digit(-1)):
+        return NONE
+    return near.carried(near.hint("sum", -1), near.digit(-1), right)
 
 
 def carry_of_addends(near: Near, layout: str) -> int:
-    here = near.hint("sum_carry")
-    return here + max(near.hint("carry", -1) - 1, 0) if here else NONE
+    if not near.hint("sum_carry"):
+        return NONE
+    return max(near.hint("sum_carry", 0, -1), 1) + max(near.hint("carry", -1) - 1, 0)
 
 
 Rule = Callable[[Near, str], int]
@@ -279,20 +281,20 @@ def rule(layout: str, name: str) -> Rule:
 def written(near: Near, layout: str) -> int:
     """The class of the digit that is to be written into a cell, if one is."""
 
-    def hint(name: str) -> int:
-        return max(near.hint(name) - 1, 0)
+    def hint(name: str, left: int = 0) -> int:
+        return max(near.hint(name, 0, left) - 1, 0)
 
     kind, add = near.hint("row_kind"), max(near.digit(-1) - 1, 0)
     if layout in Addition.layouts:
         return 1 + hint("carry" if kind == CARRIES else "sum")
     if multiplies(near, layout):
-        value = hint("multiplicand") * hint("multiplier") + hint("carry")
+        value = hint("multiplicand") * hint("multiplier") + hint("carry", -1)
         if layout == "lattice":
             add = max(near.digit(-1, 1) - 1, 0)
         return 1 + (value + add * (kind != PARTIAL and above(near) != GIVEN)) % near.base
     if layout in ("standard", "interleaved"):
         return 1 + hint("sum")
-    return 1 + (add * (above(near) == SUM) + hint("addend") + hint("carry")) % near.base
+    return 1 + (add * (above(near) == SUM) + hint("addend") + hint("carry", -1)) % near.base
 
 
 TASKS = [

@@ -55,12 +55,17 @@ class Expected:
         for column in EDGE:
             self.hints["row_kind"][row, column] = kind
 
-    def carries(self, name: str, row: int, shift: int, *values: int, times: int = 1) -> None:
-        """Into the columns of a sum of values, or of the first one times a digit and the others."""
+    def carries(
+        self, name: str, row: int, shift: int, *values: int, times: int = 1, into: bool = False
+    ) -> None:
+        """Out of the columns of a sum of values, or of the first one times a digit and the others.
+
+        Or into these columns.
+        """
         first, *others = values
         for column in EDGE:
             if column >= self.margin + shift:
-                place = column - self.margin - shift
+                place = column - self.margin - shift + (not into)
                 low = (first % self.base**place) * times
                 low += sum(value % self.base**place for value in others)
                 self.hints[name][row, column] = 1 + low // self.base**place
@@ -168,7 +173,7 @@ def addition(layout: Layout, operands: tuple[int, ...], base: int) -> Expected:
         expected.digit_row("sum", row, digits(sum(operands[:row]), base))
         expected.carries("sum_carry", row, 0, sum(operands[: row - 1]), operands[row - 1])
         if layout.name == "column_carries":
-            expected.carries("carry", row, 0, *operands[:row])
+            expected.carries("carry", row, 0, *operands[:row], into=True)
     if layout.name == "column_carries":
         expected.kind(n, CARRIES)
         expected.digit_row("sum", n + 1, digits(sum(operands), base))

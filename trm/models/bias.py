@@ -9,6 +9,7 @@ from torch import Tensor
 from trm.models.coordinates import Coordinates, nearest_keys, neighbourhood_mask, offset_classes
 from trm.models.positions import Position, Relative2D
 
+_OWN = -1e4  # bias of a token on itself where it is to see others: finite, as it may be alone
 FEW_FROM = 1000  # tokens, for lists of keys in place of all pairs; see benchmarks/few_keys.py
 
 
@@ -103,6 +104,26 @@ def rows_bias(position: Position, cells: Coordinates, radius: int) -> Tensor:
     seen = F.pad(there, (radius, radius)).unfold(1, n, 1) | ~there.unsqueeze(-1)  # [B, R, n]
     seen = seen.repeat_interleave(width, dim=-1)  # [B, R, n * W]
     return torch.where(seen[:, None, :, None], middle, -math.inf)
+
+
+def bias_on_others(bias: Tensor | None, keys: Tensor | None, tokens: Tensor) -> Tensor:
+    """An `attention_bias` under which a token sees itself only where it sees nothing else.
+
+    Args:
+        bias, keys: of an `attention_bias`.
+        tokens: [B, S, D].
+    """
+    index = torch.arange(tokens.shape[1], device=tokens.device)
+    if bias is None:
+        bias = tokens.new_zeros(1, 1, 1)
+    if keys is not None:
+        own = (keys == index.unsqueeze(-1)).unsqueeze(1)
+    elif bias.ndim == 5:  # of rows
+        width, seen = bias.shape[-2:]
+        own = index[:width].unsqueeze(-1) + (seen - width) // 2 == index.new_tensor(range(seen))
+    else:
+        own = index.unsqueeze(-1) == index
+    return bias + _OWN * own.to(bias)
 
 
 def all_rows(bias: Tensor) -> Tensor:

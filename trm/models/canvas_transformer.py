@@ -141,6 +141,8 @@ class Context:
             tokens, or in what they see, rotation and bias have a batch dimension in front. Where
             tokens are rows of a grid that see the rows around them alone, [B, heads or 1, R, W,
             n * W], see `trm.models.layers.attend_to_rows`.
+        bias_on_others: the bias of a token that is not to see itself, of the same shape as bias, or
+            None: there is no such token.
         keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
             large; bias is then [B, heads or 1, S, K].
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
@@ -153,6 +155,7 @@ class Context:
     inputs: Tensor
     rotation: Rotation | None
     bias: Tensor | None
+    bias_on_others: Tensor | None
     keys: Tensor | None
     halt_weights: Tensor | None
     height: int
@@ -173,8 +176,10 @@ class Context:
         for name in ("halt_weights", "places", "keys"):
             part = getattr(self, name)
             parts[name] = None if part is None else part[index]
-        if self.bias is not None and self.bias.ndim > 3:
-            parts["bias"] = self.bias[index]
+        for name in ("bias", "bias_on_others"):
+            part = getattr(self, name)
+            if part is not None and part.ndim > 3:
+                parts[name] = part[index]
         if self.rotation is not None and self.rotation[0].ndim == 4:
             parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])
         return replace(self, **parts)
@@ -328,6 +333,7 @@ class CanvasTransformer(IterativeModel):
             inputs,
             None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
             None if bias is None else bias.to(dtype),
+            None,
             keys,
             self._halt_weights(flat, cells.present),
             height,
@@ -335,10 +341,22 @@ class CanvasTransformer(IterativeModel):
             places,
         )
 
-    def network(self, x: Tensor, context: Context) -> Tensor:
-        """All layers, once: [B, P + S, D] to the same."""
+    def network(self, x: Tensor, context: Context, of_others: Tensor | None = None) -> Tensor:
+        """All layers, once.
+
+        Args:
+            x: [B, P + S, D].
+            context: of the same samples.
+            of_others: [B, P + S, D], of which each token sees those of others in the first layer,
+                in place of x. The context then has a bias on others.
+
+        Returns:
+            [B, P + S, D].
+        """
+        bias = context.bias if of_others is None else context.bias_on_others
         for layer in self.layers:
-            x = layer(x, context.rotation, context.bias, context.keys)
+            x = layer(x, context.rotation, bias, context.keys, of_others)
+            bias, of_others = context.bias, None
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:

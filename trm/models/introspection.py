@@ -136,7 +136,7 @@ def _distance(one: Tensor, other: Tensor, lengths: Tensor | None) -> Tensor:
 def _weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     """The attention of a call without a cache, float32 [B, heads, S, S]."""
     x, rotation, bias, keys = (*given, None, None, None)[:4]
-    q, k, _ = layer.project(x, rotation)
+    q, k, _ = layer.project(x, rotation, named.get("seen"))
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
     if bias is not None:
         if bias.ndim == 5:

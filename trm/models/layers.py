@@ -202,11 +202,23 @@ class Attention(nn.Module):
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
-    def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads]."""
-        batch, length, _ = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.num_heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    def project(
+        self, x: Tensor, rotation: Rotation | None = None, seen: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads].
+
+        Keys and values are of ``seen`` [B, S, D], if given, in place of x.
+        """
+        batch, length, width = x.shape
+        if seen is None:
+            parts = self.qkv(x).view(batch, length, 3, self.num_heads, -1)
+        else:
+            weight, bias = self.qkv.weight, self.qkv.bias
+            of_q, of_kv = (None, None) if bias is None else (bias[:width], bias[width:])
+            q = F.linear(x, weight[:width], of_q)
+            kv = F.linear(seen, weight[width:], of_kv)
+            parts = torch.cat((q, kv), dim=-1).view(batch, length, 3, self.num_heads, -1)
+        q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         return q, k, v
@@ -221,6 +233,7 @@ class Attention(nn.Module):
         causal: bool = False,
         dropout: float = 0.0,
         cache: Cache | None = None,
+        seen: Tensor | None = None,
     ) -> Tensor:
         """Attend within [B, S, D].
 
@@ -233,8 +246,9 @@ class Attention(nn.Module):
             causal: a token sees itself and what is before it only.
             dropout: probability that an attention weight is dropped.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
+            seen: [B, S, D], what keys and values are of, in place of x.
         """
-        q, k, v = self.project(x, rotation)
+        q, k, v = self.project(x, rotation, seen)
         if cache is not None:
             k, v = cache.extend(k, v)
         alone = q.shape[2] < k.shape[2]  # it sees all that came before it
@@ -287,10 +301,11 @@ class PostNormBlock(nn.Module):
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
         keys: Tensor | None = None,
+        seen: Tensor | None = None,
     ) -> Tensor:
-        """[B, S, D] to [B, S, D]; rotation, bias and keys are for attention."""
+        """[B, S, D] to [B, S, D]; all but x is for attention, see there."""
         if isinstance(self.mixing, Attention):
-            x = rms_norm(x + self.mixing(x, rotation, bias, keys), self.eps)
+            x = rms_norm(x + self.mixing(x, rotation, bias, keys, seen=seen), self.eps)
         else:
             tokens = x.transpose(1, 2)  # [B, D, S]
             x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)

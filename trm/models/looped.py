@@ -8,11 +8,12 @@ recurrence for arithmetic). How many loops training takes is drawn for every bat
 `trm.training.depth`; solving goes on until an answer has settled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from trm.models.bias import bias_on_others
 from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer, Context
 
 
@@ -25,10 +26,21 @@ class LoopedConfig(CanvasConfig):
     """
 
     loops_per_step: int = 1  # per supervision step, all of them with gradient
+    own_state: bool = True  # whether a cell starts from its own state, or sees those of others alone
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.own_state and self.block == "mixer":
+            raise ValueError("own_state: false is of attention: set block to attention.")
 
 
 class LoopedTransformer(CanvasTransformer):
     """One state [B, P + S, D], which starts at zero: a single loop is the plain transformer.
+
+    A cell that starts from its own state can hold on to an early mistake for ever: what it said
+    last is nearly always right, and the quickest thing to learn is to repeat it. With ``own_state``
+    off a loop starts from the input alone, and its first layer reads the state of the other cells:
+    each cell works out anew, in every loop, what follows from those around it.
 
     Args:
         config: its shape.
@@ -44,6 +56,14 @@ class LoopedTransformer(CanvasTransformer):
         """The state, once a loop."""
         return ("state",) * self.config.loops_per_step
 
+    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
+        """See `CanvasTransformer`."""
+        context = super().encode(tokens, prefix_ids)
+        if self.config.own_state:
+            return context
+        bias = bias_on_others(context.bias, context.keys, context.inputs)
+        return replace(context, bias_on_others=bias)
+
     def initial_state(self, context: Context) -> Tensor:
         """Zero."""
         return torch.zeros_like(context.inputs)
@@ -52,7 +72,11 @@ class LoopedTransformer(CanvasTransformer):
         """Some loops, each of them all layers on the sum of state and input."""
         state = self.remembered(state)
         for _ in range(self.config.loops_per_step):
-            state = self.network(state + context.inputs, context)
+            x = state + context.inputs
+            if self.config.own_state:
+                state = self.network(x, context)
+            else:
+                state = self.network(context.inputs, context, of_others=x)
         return state
 
     def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.introspection import introspect
+from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -53,6 +54,55 @@ def test_a_loop_goes_on_from_the_state_with_the_input_added():
         state = model.network(state + context.inputs, context)
     torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
     torch.testing.assert_close(make(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])
+
+
+SEES = {
+    "all": {},
+    "rope": {"position": "rope_2d"},
+    "nothing that tells places": {"position": "none"},
+    "rows of a box": {"crop": True, "neighbourhood": "local", "radius": 1},
+    "written cells": {"skip_blank": True, "neighbourhood": "local_lines"},
+    "the nearest": {"neighbourhood": "local_nearest", "radius": 1},
+}
+
+
+@pytest.mark.parametrize("few_from", [0, 1000])
+@pytest.mark.parametrize("changes", SEES.values(), ids=SEES)
+def test_without_its_own_state_a_cell_follows_from_the_state_of_others(
+    changes, few_from, monkeypatch
+):
+    monkeypatch.setattr("trm.models.bias.FEW_FROM", few_from)
+    model = make(own_state=False, num_layers=1, **changes)
+    context = model.encode(batch()["inputs"])
+    state = torch.randn_like(context.inputs)
+    said = model.iterate(context, state)
+    token = 1
+    changed = state.clone()
+    changed[:, token] += 1.0
+    differs = (model.iterate(context, changed) - said).abs().amax(dim=(0, 2))
+    assert differs[token] == 0
+    assert differs.max() > 1e-3  # others see it
+    with_own = make(num_layers=1, **changes)
+    with_own.load_state_dict(model.state_dict())
+    differs = (with_own.iterate(context, changed) - with_own.iterate(context, state)).abs()
+    assert differs[:, token].max() > 1e-3
+
+
+def test_a_lone_cell_without_its_own_state_is_still_a_number():
+    model = make(own_state=False, skip_blank=True, neighbourhood="local")
+    tokens = torch.full((1, 3, 5), BLANK)
+    tokens[0, 0, 0], tokens[0, 2, 4] = MASK, MASK
+    loop = Loop(model, tokens)
+    for _ in range(3):
+        loop.step()
+    assert loop.read()[0].isfinite().all()
+    loop.keep(torch.tensor([0]))
+    loop.step()
+
+
+def test_a_mixer_without_its_own_state_is_refused():
+    with pytest.raises(ValueError, match="set block to attention"):
+        make(own_state=False, block="mixer", position="none")
 
 
 def test_it_has_the_weights_of_a_recursive_model_of_its_shape():
