@@ -36,6 +36,26 @@ def network_weights(content: dict[str, Any]) -> dict[str, torch.Tensor]:
     }
 
 
+def halved(content: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint's content with its weights rounded to float16.
+
+    Raises:
+        ValueError: a weight is too large.
+    """
+    weights = {
+        k: v.half() if v.is_floating_point() else v for k, v in content["state_dict"].items()
+    }
+    for name, value in weights.items():
+        if not value.isfinite().all():
+            raise ValueError(f"{name} has numbers that are too large for float16")
+    return {**content, "state_dict": weights}
+
+
+def is_half(content: dict[str, Any]) -> bool:
+    """Whether a checkpoint's weights are float16."""
+    return all(v.dtype == torch.float16 for v in network_weights(content).values())
+
+
 def pack(content: dict[str, Any], card: dict[str, Any]) -> bytes:
     """A safetensors file's bytes.
 

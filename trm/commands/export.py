@@ -26,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of trm evaluate: its figures of this checkpoint go into the model card",
     )
 
+    parser.add_argument(
+        "--half",
+        action="store_true",
+        help="weights as float16: half as large. They are rounded, so measure the file itself",
+    )
+
 
 def run(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
@@ -34,12 +40,20 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} has to end in {SUFFIX}")
     if not output.parent.is_dir():
         raise ValueError(f"--output {output}: there is no folder {output.parent}")
-    from trm.checkpoints.exported import pack
+    from trm.checkpoints.exported import halved, is_half, pack
     from trm.checkpoints.loading import load_checkpoint, load_solver
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)
-    packed = pack(load_checkpoint(checkpoint), card)
+    content = load_checkpoint(checkpoint)
+    if args.half:
+        if card and not is_half(content):
+            raise ValueError(
+                "figures are of the weights as they were measured: export with --half, evaluate "
+                "that file, then export it with --figures"
+            )
+        content = halved(content)
+    packed = pack(content, card)
     with replacing(output) as part:
         part.write_bytes(packed)
     parameters = sum(p.numel() for p in solver.predictor.model.parameters())

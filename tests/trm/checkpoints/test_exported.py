@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from canvas.problems import Problems
-from trm.checkpoints.exported import HEADER, pack, unpack
+from trm.checkpoints.exported import HEADER, halved, is_half, pack, unpack
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_checkpoint, load_solver
 
@@ -44,6 +44,28 @@ def test_what_was_packed_comes_out_again_without_what_only_training_needs(checkp
     assert "optimizer_states" in before
     assert "optimizer_states" not in after
     assert exported.stat().st_size < checkpoint.stat().st_size
+
+
+def test_halved_weights_are_half_as_large_and_solve(checkpoint, exported, tmp_path):
+    half = tmp_path / "half.safetensors"
+    content = halved(load_checkpoint(checkpoint))
+    half.write_bytes(pack(content, {}))
+    assert half.stat().st_size < 0.6 * exported.stat().st_size
+    assert is_half(load_checkpoint(half))
+    assert not is_half(load_checkpoint(exported))
+    model = load_solver(half, device="cpu").predictor.model
+    for name, value in model.state_dict().items():
+        assert value.dtype == torch.float32
+        expected = load_checkpoint(checkpoint)["state_dict"][f"model.{name}"]
+        torch.testing.assert_close(value, expected.half().float(), rtol=0, atol=0)
+
+
+def test_a_weight_too_large_for_half_is_told(checkpoint):
+    content = load_checkpoint(checkpoint)
+    name = next(iter(content["state_dict"]))
+    content["state_dict"][name] = content["state_dict"][name] + 1e6
+    with pytest.raises(ValueError, match="too large for float16"):
+        halved(content)
 
 
 def test_a_folder_of_exported_weights_is_found(exported):

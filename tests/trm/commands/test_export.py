@@ -45,6 +45,27 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     assert not again.exists()
 
 
+def test_half_weights_are_measured_themselves(command, checkpoint, tmp_path):
+    cell = ("--digits-a", "1", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
+    half, grid, carded = (tmp_path / name for name in ("h.safetensors", "grid", "c.safetensors"))
+    whole = tmp_path / "whole"
+    assert command("evaluate", "--checkpoint", checkpoint, *cell, "--output", whole).code == 0
+    words = ("export", "--checkpoint", checkpoint, "--output", half, "--half")
+    ran = command(*words, "--figures", whole)
+    assert ran.code == 2
+    assert "evaluate that file" in " ".join(ran.err.split())
+    assert not half.exists()
+    assert command(*words).code == 0
+    assert command("evaluate", "--checkpoint", half, *cell, "--output", grid).code == 0
+    again = ("export", "--checkpoint", half, "--output", carded, "--figures", grid)
+    assert command(*again).code == 0
+    assert (
+        unpack(carded)["card"]["checkpoint_sha256"] == hashlib.sha256(half.read_bytes()).hexdigest()
+    )
+    assert carded.stat().st_size < 0.6 * checkpoint.stat().st_size
+    assert command("demo", "--checkpoint", carded, "--problems", "2", folder=tmp_path).code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
