@@ -49,8 +49,8 @@ class Column(Layout):
 
         - ``row_kind``: the same in the whole row; the addends' from the symbols, up to that of the
           sign, then from the row above.
-        - ``sum``, ``sum_carry``: of all addends above, and the carry out of the cell of it; from the
-          sum and the symbol above, and the carry from the right. The first row has none, and in the
+        - ``sum``, ``sum_carry``: of all addends above, and the carry out of its cell; from the sum
+          and the symbol above, and the carry from the right. The first row has none, and in the
           last row the sum is the answer, digit by digit.
         """
         yield from kind_rows(self.row_kinds, _count(operands), self.margin)

@@ -150,7 +150,7 @@ def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
 
 
 def carries(columns: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """Digits of column sums, and the carry out of each column, ``[B, n]`` each, from column 0 up."""
+    """Digits of column sums, and the carry out of each, ``[B, n]`` each, from column 0 up."""
     digits, carried = columns.astype(np.int16), np.zeros(columns.shape, dtype=np.int16)
     for place in range(columns.shape[1]):
         if place:

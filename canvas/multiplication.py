@@ -113,8 +113,8 @@ class Standard(RowLayout):
           and goes left.
         - ``carry``: out of the cell of the partial product, into the one on its left; with the
           carry from the right.
-        - ``sum``, ``sum_carry``: of all rows above, and the carry out of the cell of it; from the
-          sum and the symbol above, and the carry from the right.
+        - ``sum``, ``sum_carry``: of all rows above, and the carry out of its cell; from the sum
+          and the symbol above, and the carry from the right.
         """
         yield from super().hint_rows(operands, step)
         a, b = operands

@@ -26,9 +26,7 @@ class LoopedConfig(CanvasConfig):
     """
 
     loops_per_step: int = 1  # per supervision step, all of them with gradient
-    own_state: bool = (
-        True  # whether a cell starts from its own state, or sees those of others alone
-    )
+    own_state: bool = True  # whether a cell sees its own state, or only those of others
 
     def __post_init__(self) -> None:
         super().__post_init__()

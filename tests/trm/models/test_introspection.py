@@ -11,6 +11,7 @@ from trm.models import bias
 from trm.models.gpt import GPT, GPTConfig
 from trm.models.introspection import gpt_attention, introspect
 from trm.models.layers import Attention
+from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
@@ -20,6 +21,11 @@ def model(**more) -> TinyRecursiveModel:
     torch.manual_seed(0)
     settings = {"H_cycles": 2, "L_cycles": 3, "position": "relative_2d", **more}
     return TinyRecursiveModel(RecursiveConfig(**SHAPE, **settings)).eval()
+
+
+def looped(**more) -> LoopedTransformer:
+    torch.manual_seed(0)
+    return LoopedTransformer(LoopedConfig(**SHAPE, position="relative_2d", **more)).eval()
 
 
 def canvases() -> torch.Tensor:
@@ -50,29 +56,32 @@ def test_it_changes_nothing_and_leaves_nothing_behind():
         {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3},
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1},
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1, "few": True},
+        {"own_state": False},
+        {"own_state": False, "crop": True, "neighbourhood": "local", "radius": 1},
     ],
-    ids=["all", "written", "prefix", "local_nearest", "listed"],
+    ids=["all", "written", "prefix", "local_nearest", "listed", "others", "rows of others"],
 )
 def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
     """Values averaged by it and projected are what the attention layer gave."""
     if how.pop("few", False):
         monkeypatch.setattr(bias, "FEW_FROM", 0)
-    mine, tokens = model(**how), canvases()
+    mine, tokens = looped(**how) if "own_state" in how else model(**how), canvases()
     given, made = [], []
     layers = [layer for layer in mine.modules() if isinstance(layer, Attention)]
 
-    def note(_, arguments, output):
-        given.append(arguments)
+    def note(_, arguments, named, output):
+        x, rotation, *_ = arguments
+        given.append((x, rotation, named["seen"]))
         made.append(output)
 
     for layer in layers:
-        layer.register_forward_hook(note)
+        layer.register_forward_hook(note, with_kwargs=True)
     probed = introspect(mine, tokens, 2)
     context = mine.encode(tokens)
     P, cells = mine.config.prefix_length, 20
-    for place, (layer, weights) in enumerate(zip(layers, probed.attention["z_H"], strict=True)):
-        x, rotation, *_ = given[place - len(layers)]
-        _, _, v = layer.project(x, rotation)
+    attention = probed.attention[mine.updates[-1]]
+    for place, (layer, weights) in enumerate(zip(layers, attention, strict=True)):
+        _, _, v = layer.project(*given[place - len(layers)])
         places = context.places
         if places is None:
             places = torch.arange(cells).expand(2, -1)
