@@ -69,6 +69,7 @@ class CanvasConfig:
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
     decide: float = 0.0  # states keep hints alone, those above this probability; 0: all they hold
+    decide_training: float | None = None  # the same in training; None: as decide
     norm_eps: float = 1e-5  # added under the root of the RMS norms
 
     def __post_init__(self) -> None:
@@ -100,8 +101,15 @@ class CanvasConfig:
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
             )
         check_direction_bias(self.direction_bias, self.position)
-        if not 0 <= self.decide <= 1:
-            raise ValueError(f"decide is a probability from 0 to 1, got {self.decide}.")
+        for name in ("decide", "decide_training"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name} is a probability from 0 to 1, got {value}.")
+        if self.decide_training is not None and (self.decide_training > 0) != (self.decide > 0):
+            raise ValueError(
+                "decide and decide_training are both 0 or both above, "
+                f"got {self.decide} and {self.decide_training}."
+            )
         if self.decide and not self.hints:
             raise ValueError(
                 f"decide: {self.decide} keeps in the states the hints that the heads are sure of, "
@@ -382,9 +390,12 @@ class CanvasTransformer(IterativeModel):
 
     def remembered(self, z: Tensor) -> Tensor:
         """What of a tensor of the state [B, P + S, D] the next supervision step starts from."""
-        if self.hint_heads is None or not self.config.decide:
+        threshold, stricter = self.config.decide, self.config.decide_training
+        if self.hint_heads is None or not threshold:
             return z
-        return self.hint_heads.decided(z, self.config.decide)
+        if self.training and stricter is not None:
+            threshold = stricter
+        return self.hint_heads.decided(z, threshold)
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
         """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""
