@@ -105,10 +105,10 @@ class CanvasConfig:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} is a probability from 0 to 1, got {value}.")
-        if self.decide_training is not None and (self.decide_training > 0) != (self.decide > 0):
+        if self.decide and self.decide_training == 0:
             raise ValueError(
-                "decide and decide_training are both 0 or both above, "
-                f"got {self.decide} and {self.decide_training}."
+                f"decide: {self.decide} builds states from hints, and decide_training: 0 would train "
+                "on states that are not: set decide_training above 0, or to null."
             )
         if self.decide and not self.hints:
             raise ValueError(

@@ -166,6 +166,22 @@ def test_decide_is_a_probability(decide):
         RecursiveConfig(hints=CLASSES, decide=decide)
 
 
+def test_training_can_ask_for_more_certainty_than_solving():
+    model = recursive(hints=CLASSES, decide=0.3, decide_training=0.9)
+    z = 2 * torch.randn(2, 6, 16)
+    for training, threshold in [(True, 0.9), (False, 0.3)]:
+        model.train(training)
+        assert torch.equal(model.remembered(z), model.hint_heads.decided(z, threshold))
+    assert not torch.equal(model.train().remembered(z), model.eval().remembered(z))
+    model = recursive(hints=CLASSES, decide=0.3)
+    assert torch.equal(model.train().remembered(z), model.eval().remembered(z))
+
+
+def test_states_are_not_kept_whole_in_training_alone():
+    with pytest.raises(ValueError, match="set decide_training above 0, or to null"):
+        RecursiveConfig(hints=CLASSES, decide=0.5, decide_training=0.0)
+
+
 def test_decide_without_hints_is_refused():
     with pytest.raises(ValueError, match=r"this model has no hints: give model.hints a weight"):
         RecursiveConfig(decide=0.5)
