@@ -107,8 +107,8 @@ class CanvasConfig:
                 raise ValueError(f"{name} is a probability from 0 to 1, got {value}.")
         if self.decide and self.decide_training == 0:
             raise ValueError(
-                f"decide: {self.decide} builds states from hints, and decide_training: 0 would train "
-                "on states that are not: set decide_training above 0, or to null."
+                f"decide: {self.decide} builds states from hints, and decide_training: 0 would not "
+                "in training: set decide_training above 0, or to null."
             )
         if self.decide and not self.hints:
             raise ValueError(
