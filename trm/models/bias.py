@@ -40,8 +40,9 @@ def attention_bias(
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
-    if cells.alike is not None and neighbourhood == "local" and not position.absolute:
-        return rows_bias(position, cells, radius), None
+    by_rows = {"local": radius, "before": 1}  # how many rows away
+    if cells.alike is not None and neighbourhood in by_rows and not position.absolute:
+        return rows_bias(position, cells, neighbourhood, by_rows[neighbourhood]), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
@@ -79,15 +80,16 @@ def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
     return pairs.scatter_reduce(3, keys.unsqueeze(1).expand_as(bias), bias, "amax")
 
 
-def rows_bias(position: Position, cells: Coordinates, radius: int) -> Tensor:
-    """The bias of each cell of a row on those of the rows around it, for `local`.
+def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius: int) -> Tensor:
+    """The bias of each cell of a row on those of the rows around it, for `local` and `before`.
 
     It is the same in every row of every sample, but for the rows that there are not.
 
     Args:
         position: one that tells how two cells lie to each other alone.
         cells: boxes of one width, see `Coordinates.boxes`.
-        radius: of the square.
+        neighbourhood: one of the two.
+        radius: how many rows away the farthest cell is that a cell sees.
 
     Returns:
         [B, num_heads or 1, R, W, n * W], n being 2 * radius + 1 rows.
@@ -96,7 +98,7 @@ def rows_bias(position: Position, cells: Coordinates, radius: int) -> Tensor:
     assert cells.present is not None
     width, n = cells.alike.width, 2 * radius + 1
     strip = Coordinates.canvas(n, width, device=cells.rows.device)
-    bias, _ = attention_bias(position, strip, "local", radius)
+    bias, _ = attention_bias(position, strip, neighbourhood, radius)
     assert bias is not None
     middle = bias[..., radius * width : (radius + 1) * width, :].view(-1, 1, width, n * width)
     there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding

@@ -210,6 +210,18 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
     return tokens.unflatten(1, (context.height, context.width))
 
 
+def on_tokens(cells: Tensor, context: Context) -> Tensor:
+    """What belongs to the cells of canvases [B, H, W] for each token [B, P + S].
+
+    0 for padding; the largest number of the dtype for a prefix.
+    """
+    flat = cells.flatten(1)
+    if context.places is not None:
+        flat = F.pad(flat, (0, 1)).gather(1, context.places)
+    prefix = context.inputs.shape[1] - flat.shape[1]
+    return F.pad(flat, (prefix, 0), value=torch.iinfo(cells.dtype).max)
+
+
 class CanvasTransformer(IterativeModel):
     """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
 

@@ -14,7 +14,7 @@ from canvas.choices import check_choice
 
 T = TypeVar("T")
 
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local")
+NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", "before")
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
@@ -158,12 +158,14 @@ def neighbourhood_mask(
 
     ``local``: the square of cells at most ``radius`` rows and columns away. ``local_lines``: that
     square and the eight lines through the cell. ``local_nearest``: that square, and in each of the
-    eight directions the nearest written cell beyond it. A prefix sees all and is seen by all.
+    eight directions the nearest written cell beyond it. ``before``: the cell itself, its neighbour
+    on the right and all of the row above: what is worked out before it, so that no two cells see
+    each other. A prefix sees all and is seen by all.
 
     Args:
         cells: where the tokens sit.
         neighbourhood: one of ``NEIGHBOURHOODS``.
-        radius: of the square.
+        radius: of the square, where there is one.
         written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
 
     Raises:
@@ -171,7 +173,9 @@ def neighbourhood_mask(
     """
     check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
     allowed = None
-    if neighbourhood != "all":
+    if neighbourhood == "before":
+        allowed = _before(cells, radius)
+    elif neighbourhood != "all":
         near, lines = _lines(cells, radius)
         if neighbourhood == "local_nearest":
             assert written is not None, "what is nearest depends on what is written"
@@ -253,6 +257,15 @@ def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
     seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=keys.device)
     seen.scatter_(2, torch.where(keys < 0, size, keys), True)
     return F.pad(seen[..., :size], (P, 0, P, 0))
+
+
+@_cached_where_shared
+def _before(cells: Coordinates, radius: int) -> Tensor:
+    """Keys in the row above, on the right and the token itself (or with a prefix in the pair)."""
+    down, right = _offsets(cells)
+    prefix = cells.rows < 0
+    seen = (down == -1) | ((down == 0) & ((right == 0) | (right == 1)))
+    return seen | prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
 
 
 @_cached_where_shared

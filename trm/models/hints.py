@@ -32,6 +32,22 @@ class HintHeads(nn.Module):
         parts = self.head(z).split(list(self.classes.values()), dim=-1)
         return dict(zip(self.classes, parts, strict=True))
 
+    def written(self, classes: Mapping[str, Tensor]) -> Tensor:
+        """Tokens [..., D] that hold given classes, as `decided` would hold them.
+
+        Args:
+            classes: of each hint, integers [...]; those beyond its last class are of no cell.
+        """
+        assert self.embed is not None
+        parts = []
+        for name, number in self.classes.items():
+            found = classes[name].long()
+            known = (found < number).to(self.embed.weight.dtype).unsqueeze(-1)
+            found = found.clamp(max=number - 1).unsqueeze(-1)
+            empty = known.new_zeros(*known.shape[:-1], number)
+            parts.append(empty.scatter(-1, found, known))
+        return torch.cat(parts, dim=-1) @ (self.embed.weight * self.scale)
+
     def decided(self, z: Tensor, threshold: float) -> Tensor:
         """Tokens [..., D] that hold nothing but what the heads are sure of.
 

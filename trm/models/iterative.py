@@ -70,6 +70,21 @@ class IterativeModel(nn.Module, ABC):
         """The intermediate quantities that the model names: logits [B, H, W, classes] of each."""
         return {}
 
+    def taught(self, context: Any, hints: Mapping[str, Tensor]) -> State:
+        """A supervision step from the state in which every hint is as it should be.
+
+        Args:
+            context: from `encode`.
+            hints: classes [B, H, W] of each.
+
+        Raises:
+            ValueError: the states of this model are not built from hints.
+        """
+        raise ValueError(
+            f"a {type(self).__name__} has no states that are built from hints: set "
+            "depth.teacher_forcing to 0"
+        )
+
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True

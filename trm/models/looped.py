@@ -8,13 +8,14 @@ recurrence for arithmetic). How many loops training takes is drawn for every bat
 `trm.training.depth`; solving goes on until an answer has settled.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from trm.models.bias import bias_on_others
-from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer, Context
+from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer, Context, on_tokens
 
 
 @dataclass
@@ -70,7 +71,16 @@ class LoopedTransformer(CanvasTransformer):
 
     def iterate(self, context: Context, state: Tensor) -> Tensor:
         """Some loops, each of them all layers on the sum of state and input."""
-        state = self.remembered(state)
+        return self._loops(context, self.remembered(state))
+
+    def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
+        """See `IterativeModel`; the hints are all that the heads decide."""
+        if self.hint_heads is None or not self.config.decide:
+            return super().taught(context, hints)
+        of_tokens = {name: on_tokens(hints[name], context) for name in self.hint_heads.classes}
+        return self._loops(context, self.hint_heads.written(of_tokens).to(context.inputs))
+
+    def _loops(self, context: Context, state: Tensor) -> Tensor:
         for _ in range(self.config.loops_per_step):
             x = state + context.inputs
             if self.config.own_state:

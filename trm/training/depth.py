@@ -40,6 +40,9 @@ class DepthConfig:
         free_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
         random_start: `fresh`: share of samples that start from random states.
+        teacher_forcing: `fresh`: share of batches with one supervised step alone, from states in
+            which every hint is as it should be; for models whose states are built from hints. The
+            other batches then teach the halting head alone how far a row has come.
     """
 
     schedule: str = one_of("fresh", SCHEDULES)
@@ -48,6 +51,7 @@ class DepthConfig:
     free_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
     random_start: float = 0.0
+    teacher_forcing: float = 0.0
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
@@ -56,7 +60,7 @@ class DepthConfig:
             raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
         if self.supervised_steps < 1 or self.halt_max_steps < 1:
             raise ValueError("at least one step has to be supervised")
-        for name in ("exploration", "random_start"):
+        for name in ("exploration", "random_start", "teacher_forcing"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
 
@@ -97,15 +101,24 @@ def fresh_step(
         seed: the number of free steps follows from it; of the batch, on every device the same.
         hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
-    free = random.Random(seed).randint(*depth.free_steps)
+    draw = random.Random(seed)
+    free = draw.randint(*depth.free_steps)
     loop = Loop(model, batch["inputs"])
+    if draw.random() < depth.teacher_forcing:
+        classes = {name: batch[hint_key(name)] for name in hints or {}}
+        loop.state = model.taught(loop.context, classes)
+        return _result(loop, batch, loss, hints, 1.0)
     if depth.random_start:
         loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
     loop.advance(free)
     results = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        results.append(_result(loop, batch, loss, hints, float(free + depth.supervised_steps)))
+        result = _result(loop, batch, loss, hints, float(free + depth.supervised_steps))
+        if depth.teacher_forcing:
+            # What cannot be known yet would be far louder than what is still to be learned.
+            result = replace(result, loss=result.last.total - result.last.lm)
+        results.append(result)
     return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
 
 

@@ -138,6 +138,21 @@ def test_a_decided_state_is_the_sum_of_the_embeddings_of_what_is_sure():
     torch.testing.assert_close(heads.decided(z, threshold), wanted * (16 / 2) ** 0.5)
 
 
+def test_classes_that_are_written_are_held_as_if_they_had_been_decided():
+    torch.manual_seed(0)
+    heads = HintHeads(16, CLASSES, kept=True)
+    z = torch.randn(2, 5, 16)
+    classes = {name: logits.argmax(-1) for name, logits in heads(z).items()}
+    torch.testing.assert_close(heads.written(classes), heads.decided(z, 0.0))
+    name, number = next(iter(CLASSES.items()))
+    classes[name][1, 2] = 255  # of no cell
+    less = heads.decided(z, 0.0) - heads.written(classes)
+    chosen = heads(z)[name][1, 2].argmax()
+    torch.testing.assert_close(less[1, 2], heads.embed.weight[chosen] * heads.scale)
+    assert chosen < number
+    assert (less.abs().sum(-1) > 1e-4).sum() == 1
+
+
 def test_nothing_decided_is_zero_and_no_gradient_flows_through_decisions():
     torch.manual_seed(0)
     heads = HintHeads(16, CLASSES, kept=True)
@@ -217,7 +232,7 @@ def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
             assert (likeliest(logits)[0].numpy() == found[name][i]).all()
 
 
-@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines"])
+@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines", "before"])
 @torch.no_grad()
 def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
     model = recursive(crop=True, position="relative_2d", radius=1, neighbourhood=neighbourhood)
@@ -236,17 +251,22 @@ def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
     assert Coordinates.canvas(9, 7).boxes(torch.cat((tall, wide)) != BLANK).alike is None
 
 
-@pytest.mark.parametrize("radius", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("neighbourhood", "radius", "rows"),
+    [("local", 0, 1), ("local", 1, 3), ("local", 2, 5), ("before", 0, 3), ("before", 2, 3)],
+)
 @torch.no_grad()
-def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(radius, monkeypatch):
-    model = recursive(crop=True, radius=radius, neighbourhood="local", direction_bias=2.0)
+def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
+    neighbourhood, radius, rows, monkeypatch
+):
+    model = recursive(crop=True, radius=radius, neighbourhood=neighbourhood, direction_bias=2.0)
     torch.nn.init.normal_(model.position.weight)
     tall = working(9, 7, 1, 2)
     low = tall.clone()
     low[:, 3] = BLANK
     both = torch.cat((tall, low))
     context = model.encode(both)
-    assert list(context.bias.shape) == [2, 2, 3, 4, 4 * (2 * radius + 1)]
+    assert list(context.bias.shape) == [2, 2, 3, 4, 4 * rows]
     mine, seen = model(both, steps=2), introspect(model, both, 2).attention
     boxes = Coordinates.boxes
     monkeypatch.setattr(

@@ -9,6 +9,7 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.canvas_transformer import on_canvas
 from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
@@ -98,6 +99,49 @@ def test_a_lone_cell_without_its_own_state_is_still_a_number():
     assert loop.read()[0].isfinite().all()
     loop.keep(torch.tensor([0]))
     loop.step()
+
+
+HINTED = {"hints": {"sum": 4, "carry": 4}, "decide": 0.5, "own_state": False, "crop": True}
+
+
+@torch.no_grad()
+def test_a_step_that_is_taught_is_one_from_states_that_are_right():
+    model = make(**HINTED, neighbourhood="local", radius=1)
+    tokens = batch()["inputs"]
+    context = model.encode(tokens)
+    state = torch.randn_like(context.inputs)
+    logits = model.hint_heads(state)
+    classes = {name: on_canvas(x, context).argmax(-1) for name, x in logits.items()}
+    model.hint_heads.head.weight *= 100  # all decisions are sure
+    expected = model.iterate(context, state)
+    there = context.places < 15
+    taught = model.taught(context, classes)
+    torch.testing.assert_close(taught[there], expected[there])
+
+
+@torch.no_grad()
+def test_a_cell_follows_from_what_is_written_before_it_alone():
+    model = make(**HINTED, neighbourhood="before")
+    tokens = torch.randint(1, 11, (1, 3, 5))
+    classes = {name: torch.randint(0, 4, (1, 3, 5)) for name in HINTED["hints"]}
+    context = model.encode(tokens)
+    said = on_canvas(model.taught(context, classes), context)
+    later = {name: part.clone() for name, part in classes.items()}
+    for part in later.values():
+        part[0, 1, :3] = (part[0, 1, :3] + 1) % 4
+        part[0, 2] = (part[0, 2] + 1) % 4
+    differs = (on_canvas(model.taught(context, later), context) - said).abs().sum(-1)[0]
+    assert (differs[0] == 0).all()
+    assert (differs[1, 2:] == 0).all()  # not even of itself
+    assert (differs[1, :2] > 0).all()
+    assert (differs[2] > 0).all()
+
+
+def test_a_model_whose_states_hold_no_hints_is_not_taught_any():
+    for model in (make(), make(hints={"sum": 4})):
+        context = model.encode(batch()["inputs"])
+        with pytest.raises(ValueError, match=r"set depth.teacher_forcing to 0"):
+            model.taught(context, {})
 
 
 def test_a_mixer_without_its_own_state_is_refused():

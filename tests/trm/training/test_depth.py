@@ -7,10 +7,11 @@ import torch
 from canvas.multiplication import Multiplication
 from trm.models.halting import Carry
 from trm.models.iterative import State, map_state
+from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import Canvas, RowStepSamples
+from trm.training.data import Canvas, RowStepSamples, hint_key
 from trm.training.depth import DepthConfig, carried_step, fresh_step
-from trm.training.losses import step_loss
+from trm.training.losses import hint_loss, step_loss
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
 LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
@@ -75,6 +76,54 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     for mine, by_hand in zip(through, gradients(model), strict=True):
         torch.testing.assert_close(mine, by_hand)
     torch.testing.assert_close(result.last.total, one.total)
+
+
+def hinted() -> tuple[LoopedTransformer, dict[str, torch.Tensor], dict[str, float]]:
+    names = ("multiplicand", "carry")
+    data = RowStepSamples(TASK, Canvas(3, 5), "train", 0, 600, 6, hints=names)
+    torch.manual_seed(0)
+    config = LoopedConfig(
+        hidden_size=32,
+        num_heads=2,
+        num_layers=1,
+        intermediate_size=32,
+        crop=True,
+        position="relative_2d",
+        halt_pool="mask",
+        hints=dict.fromkeys(names, 4),
+        decide=0.5,
+        own_state=False,
+    )
+    model = LoopedTransformer(config).train()
+    return model, data.__getitems__(range(6)), dict.fromkeys(names, 1.0)
+
+
+def test_a_batch_that_is_taught_takes_one_step_from_the_true_hints():
+    model, samples, hints = hinted()
+    depth = DepthConfig(free_steps=(3, 3), supervised_steps=2, teacher_forcing=1.0)
+    result = fresh_step(model, samples, depth, LOSS, 0, hints)
+    assert result.steps == 1.0
+    context = model.encode(samples["inputs"])
+    classes = {name: samples[hint_key(name)] for name in hints}
+    state = model.taught(context, classes)
+    one = LOSS(*model.read(state, context), samples["labels"], samples["answer"])
+    auxiliary, _ = hint_loss(model.read_hints(state, context), classes, hints)
+    torch.testing.assert_close(result.loss, one.total + auxiliary)
+
+
+def test_batches_that_are_not_taught_then_teach_the_halting_head_alone():
+    model, samples, hints = hinted()
+    depth = DepthConfig(free_steps=(0, 2), supervised_steps=2, teacher_forcing=0.5)
+    results = [fresh_step(model, samples, depth, LOSS, seed, hints) for seed in range(40)]
+    taught = [one for one in results if one.steps == 1.0]
+    assert 10 < len(taught) < 30
+    for one in results:
+        if one.steps > 1.0:
+            model.zero_grad()
+            one.loss.backward()
+            assert model.lm_head.weight.grad.abs().max() < 1e-6
+            assert model.hint_heads.head.weight.grad is None
+            assert model.halt_head.weight.grad.abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])

@@ -90,7 +90,7 @@ def test_choices_and_defaults_are_shown():
     assert keys["model.depth.schedule"].choices == ("carry", "fresh")
     assert keys["model.optimizer.betas"].default == "[0.9, 0.95]"
     assert keys["model.compile"].default == "false"
-    assert "; one of all, local_lines, local_nearest, local (default: all)" in " ".join(
+    assert "; one of all, local_lines, local_nearest, local, before (default: all)" in " ".join(
         page("fit").split()
     )
 
