@@ -108,12 +108,17 @@ def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius
     return torch.where(seen[:, None, :, None], middle, -math.inf)
 
 
-def bias_on_others(bias: Tensor | None, keys: Tensor | None, tokens: Tensor) -> Tensor:
-    """An `attention_bias` under which a token sees itself only where it sees nothing else.
+def bias_on_others(
+    bias: Tensor | None, keys: Tensor | None, tokens: Tensor
+) -> tuple[Tensor, Tensor]:
+    """An `attention_bias` under which no token sees itself, but for those that see nothing else.
 
     Args:
         bias, keys: of an `attention_bias`.
         tokens: [B, S, D].
+
+    Returns:
+        The bias, and bool [B, S, 1] which tokens see nothing else.
     """
     index = torch.arange(tokens.shape[1], device=tokens.device)
     if bias is None:
@@ -125,7 +130,10 @@ def bias_on_others(bias: Tensor | None, keys: Tensor | None, tokens: Tensor) -> 
         own = index[:width].unsqueeze(-1) + (seen - width) // 2 == index.new_tensor(range(seen))
     else:
         own = index.unsqueeze(-1) == index
-    return bias + _OWN * own.to(bias)
+    bias = bias + _OWN * own.to(bias)
+    alone = (bias.detach().amax(dim=-1) < _OWN / 2).all(dim=-3 if bias.ndim == 5 else -2)
+    alone = alone.flatten(-2) if bias.ndim == 5 else alone  # [B or none, S]
+    return bias, alone.expand(tokens.shape[:2]).unsqueeze(-1)
 
 
 def all_rows(bias: Tensor) -> Tensor:

@@ -151,6 +151,7 @@ class Context:
             n * W], see `trm.models.layers.attend_to_rows`.
         bias_on_others: the bias of a token that is not to see itself, of the same shape as bias, or
             None: there is no such token.
+        alone: bool [B, P + S, 1], which tokens see no other under that bias; None with it.
         keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
             large; bias is then [B, heads or 1, S, K].
         halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
@@ -164,6 +165,7 @@ class Context:
     rotation: Rotation | None
     bias: Tensor | None
     bias_on_others: Tensor | None
+    alone: Tensor | None
     keys: Tensor | None
     halt_weights: Tensor | None
     height: int
@@ -181,7 +183,7 @@ class Context:
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
         parts: dict[str, Any] = {"inputs": self.inputs[index]}
-        for name in ("halt_weights", "places", "keys"):
+        for name in ("halt_weights", "places", "keys", "alone"):
             part = getattr(self, name)
             parts[name] = None if part is None else part[index]
         for name in ("bias", "bias_on_others"):
@@ -354,6 +356,7 @@ class CanvasTransformer(IterativeModel):
             None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
             None if bias is None else bias.to(dtype),
             None,
+            None,
             keys,
             self._halt_weights(flat, cells.present),
             height,
@@ -373,10 +376,12 @@ class CanvasTransformer(IterativeModel):
         Returns:
             [B, P + S, D].
         """
-        bias = context.bias if of_others is None else context.bias_on_others
+        bias, blind = context.bias, None
+        if of_others is not None:
+            bias, blind = context.bias_on_others, context.alone
         for layer in self.layers:
-            x = layer(x, context.rotation, bias, context.keys, of_others)
-            bias, of_others = context.bias, None
+            x = layer(x, context.rotation, bias, context.keys, of_others, blind)
+            bias, of_others, blind = context.bias, None, None
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:

@@ -302,10 +302,18 @@ class PostNormBlock(nn.Module):
         bias: Tensor | None = None,
         keys: Tensor | None = None,
         seen: Tensor | None = None,
+        blind: Tensor | None = None,
     ) -> Tensor:
-        """[B, S, D] to [B, S, D]; all but x is for attention, see there."""
+        """[B, S, D] to [B, S, D].
+
+        What follows x is for attention, see there; ``blind``, bool [B, S, 1], are tokens that get
+        nothing from it.
+        """
         if isinstance(self.mixing, Attention):
-            x = rms_norm(x + self.mixing(x, rotation, bias, keys, seen=seen), self.eps)
+            mixed = self.mixing(x, rotation, bias, keys, seen=seen)
+            if blind is not None:
+                mixed = mixed.masked_fill(blind, 0)
+            x = rms_norm(x + mixed, self.eps)
         else:
             tokens = x.transpose(1, 2)  # [B, D, S]
             x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)

@@ -62,8 +62,8 @@ class LoopedTransformer(CanvasTransformer):
         context = super().encode(tokens, prefix_ids)
         if self.config.own_state:
             return context
-        bias = bias_on_others(context.bias, context.keys, context.inputs)
-        return replace(context, bias_on_others=bias)
+        bias, alone = bias_on_others(context.bias, context.keys, context.inputs)
+        return replace(context, bias_on_others=bias, alone=alone)
 
     def initial_state(self, context: Context) -> Tensor:
         """Zero."""
@@ -82,11 +82,10 @@ class LoopedTransformer(CanvasTransformer):
 
     def _loops(self, context: Context, state: Tensor) -> Tensor:
         for _ in range(self.config.loops_per_step):
-            x = state + context.inputs
             if self.config.own_state:
-                state = self.network(x, context)
+                state = self.network(state + context.inputs, context)
             else:
-                state = self.network(context.inputs, context, of_others=x)
+                state = self.network(context.inputs, context, state + context.inputs)
         return state
 
     def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:

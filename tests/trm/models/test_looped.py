@@ -135,6 +135,12 @@ def test_a_cell_follows_from_what_is_written_before_it_alone():
     assert (differs[1, 2:] == 0).all()  # not even of itself
     assert (differs[1, :2] > 0).all()
     assert (differs[2] > 0).all()
+    # The first cell has nothing before it, and does not see itself instead.
+    for part in later.values():
+        part[0, 0, 4] = (part[0, 0, 4] + 1) % 4
+    first = on_canvas(model.taught(context, later), context)[0, 0]
+    assert torch.equal(first[4], said[0, 0, 4])
+    assert not torch.equal(first[3], said[0, 0, 3])
 
 
 def test_a_model_whose_states_hold_no_hints_is_not_taught_any():
