@@ -1,7 +1,7 @@
 """Hints: what a person keeps in mind while filling in a row, for every cell of the canvas.
 
 A hint is a supervised intermediate quantity (Veličković et al. 2022, "The CLRS Algorithmic
-Reasoning Benchmark"): the digit of the multiplicand that meets a cell, the carry into it, the sum
+Reasoning Benchmark"): the digit of the multiplicand that meets a cell, the carry out of it, the sum
 of the rows above. Nothing of it is written on the canvas or read when a problem is solved. A
 layout names its hints and says what they are row by row; here they are put onto canvases.
 
