@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.bias import all_pairs, all_rows
-from trm.models.canvas_transformer import Context
+from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
 from trm.models.layers import Attention

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from trm.models.bias import bias_on_others
-from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer, Context, on_tokens
+from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
+from trm.models.context import Context, on_tokens
 
 
 @dataclass

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer, Context
+from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
+from trm.models.context import Context
 from trm.models.layers import truncated_normal_
 
 

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from augment.symmetry import SYMMETRIES, apply, invert
-from trm.models.canvas_transformer import CanvasTransformer, Context
+from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.context import Context
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.models.vocabulary import ORIENTATION

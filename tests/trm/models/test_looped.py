@@ -9,7 +9,7 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models.canvas_transformer import on_canvas
+from trm.models.context import on_canvas
 from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
