@@ -40,15 +40,20 @@ def attention_bias(
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
-    by_rows = {"local": radius, "before": 1}  # how many rows away
-    if cells.alike is not None and neighbourhood in by_rows and not position.absolute:
-        return rows_bias(position, cells, neighbourhood, by_rows[neighbourhood]), None
+    rows = rows_around(neighbourhood, radius)
+    if cells.alike is not None and rows is not None and not position.absolute:
+        return rows_bias(position, cells, neighbourhood, rows), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
         return bias, None
     zero = torch.zeros((), device=allowed.device)
     return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf), None
+
+
+def rows_around(neighbourhood: str, radius: int) -> int | None:
+    """How many rows away the farthest cell is that a cell sees; None: any number."""
+    return {"local": radius, "before": 1}.get(neighbourhood)
 
 
 def few_keys(

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.choices import check_choices, one_of
-from trm.models.bias import attention_bias
+from trm.models.bias import attention_bias, rows_around
 from trm.models.context import Context, on_canvas
 from trm.models.coordinates import NEIGHBOURHOODS, Coordinates
 from trm.models.hints import HintHeads
@@ -204,6 +204,13 @@ class CanvasTransformer(IterativeModel):
             return (height, width) == (config.height, config.width)
         return self.position.accepts(Coordinates.canvas(height, width, config.prefix_length))
 
+    def pairs(self, height: int, width: int) -> int:
+        """See `IterativeModel`; fewer where each cell sees the rows around its own alone."""
+        rows = rows_around(self.config.neighbourhood, self.config.radius)
+        if rows is None or not self.config.crop or self.position.absolute:
+            return super().pairs(height, width)
+        return height * width * width * (2 * rows + 1)
+
     def lengths(self, context: Context) -> Tensor:
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
@@ -319,12 +326,15 @@ class CanvasTransformer(IterativeModel):
 
     def remembered(self, z: Tensor) -> Tensor:
         """What of a tensor of the state [B, P + S, D] the next supervision step starts from."""
-        threshold, stricter = self.config.decide, self.config.decide_training
-        if self.hint_heads is None or not threshold:
+        if self.hint_heads is None or not self.config.decide:
             return z
-        if self.training and stricter is not None:
-            threshold = stricter
-        return self.hint_heads.decided(z, threshold)
+        return self.hint_heads.decided(z, self.certainty)
+
+    @property
+    def certainty(self) -> float:
+        """How probable a hint must be to be kept in the states."""
+        stricter = self.config.decide_training
+        return stricter if self.training and stricter is not None else self.config.decide
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
         """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""

@@ -67,6 +67,21 @@ class Context:
             parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])
         return replace(self, **parts)
 
+    def rows_from(self, row: int) -> "Context":
+        """That of the rows from one on, for `CanvasTransformer.network`.
+
+        Tokens are rows of a grid, see ``bias``. The first row then sees nothing of the row above.
+        """
+        assert self.bias is not None
+        assert self.bias.ndim == 5
+        start = row * self.bias.shape[-2]
+        parts: dict[str, Any] = {"inputs": self.inputs[:, start:]}
+        for name in ("bias", "bias_on_others"):
+            part = getattr(self, name)
+            parts[name] = None if part is None else part[:, :, row:]
+        parts["alone"] = None if self.alone is None else self.alone[:, start:]
+        return replace(self, **parts)
+
 
 def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
     """What belongs to cells [B, S, N] where these are, [B, H, W, N].

@@ -85,9 +85,17 @@ class IterativeModel(nn.Module, ABC):
             "depth.teacher_forcing to 0"
         )
 
+    def loop(self, tokens: Tensor) -> "Loop":
+        """What solves canvases [B, H, W]: a `Loop`, or one that comes to the same at less cost."""
+        return Loop(self, tokens)
+
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True
+
+    def pairs(self, height: int, width: int) -> int:
+        """At most how many pairs of cells of such a canvas attend to each other."""
+        return (height * width) ** 2
 
     def lengths(self, context: Any) -> Tensor | None:
         """How many tokens of each sample are not padding, int64 [B]; None: all of them are.
@@ -126,6 +134,7 @@ class Loop:
 
     Attributes:
         state: of the model; may be replaced between steps.
+        final: which samples no further step can change, bool [B]; None: that cannot be known.
 
     Args:
         model: on the device of the tokens.
@@ -137,6 +146,7 @@ class Loop:
         self.model = model
         self.context = model.encode(tokens, *more)
         self.state = model.initial_state(self.context)
+        self.final: Tensor | None = None
         self._begun = False
 
     @property

@@ -17,6 +17,8 @@ from torch import Tensor
 from trm.models.bias import bias_on_others
 from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
 from trm.models.context import Context, on_tokens
+from trm.models.iterative import Loop
+from trm.models.rowwise import RowwiseLoop
 
 
 @dataclass
@@ -72,16 +74,25 @@ class LoopedTransformer(CanvasTransformer):
 
     def iterate(self, context: Context, state: Tensor) -> Tensor:
         """Some loops, each of them all layers on the sum of state and input."""
-        return self._loops(context, self.remembered(state))
+        return self.loops(context, self.remembered(state))
+
+    def loop(self, tokens: Tensor) -> Loop:
+        """See `IterativeModel`; row by row where no row depends on one below, see `RowwiseLoop`."""
+        config = self.config
+        in_order = config.neighbourhood == "before" and not config.own_state
+        if in_order and config.decide and not config.prefix_length:
+            return RowwiseLoop(self, tokens)
+        return super().loop(tokens)
 
     def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""
         if self.hint_heads is None or not self.config.decide:
             return super().taught(context, hints)
         of_tokens = {name: on_tokens(hints[name], context) for name in self.hint_heads.classes}
-        return self._loops(context, self.hint_heads.written(of_tokens).to(context.inputs))
+        return self.loops(context, self.hint_heads.written(of_tokens, context.inputs.dtype))
 
-    def _loops(self, context: Context, state: Tensor) -> Tensor:
+    def loops(self, context: Context, state: Tensor) -> Tensor:
+        """A supervision step from what is remembered of the last one's state, [B, P + S, D]."""
         for _ in range(self.config.loops_per_step):
             if self.config.own_state:
                 state = self.network(state + context.inputs, context)

@@ -10,6 +10,7 @@ from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel
 from trm.solving.hint_reading import hints_after
 from trm.solving.iteration import iterate
+from trm.solving.memory import Memory
 from trm.solving.rollout import OnStep, Prediction, Predictor
 from trm.solving.trace import Trace, trace
 
@@ -26,6 +27,7 @@ class IterativePredictor(Predictor):
         noise: standard deviation of normal noise on the states of samples that have a key, before
             every supervision step (PTRM, arXiv 2605.19943).
         on_step: shown of each supervision step.
+        memory: of canvases that come again with their next row, see `remembering`.
 
     Raises:
         ValueError: no step, or a negative deviation.
@@ -38,18 +40,23 @@ class IterativePredictor(Predictor):
         halt: bool = True,
         noise: float = 0.0,
         on_step: OnStep | None = None,
+        memory: Memory | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         if not 0 <= noise < math.inf:
             raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
         self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
-        self.on_step = on_step
+        self.on_step, self.memory = on_step, memory
         self.placeless = model.position_free
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the network can work on canvases of that size."""
         return self.model.accepts(height, width)
+
+    def pairs(self, height: int, width: int) -> int:
+        """See `Predictor`."""
+        return self.model.pairs(height, width)
 
     def perturbed(self, noise: float, temperature: float) -> "IterativePredictor":
         """The same network with noise on its states."""
@@ -63,6 +70,14 @@ class IterativePredictor(Predictor):
     def watched(self, on_step: OnStep) -> "IterativePredictor":
         """The same network; `on_step` is called after each supervision step."""
         return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
+
+    def remembering(self) -> "IterativePredictor":
+        """See `Predictor`."""
+        if self.noise:
+            return self  # whose states are not what they would be without a row more
+        return IterativePredictor(
+            self.model, self.max_steps, self.halt, 0.0, self.on_step, Memory()
+        )
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
@@ -88,7 +103,8 @@ class IterativePredictor(Predictor):
         if self.noise and keys is not None:
             noise = Noise(self.noise, [int(key) for key in keys], device)
         masked = tokens == symbols.MASK
-        for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
+        asked = (self.max_steps, self.halt, noise, self.memory)
+        for step in iterate(self.model, tokens, masked, *asked):
             if self.on_step is not None:
                 sure = step.halt_logits.float().sigmoid()
                 shown = (step.samples, step.cells, sure)

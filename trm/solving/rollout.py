@@ -156,6 +156,13 @@ class Predictor(ABC):
         """
         raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
+    def remembering(self) -> "Predictor":
+        """The same model for canvases that come again and again, each time with their next row.
+
+        It may keep what it found out of the rows above; what it writes is the same.
+        """
+        return self
+
     def watched(self, on_step: OnStep) -> "Predictor":
         """The same model, which reports each supervision step; one without any reports nothing."""
         return self
@@ -168,6 +175,10 @@ class Predictor(ABC):
     @abstractmethod
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
+
+    def pairs(self, height: int, width: int) -> int:
+        """At most how many pairs of cells of such a canvas attend to each other."""
+        return (height * width) ** 2
 
     @abstractmethod
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
@@ -200,7 +211,8 @@ class Predictor(ABC):
             on_row: called with the step and all canvases before each row (the row masked) and
                 after.
         """
-        return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
+        predictor = self.remembering()
+        return free_running(lambda inputs, *_: predictor(inputs), drawing, on_row)
 
     def free_running_views(
         self,
@@ -223,11 +235,12 @@ class Predictor(ABC):
             and wherever else nothing was written.
         """
         symbol_log_probs: np.ndarray | None = None
+        predictor = self.remembering()
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             nonlocal symbol_log_probs
             mine = None if keys is None else keys_of_step(keys[active], step)
-            filled = predict_views(self, inputs, [views[i] for i in active], mine, log_probs)
+            filled = predict_views(predictor, inputs, [views[i] for i in active], mine, log_probs)
             if filled.log_probs is not None:
                 if symbol_log_probs is None:
                     shape = (*drawing.canvases.shape, filled.log_probs.shape[-1])
@@ -322,7 +335,8 @@ def predict_views(
 
 def at_once(predictor: Predictor, height: int, width: int) -> int:
     """How many canvases a model fills at once where there are more than enough of them."""
-    return max(1, _PAIRS_AT_ONCE.get(predictor.device, _PAIRS_ELSEWHERE) // (height * width) ** 2)
+    pairs = _PAIRS_AT_ONCE.get(predictor.device, _PAIRS_ELSEWHERE)
+    return max(1, pairs // predictor.pairs(height, width))
 
 
 def keys_of_step(keys: np.ndarray, step: int) -> np.ndarray:

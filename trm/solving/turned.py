@@ -41,10 +41,18 @@ class TurnedPredictor(Predictor):
         """See `Predictor`."""
         return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
 
+    def remembering(self) -> "TurnedPredictor":
+        """See `Predictor`."""
+        return TurnedPredictor(self.predictor.remembering(), self.symmetry)
+
     def accepts(self, height: int, width: int) -> bool:
         """See `Predictor`."""
         size = (width, height) if self.transposes else (height, width)
         return self.predictor.accepts(*size)
+
+    def pairs(self, height: int, width: int) -> int:
+        """See `Predictor`."""
+        return self.predictor.pairs(height, width)
 
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
         """See `Predictor`; what it says is of the turned canvases."""

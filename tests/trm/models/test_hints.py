@@ -143,10 +143,10 @@ def test_classes_that_are_written_are_held_as_if_they_had_been_decided():
     heads = HintHeads(16, CLASSES, kept=True)
     z = torch.randn(2, 5, 16)
     classes = {name: logits.argmax(-1) for name, logits in heads(z).items()}
-    torch.testing.assert_close(heads.written(classes), heads.decided(z, 0.0))
+    torch.testing.assert_close(heads.written(classes, z.dtype), heads.decided(z, 0.0))
     name, number = next(iter(CLASSES.items()))
     classes[name][1, 2] = 255  # of no cell
-    less = heads.decided(z, 0.0) - heads.written(classes)
+    less = heads.decided(z, 0.0) - heads.written(classes, z.dtype)
     chosen = heads(z)[name][1, 2].argmax()
     torch.testing.assert_close(less[1, 2], heads.embed.weight[chosen] * heads.scale)
     assert chosen < number
