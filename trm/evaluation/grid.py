@@ -95,7 +95,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         batch = problems[start : start + batch_size]
         drawing = solver.draw_worked(batch)
         # First, for it warms the device up for what is timed.
-        forced = teacher_forced(solver.predictor, drawing)
+        forced = teacher_forced(solver.predictor.remembering(), drawing)
         right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
         diagnostics += diagnose(solver.task, batch, drawing, forced)
         began = time.perf_counter()

@@ -360,11 +360,13 @@ def teacher_forced(
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
-    The model sees as many rows at once as there are problems, as in `free_running`.
+    The model sees as many rows at once as there are problems, all first rows before all second
+    ones, as in `free_running`.
     """
     steps, size = row_steps(drawing), len(drawing)
-    parts = [predictor(steps.inputs[i : i + size]) for i in range(0, len(steps.inputs), size)]
-    filled = Prediction.joined(parts)
+    order = steps.step.argsort(kind="stable")
+    parts = [predictor(steps.inputs[order[i : i + size]]) for i in range(0, len(order), size)]
+    filled = Prediction.joined(parts).take(order.argsort())
     right = (filled.canvases == steps.labels) & steps.answer
     share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
     return TeacherForced(steps, filled, share, share == 1)

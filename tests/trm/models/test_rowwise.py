@@ -15,7 +15,7 @@ from trm.models.rowwise import RowwiseLoop
 from trm.models.upright import UprightLoopedConfig, UprightLoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.memory import Memory
-from trm.solving.rollout import at_once, free_running
+from trm.solving.rollout import at_once, free_running, teacher_forced
 from trm.solving.trace import trace
 from trm.solving.turned import TurnedPredictor
 
@@ -150,6 +150,8 @@ def test_what_is_remembered_of_rows_above_saves_steps_and_changes_nothing(symmet
     assert warm.settled.all()
     assert (warm.steps[:, 0] == cold.steps[:, 0]).all()
     assert warm.steps[:, 1:].sum() < cold.steps[:, 1:].sum()
+    cold, warm = (teacher_forced(p, page).filled for p in (predictor, predictor.remembering()))
+    np.testing.assert_array_equal(warm.canvases, cold.canvases)
 
 
 @torch.no_grad()
