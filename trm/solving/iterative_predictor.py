@@ -73,8 +73,8 @@ class IterativePredictor(Predictor):
 
     def remembering(self) -> "IterativePredictor":
         """See `Predictor`."""
-        if self.noise:
-            return self  # whose states are not what they would be without a row more
+        if self.noise or self.memory is not None:
+            return self  # under noise nothing comes to the same again
         return IterativePredictor(
             self.model, self.max_steps, self.halt, 0.0, self.on_step, Memory()
         )
@@ -87,11 +87,18 @@ class IterativePredictor(Predictor):
         """See `Predictor`."""
         return hints_after(self.model, inputs, steps)
 
-    @torch.no_grad()
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
+        if self.memory is None or log_probs:
+            return self._fill(inputs, keys, log_probs)
+        return self.memory.filled(inputs, self._fill)
+
+    @torch.no_grad()
+    def _fill(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Prediction:
         device = next(self.model.parameters()).device
         tokens = torch.from_numpy(inputs).to(device)
         cells = torch.empty_like(tokens)

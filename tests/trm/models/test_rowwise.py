@@ -15,7 +15,7 @@ from trm.models.rowwise import RowwiseLoop
 from trm.models.upright import UprightLoopedConfig, UprightLoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.memory import Memory
-from trm.solving.rollout import at_once, free_running, teacher_forced
+from trm.solving.rollout import Prediction, at_once, free_running, teacher_forced
 from trm.solving.trace import trace
 from trm.solving.turned import TurnedPredictor
 
@@ -178,6 +178,41 @@ def test_more_canvases_are_filled_at_once_where_a_cell_sees_three_rows(symmetry)
     assert at_once(far, 15, 26) == 1
     assert at_once(near, 15, 26) == 2**18 // (15 * 26 * 3 * 26)
     assert IterativePredictor(make(crop=False), 5).pairs(15, 26) == (15 * 26) ** 2
+
+
+def test_a_canvas_that_comes_again_is_not_worked_out_again(monkeypatch):
+    predictor, inputs = IterativePredictor(make(), 60).remembering(), canvases(*PAGES).numpy()
+    filled = predictor(inputs)
+    shown = []
+    fill = IterativePredictor._fill
+    monkeypatch.setattr(
+        IterativePredictor, "_fill", lambda self, x, *more: shown.append(len(x)) or fill(self, x)
+    )
+    other = canvases((987, 65)).numpy()
+    order = [3, 0, 0, 5]
+    again = predictor(np.concatenate([inputs[order], other, other]))
+    assert shown == [len(other)]
+    np.testing.assert_array_equal(again.canvases[:4], filled.canvases[order])
+    np.testing.assert_array_equal(again.steps[:4], filled.steps[order])
+    n = len(other)
+    np.testing.assert_array_equal(again.canvases[4 : 4 + n], again.canvases[4 + n :])
+    np.testing.assert_array_equal(
+        again.canvases[4 + n :], IterativePredictor._fill(predictor, other).canvases
+    )
+
+
+def test_memory_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr("trm.solving.memory._MOST", 3)
+    memory, inputs, asked = Memory(), canvases(*PAGES).numpy()[:5], []
+
+    def fill(new: np.ndarray) -> Prediction:
+        asked.append(len(new))
+        return Prediction(new + 1, np.full(len(new), 0.5, np.float32), np.ones(len(new), int))
+
+    for batch, new in [(inputs, 5), (inputs[2:], 0), (inputs[:3], 2), (inputs, 2)]:
+        filled = memory.filled(batch, fill)
+        np.testing.assert_array_equal(filled.canvases, batch + 1)
+        assert (asked.pop() if asked else 0) == new
 
 
 def test_noise_is_not_remembered():
