@@ -136,6 +136,13 @@ def check_direction_bias(direction_bias: float, position: str) -> None:
         )
 
 
+def _down_to_last(masked: Tensor) -> Tensor:
+    """The rows that are not below the last masked one, bool [B, H, 1] from [B, H, W]."""
+    rows = masked.any(dim=2, keepdim=True)
+    below_none = rows.byte().flip(1).cummax(dim=1).values.flip(1).bool()
+    return below_none | ~rows.any(dim=1, keepdim=True)
+
+
 class CanvasTransformer(IterativeModel):
     """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
 
@@ -240,6 +247,8 @@ class CanvasTransformer(IterativeModel):
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
             kept = tokens != config.blank_id
+            if config.neighbourhood == "before":
+                kept = kept & _down_to_last(tokens == config.mask_id)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:

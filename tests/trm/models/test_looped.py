@@ -120,6 +120,22 @@ def test_a_step_that_is_taught_is_one_from_states_that_are_right():
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("cut", [{"crop": True}, {"skip_blank": True}])
+def test_what_lies_below_the_row_to_fill_in_is_not_worked_on_where_nothing_sees_it(cut):
+    model = make(neighbourhood="before", **cut)
+    tokens = torch.randint(1, 11, (2, 4, 5))
+    tokens[:, 2] = MASK
+    above = tokens.clone()
+    above[:, 3] = BLANK
+    assert model.encode(tokens).inputs.shape[1] == 15
+    assert make(neighbourhood="local", **cut).encode(tokens).inputs.shape[1] == 20
+    for said, expected in zip(model(tokens, steps=3), model(above, steps=3), strict=True):
+        torch.testing.assert_close(said, expected)
+    filled = tokens.masked_fill(tokens == MASK, 1)
+    assert model.encode(filled).inputs.shape[1] == 20  # nothing is asked for
+
+
+@torch.no_grad()
 def test_a_cell_follows_from_what_is_written_before_it_alone():
     model = make(**HINTED, neighbourhood="before")
     tokens = torch.randint(1, 11, (1, 3, 5))
