@@ -6,7 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.coordinates import Coordinates, nearest_keys, neighbourhood_mask, offset_classes
+from trm.models.coordinates import (
+    IN_ORDER,
+    Coordinates,
+    nearest_keys,
+    neighbourhood_mask,
+    offset_classes,
+)
 from trm.models.positions import Position, Relative2D
 
 _OWN = -1e4  # bias of a token on itself where it is to see others: finite, as it may be alone
@@ -42,7 +48,7 @@ def attention_bias(
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
     rows = rows_around(neighbourhood, radius)
     if cells.alike is not None and rows is not None and not position.absolute:
-        return rows_bias(position, cells, neighbourhood, rows), None
+        return rows_bias(position, cells, neighbourhood, radius), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
@@ -53,7 +59,7 @@ def attention_bias(
 
 def rows_around(neighbourhood: str, radius: int) -> int | None:
     """How many rows away the farthest cell is that a cell sees; None: any number."""
-    return {"local": radius, "before": 1}.get(neighbourhood)
+    return {"local": radius, **dict.fromkeys(IN_ORDER, 1)}.get(neighbourhood)
 
 
 def few_keys(
@@ -86,29 +92,30 @@ def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
 
 
 def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius: int) -> Tensor:
-    """The bias of each cell of a row on those of the rows around it, for `local` and `before`.
+    """The bias of each cell of a row on those of the rows around it, where it sees no others.
 
     It is the same in every row of every sample, but for the rows that there are not.
 
     Args:
         position: one that tells how two cells lie to each other alone.
         cells: boxes of one width, see `Coordinates.boxes`.
-        neighbourhood: one of the two.
-        radius: how many rows away the farthest cell is that a cell sees.
+        neighbourhood, radius: see `rows_around`.
 
     Returns:
-        [B, num_heads or 1, R, W, n * W], n being 2 * radius + 1 rows.
+        [B, num_heads or 1, R, W, n * W], n being 2 * `rows_around` + 1.
     """
+    rows = rows_around(neighbourhood, radius)
     assert cells.alike is not None
     assert cells.present is not None
-    width, n = cells.alike.width, 2 * radius + 1
+    assert rows is not None
+    width, n = cells.alike.width, 2 * rows + 1
     strip = Coordinates.canvas(n, width, device=cells.rows.device)
     bias, _ = attention_bias(position, strip, neighbourhood, radius)
     assert bias is not None
-    middle = bias[..., radius * width : (radius + 1) * width, :].view(-1, 1, width, n * width)
+    middle = bias[..., rows * width : (rows + 1) * width, :].view(-1, 1, width, n * width)
     there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding
     # What is padding sees everything, as a softmax over nothing is not a number.
-    seen = F.pad(there, (radius, radius)).unfold(1, n, 1) | ~there.unsqueeze(-1)  # [B, R, n]
+    seen = F.pad(there, (rows, rows)).unfold(1, n, 1) | ~there.unsqueeze(-1)  # [B, R, n]
     seen = seen.repeat_interleave(width, dim=-1)  # [B, R, n * W]
     return torch.where(seen[:, None, :, None], middle, -math.inf)
 

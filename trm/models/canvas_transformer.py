@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from canvas.choices import check_choices, one_of
 from trm.models.bias import attention_bias, rows_around
 from trm.models.context import Context, on_canvas
-from trm.models.coordinates import NEIGHBOURHOODS, Coordinates
+from trm.models.coordinates import IN_ORDER, NEIGHBOURHOODS, Coordinates
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -247,7 +247,7 @@ class CanvasTransformer(IterativeModel):
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
             kept = tokens != config.blank_id
-            if config.neighbourhood == "before":
+            if config.neighbourhood in IN_ORDER:
                 kept = kept & _down_to_last(tokens == config.mask_id)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))

@@ -14,7 +14,8 @@ from canvas.choices import check_choice
 
 T = TypeVar("T")
 
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", "before")
+IN_ORDER = ("before", "just_before")  # in which no two cells see each other
+NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", *IN_ORDER)
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
@@ -160,7 +161,8 @@ def neighbourhood_mask(
     square and the eight lines through the cell. ``local_nearest``: that square, and in each of the
     eight directions the nearest written cell beyond it. ``before``: the cell itself, its neighbour
     on the right and all of the row above: what is worked out before it, so that no two cells see
-    each other. A prefix sees all and is seen by all.
+    each other. ``just_before``: of these the cells of the row above at most ``radius`` columns
+    away. A prefix sees all and is seen by all.
 
     Args:
         cells: where the tokens sit.
@@ -173,8 +175,9 @@ def neighbourhood_mask(
     """
     check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
     allowed = None
-    if neighbourhood == "before":
-        allowed = _before(cells, radius)
+    if neighbourhood in IN_ORDER:
+        far = len(cells) if neighbourhood == "before" else radius
+        allowed = _before(cells, far)
     elif neighbourhood != "all":
         near, lines = _lines(cells, radius)
         if neighbourhood == "local_nearest":
@@ -261,10 +264,14 @@ def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
 
 @_cached_where_shared
 def _before(cells: Coordinates, radius: int) -> Tensor:
-    """Keys in the row above, on the right and the token itself (or with a prefix in the pair)."""
+    """Keys in the row above, on the right and the token itself (or with a prefix in the pair).
+
+    Of the row above those at most ``radius`` columns away.
+    """
     down, right = _offsets(cells)
     prefix = cells.rows < 0
-    seen = (down == -1) | ((down == 0) & ((right == 0) | (right == 1)))
+    above = (down == -1) & (right.abs() <= radius)
+    seen = above | ((down == 0) & ((right == 0) | (right == 1)))
     return seen | prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from trm.models.bias import bias_on_others
 from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
 from trm.models.context import Context, on_tokens
+from trm.models.coordinates import IN_ORDER
 from trm.models.iterative import Loop
 from trm.models.rowwise import RowwiseLoop
 
@@ -79,7 +80,7 @@ class LoopedTransformer(CanvasTransformer):
     def loop(self, tokens: Tensor) -> Loop:
         """See `IterativeModel`; row by row where no row depends on one below, see `RowwiseLoop`."""
         config = self.config
-        in_order = config.neighbourhood == "before" and not config.own_state
+        in_order = config.neighbourhood in IN_ORDER and not config.own_state
         if in_order and config.decide and not config.prefix_length:
             return RowwiseLoop(self, tokens)
         return super().loop(tokens)

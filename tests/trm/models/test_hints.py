@@ -232,7 +232,7 @@ def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
             assert (likeliest(logits)[0].numpy() == found[name][i]).all()
 
 
-@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines", "before"])
+@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines", "before", "just_before"])
 @torch.no_grad()
 def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
     model = recursive(crop=True, position="relative_2d", radius=1, neighbourhood=neighbourhood)
@@ -253,7 +253,14 @@ def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
 
 @pytest.mark.parametrize(
     ("neighbourhood", "radius", "rows"),
-    [("local", 0, 1), ("local", 1, 3), ("local", 2, 5), ("before", 0, 3), ("before", 2, 3)],
+    [
+        ("local", 0, 1),
+        ("local", 1, 3),
+        ("local", 2, 5),
+        ("before", 2, 3),
+        ("just_before", 0, 3),
+        ("just_before", 2, 3),
+    ],
 )
 @torch.no_grad()
 def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(

@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from trm.models.bias import attention_bias
-from trm.models.coordinates import NEIGHBOURHOODS, Coordinates, neighbourhood_mask, relative_classes
+from trm.models.coordinates import (
+    IN_ORDER,
+    NEIGHBOURHOODS,
+    Coordinates,
+    neighbourhood_mask,
+    relative_classes,
+)
 from trm.models.layers import rotate
 from trm.models.positions import POSITIONS, Relative2D, make_position
 
@@ -27,6 +33,8 @@ def sees(neighbourhood, radius, a, b):
     down, right = b[0] - a[0], b[1] - a[1]
     if neighbourhood == "before":
         return (down, right) in ((0, 0), (0, 1)) or down == -1
+    if neighbourhood == "just_before":
+        return (down, right) in ((0, 0), (0, 1)) or (down == -1 and abs(right) <= radius)
     if neighbourhood == "all" or max(abs(down), abs(right)) <= radius:
         return True
     return neighbourhood == "local_lines" and (0 in (down, right) or abs(down) == abs(right))
@@ -34,7 +42,7 @@ def sees(neighbourhood, radius, a, b):
 
 @pytest.mark.parametrize(
     ("neighbourhood", "radius"),
-    [("local_lines", 0), ("local_lines", 2), ("local", 1), ("before", 1)],
+    [("local_lines", 0), ("local_lines", 2), ("local", 1), ("before", 1), ("just_before", 2)],
 )
 def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood, radius):
     cells = [(row, column) for row in range(5) for column in range(7)]
@@ -43,8 +51,9 @@ def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood
         assert mask[i, j] == sees(neighbourhood, radius, a, b)
 
 
-def test_what_is_before_a_cell_never_comes_back_to_it():
-    mask = neighbourhood_mask(Coordinates.canvas(4, 5), "before", 1)
+@pytest.mark.parametrize("neighbourhood", IN_ORDER)
+def test_what_is_before_a_cell_never_comes_back_to_it(neighbourhood):
+    mask = neighbourhood_mask(Coordinates.canvas(4, 5), neighbourhood, 1)
     order = [row * 5 + column for row in range(4) for column in range(4, -1, -1)]
     assert not mask[order][:, order].triu(1).any()  # as in writing: from the top, from the right
 

@@ -26,6 +26,7 @@ KINDS = {
     "others": {},
     "two loops": {"loops_per_step": 2, "num_layers": 1},
     "three layers": {"num_layers": 3},
+    "near cells": {"neighbourhood": "just_before"},
     "all pairs": {"crop": False},
 }
 
