@@ -143,6 +143,13 @@ def _down_to_last(masked: Tensor) -> Tensor:
     return below_none | ~rows.any(dim=1, keepdim=True)
 
 
+def _last(kept: Tensor, number: int) -> Tensor:
+    """That many rows of [B, H, W], the last of which is the last with something kept, [B, H]."""
+    row = torch.arange(kept.shape[1], device=kept.device)
+    last = (kept.any(dim=2) * (row + 1)).amax(dim=1, keepdim=True)
+    return (row < last) & (row >= last - number)
+
+
 class CanvasTransformer(IterativeModel):
     """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
 
@@ -222,13 +229,16 @@ class CanvasTransformer(IterativeModel):
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
 
-    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
+    def encode(
+        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
+    ) -> Context:
         """Embed a batch of canvases.
 
         Args:
             tokens: symbol ids, any integer dtype, [B, H, W].
             prefix_ids: which learned prefix each sample has, integer [B]; only for a model with
                 prefixes, which takes prefix 0 everywhere if it has no other.
+            rows: with ``crop``, how many rows of the box, from its last one up; None: all.
 
         Raises:
             ValueError: the shape, the dtype or the canvas size does not suit the model, or
@@ -252,7 +262,7 @@ class CanvasTransformer(IterativeModel):
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:
-                cells = cells.boxes(kept)
+                cells = cells.boxes(kept, None if rows is None else _last(kept, rows))
             assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)

@@ -87,16 +87,19 @@ class Coordinates:
             present=kept.gather(1, order),
         )
 
-    def boxes(self, filled: Tensor) -> "Coordinates":
+    def boxes(self, filled: Tensor, wanted: Tensor | None = None) -> "Coordinates":
         """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
 
         Args:
             filled: bool [B, H, W].
+            wanted: bool [B, H], the rows of the box that are wanted; None: all.
         """
         rows, columns = (
             (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
             for line in (filled.any(dim=2).byte(), filled.any(dim=1).byte())
         )
+        if wanted is not None:
+            rows = rows & wanted
         inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
         cells = self.only(F.pad(inside, (self.prefix_length, 0), value=True))
         widths = columns.sum(dim=1)

@@ -1,8 +1,10 @@
 """Heads that read hints from every token's state, and states that keep only what these decide."""
 
+import math
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trm.models.layers import Linear, truncated_normal_
@@ -39,12 +41,16 @@ class HintHeads(nn.Module):
 
         The likeliest where its probability is above ``threshold``, else `UNDECIDED`.
         """
-        found = []
+        numbers = list(self.classes.values())
         with torch.no_grad():
-            for logits in self(z).values():
-                probability, chosen = logits.float().softmax(dim=-1).max(dim=-1)
-                found.append(chosen.byte().masked_fill(probability <= threshold, UNDECIDED))
-        return torch.stack(found, dim=-1)
+            logits = self.head(z).float()
+            # All hints side by side, those of fewer classes filled up with impossible ones.
+            parts = [
+                F.pad(part, (0, max(numbers) - part.shape[-1]), value=-math.inf)
+                for part in logits.split(numbers, dim=-1)
+            ]
+            probability, chosen = torch.stack(parts, dim=-2).softmax(dim=-1).max(dim=-1)
+            return chosen.byte().masked_fill(probability <= threshold, UNDECIDED)
 
     def holding(self, decisions: Tensor, dtype: torch.dtype) -> Tensor:
         """Tokens [..., D] that hold nothing but decisions: the sum of an embedding of each.

@@ -85,10 +85,6 @@ class IterativeModel(nn.Module, ABC):
             "depth.teacher_forcing to 0"
         )
 
-    def loop(self, tokens: Tensor) -> "Loop":
-        """What solves canvases [B, H, W]: a `Loop`, or one that comes to the same at less cost."""
-        return Loop(self, tokens)
-
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True
@@ -134,7 +130,6 @@ class Loop:
 
     Attributes:
         state: of the model; may be replaced between steps.
-        final: which samples no further step can change, bool [B]; None: that cannot be known.
 
     Args:
         model: on the device of the tokens.
@@ -146,7 +141,6 @@ class Loop:
         self.model = model
         self.context = model.encode(tokens, *more)
         self.state = model.initial_state(self.context)
-        self.final: Tensor | None = None
         self._begun = False
 
     @property

@@ -202,6 +202,16 @@ class Attention(nn.Module):
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
+    def queries(self, x: Tensor) -> Tensor:
+        """Of [..., D], the heads side by side: [..., D]."""
+        D, bias = x.shape[-1], self.qkv.bias
+        return F.linear(x, self.qkv.weight[:D], None if bias is None else bias[:D])
+
+    def keys_values(self, x: Tensor) -> Tensor:
+        """Of [..., D], all keys and then all values: [..., 2 * D]."""
+        D, bias = x.shape[-1], self.qkv.bias
+        return F.linear(x, self.qkv.weight[D:], None if bias is None else bias[D:])
+
     def project(
         self, x: Tensor, rotation: Rotation | None = None, seen: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -209,15 +219,12 @@ class Attention(nn.Module):
 
         Keys and values are of ``seen`` [B, S, D], if given, in place of x.
         """
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         if seen is None:
             parts = self.qkv(x).view(batch, length, 3, self.num_heads, -1)
         else:
-            weight, bias = self.qkv.weight, self.qkv.bias
-            of_q, of_kv = (None, None) if bias is None else (bias[:width], bias[width:])
-            q = F.linear(x, weight[:width], of_q)
-            kv = F.linear(seen, weight[width:], of_kv)
-            parts = torch.cat((q, kv), dim=-1).view(batch, length, 3, self.num_heads, -1)
+            both = torch.cat((self.queries(x), self.keys_values(seen)), dim=-1)
+            parts = both.view(batch, length, 3, self.num_heads, -1)
         q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
@@ -313,8 +320,17 @@ class PostNormBlock(nn.Module):
             mixed = self.mixing(x, rotation, bias, keys, seen=seen)
             if blind is not None:
                 mixed = mixed.masked_fill(blind, 0)
-            x = rms_norm(x + mixed, self.eps)
-        else:
-            tokens = x.transpose(1, 2)  # [B, D, S]
-            x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)
+            return self.after(x, mixed)
+        tokens = x.transpose(1, 2)  # [B, D, S]
+        x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)
+        return rms_norm(x + self.mlp(x), self.eps)
+
+    def after(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """All that comes after attention, for each token by itself.
+
+        Args:
+            x: [..., D].
+            mixed: what attention gives, of the same shape.
+        """
+        x = rms_norm(x + mixed, self.eps)
         return rms_norm(x + self.mlp(x), self.eps)

@@ -18,8 +18,6 @@ from trm.models.bias import bias_on_others
 from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
 from trm.models.context import Context, on_tokens
 from trm.models.coordinates import IN_ORDER
-from trm.models.iterative import Loop
-from trm.models.rowwise import RowwiseLoop
 
 
 @dataclass
@@ -61,9 +59,11 @@ class LoopedTransformer(CanvasTransformer):
         """The state, once a loop."""
         return ("state",) * self.config.loops_per_step
 
-    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
+    def encode(
+        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
+    ) -> Context:
         """See `CanvasTransformer`."""
-        context = super().encode(tokens, prefix_ids)
+        context = super().encode(tokens, prefix_ids, rows)
         if self.config.own_state:
             return context
         bias, alone = bias_on_others(context.bias, context.keys, context.inputs)
@@ -77,13 +77,12 @@ class LoopedTransformer(CanvasTransformer):
         """Some loops, each of them all layers on the sum of state and input."""
         return self.loops(context, self.remembered(state))
 
-    def loop(self, tokens: Tensor) -> Loop:
-        """See `IterativeModel`; row by row where no row depends on one below, see `RowwiseLoop`."""
+    @property
+    def in_order(self) -> bool:
+        """Whether no cell depends on what comes after it, see `trm.models.in_order`."""
         config = self.config
-        in_order = config.neighbourhood in IN_ORDER and not config.own_state
-        if in_order and config.decide and not config.prefix_length:
-            return RowwiseLoop(self, tokens)
-        return super().loop(tokens)
+        ordered = config.neighbourhood in IN_ORDER and not config.own_state and config.decide > 0
+        return ordered and config.crop and not config.prefix_length and not self.position.absolute
 
     def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""

@@ -116,7 +116,9 @@ class _Upright(CanvasTransformer):
             config.vocab_size, config.blank_id, config.judge_size, config.judge_layers
         )
 
-    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> TurnedContext:
+    def encode(
+        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
+    ) -> TurnedContext:
         """See `CanvasTransformer`; of each page as its surest pose shows it."""
         height, width = tokens.shape[-2:]
         side = max(height, width)
@@ -124,7 +126,7 @@ class _Upright(CanvasTransformer):
         orientation = self.judge(square)
         poses = _poses(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
         turned = square.flatten(1).gather(1, poses).view_as(square)
-        context = super().encode(turned, prefix_ids)
+        context = super().encode(turned, prefix_ids, rows)
         assert context.places is not None
         # Where a token stands on the page as it lies; padding is behind the last cell.
         end = torch.full_like(poses[:, :1], side * side)

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel, Loop
-from trm.solving.memory import Memory
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
 
@@ -16,11 +15,10 @@ PATIENCE = 2  # steps in succession that must leave a row as it is before it cou
 class Settling:
     """Watches rows from step to step, and says which of them have settled.
 
-    Where a model knows by itself that nothing can change any more (`Loop.final`), that counts. Of
-    others a row has settled, and its sample may stop, when it is held more likely right than wrong
-    and `PATIENCE` steps in succession have left it as it was. The halting head alone stops too
-    early: of rows that it trusts, some still change, mostly for the better. In a row longer than
-    any of training a carry may still be on its way when one step changes nothing.
+    A row has settled, and its sample may stop, when it is held more likely right than wrong and
+    `PATIENCE` steps in succession have left it as it was. The halting head alone stops too early:
+    of rows that it trusts, some still change, mostly for the better. In a row longer than any of
+    training a carry may still be on its way when one step changes nothing.
 
     Args:
         masked: bool [B, H, W], the cells to fill in: no others count.
@@ -60,7 +58,7 @@ class Step:
         logits: of every cell's symbol, [N, H, W, V].
         halt_logits: [N].
         cells: uint8 [N, H, W], the most likely symbols.
-        settled: bool [N], whether the model is done with the row, see `Settling`.
+        settled: bool [N], see `Settling`.
         last: bool [N], whose last step this is.
     """
 
@@ -81,7 +79,6 @@ def iterate(
     steps: int,
     halt: bool = True,
     noise: Noise | None = None,
-    memory: Memory | None = None,
 ) -> Iterator[Step]:
     """Supervision steps on a batch of rows, of which those that have settled are left out.
 
@@ -92,12 +89,8 @@ def iterate(
         steps: at most; at least one.
         halt: False goes on with all samples to the end.
         noise: added to the states before each step.
-        memory: of the canvases when their last row was filled in; what is found is kept in it.
     """
-    loop = model.loop(tokens) if noise is None else Loop(model, tokens)
-    settling = Settling(masked)
-    if memory is not None:
-        memory.recall(loop, tokens)
+    loop, settling = Loop(model, tokens), Settling(masked)
     samples = torch.arange(len(tokens), device=tokens.device)
     for number in range(1, steps + 1):
         if noise is not None:
@@ -105,14 +98,12 @@ def iterate(
         loop.step()
         logits, halt_logits = loop.read()
         cells = logits.argmax(dim=-1).to(tokens.dtype)
-        settled = settling.seen(cells, halt_logits) if loop.final is None else loop.final
+        settled = settling.seen(cells, halt_logits)
         last = settled & halt if number < steps else torch.ones_like(settled)
-        if memory is not None and last.any():
-            memory.add(loop, torch.where(masked, cells, tokens), last)
         yield Step(number, samples, logits, halt_logits, cells, settled, last)
         if last.all():
             return
         if last.any():
-            samples, tokens, masked = samples[~last], tokens[~last], masked[~last]
+            samples = samples[~last]
             loop.keep(~last)
             settling.keep(~last)

@@ -7,7 +7,9 @@ import torch
 
 from canvas import symbols
 from trm.models.draws import Noise
+from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel
+from trm.models.looped import LoopedTransformer
 from trm.solving.hint_reading import hints_after
 from trm.solving.iteration import iterate
 from trm.solving.memory import Memory
@@ -79,6 +81,13 @@ class IterativePredictor(Predictor):
             self.model, self.max_steps, self.halt, 0.0, self.on_step, Memory()
         )
 
+    @property
+    def in_order(self) -> bool:
+        """Whether every cell is worked out once, with the same result as in steps without end."""
+        model = self.model
+        watched = self.on_step is not None or not self.halt
+        return isinstance(model, LoopedTransformer) and model.in_order and not watched
+
     def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
         return trace(self.model, inputs, steps or self.max_steps)
@@ -101,6 +110,10 @@ class IterativePredictor(Predictor):
     ) -> Prediction:
         device = next(self.model.parameters()).device
         tokens = torch.from_numpy(inputs).to(device)
+        if self.in_order and (keys is None or not self.noise):
+            written = self._in_order(inputs, tokens, log_probs)
+            if written is not None:
+                return written
         cells = torch.empty_like(tokens)
         confidence = torch.empty(len(tokens), device=device)
         used = torch.empty(len(tokens), dtype=torch.long, device=device)
@@ -110,8 +123,7 @@ class IterativePredictor(Predictor):
         if self.noise and keys is not None:
             noise = Noise(self.noise, [int(key) for key in keys], device)
         masked = tokens == symbols.MASK
-        asked = (self.max_steps, self.halt, noise, self.memory)
-        for step in iterate(self.model, tokens, masked, *asked):
+        for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
             if self.on_step is not None:
                 sure = step.halt_logits.float().sigmoid()
                 shown = (step.samples, step.cells, sure)
@@ -134,4 +146,24 @@ class IterativePredictor(Predictor):
             used.cpu().numpy(),
             None if symbol_log_probs is None else symbol_log_probs.cpu().numpy(),
             settled.cpu().numpy(),
+        )
+
+    def _in_order(
+        self, inputs: np.ndarray, tokens: torch.Tensor, log_probs: bool
+    ) -> Prediction | None:
+        """See `trm.models.in_order`; None where that cannot be done."""
+        above = None if self.memory is None else self.memory.above(inputs)
+        assert isinstance(self.model, LoopedTransformer)
+        worked = work_in_order(self.model, tokens, above)
+        if worked is None:
+            return None
+        logits, halt_logits = self.model.read(worked.state, worked.context)
+        cells = logits.argmax(dim=-1).byte().cpu().numpy()
+        if self.memory is not None:
+            self.memory.keep(np.where(inputs == symbols.MASK, cells, inputs), worked.above)
+        return Prediction(
+            cells,
+            halt_logits.float().sigmoid().cpu().numpy(),
+            np.ones(len(cells), dtype=np.int64),
+            logits.float().log_softmax(dim=-1).cpu().numpy() if log_probs else None,
         )

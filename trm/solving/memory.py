@@ -1,34 +1,30 @@
-"""What a model wrote on canvases and decided of them, kept until they come again."""
+"""What a model wrote on canvases and found out of them, kept until they come again."""
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from canvas.symbols import BLANK, MASK
-from trm.models.iterative import Loop
-from trm.models.rowwise import RowwiseLoop
+from trm.models.in_order import Above
 from trm.solving.rollout import Prediction
 
-T = TypeVar("T")
-
 _MOST = 4096  # canvases
+_MOST_BYTES = 2**28  # of what is known of the rows above
 
 
 class Memory:
     """Of one model; canvases are found by what stands on them.
 
-    A canvas that comes again is not worked out again. Nor are the finished rows of one that comes
-    with its next row masked, where the model has a `RowwiseLoop`: what it decided of them holds, as
-    that follows from what stands above alone. Nothing of what is kept changes an answer.
+    A canvas that comes again is not worked out again. Nor is what is above the last row of one that
+    comes with its next row masked, where the model works in order (`trm.models.in_order`). Nothing
+    of what is kept changes an answer.
     """
 
     def __init__(self) -> None:
         self._predictions: OrderedDict[bytes, Prediction] = OrderedDict()
-        self._decided: OrderedDict[bytes, Tensor] = OrderedDict()
+        self._above: OrderedDict[bytes, Above] = OrderedDict()  # of one canvas each
 
     def filled(self, inputs: np.ndarray, fill: Callable[[np.ndarray], Prediction]) -> Prediction:
         """What a model writes on canvases ``uint8 [B, H, W]``.
@@ -43,40 +39,34 @@ class Memory:
         if new:
             prediction = fill(inputs[list(new.values())])
             for i, key in enumerate(new):
-                found[key] = prediction.take(np.array([i]))
-                _keep(self._predictions, key, found[key])
+                found[key] = self._predictions[key] = prediction.take(np.array([i]))
+            _forget(self._predictions, _MOST)
         return Prediction.joined([found[key] for key in keys])
 
-    def add(self, loop: Loop, filled: Tensor, which: Tensor) -> None:
-        """Keep what a loop has decided.
-
-        Args:
-            loop: at its end.
-            filled: uint8 [B, H, W], its canvases with what it wrote.
-            which: bool [B], the samples to keep.
-        """
-        if not isinstance(loop, RowwiseLoop):
+    def keep(self, filled: np.ndarray, above: Above | None) -> None:
+        """Keep what is known of canvases ``uint8 [B, H, W]`` as they have been filled in."""
+        if above is None:
             return
-        kept = loop.decided_cells()[which].cpu()
-        for canvas, cells in zip(filled[which].cpu().numpy(), kept, strict=True):
-            _keep(self._decided, canvas.tobytes(), cells)
+        for canvas, seen, places in zip(filled, above.seen, above.places, strict=True):
+            self._above[canvas.tobytes()] = Above(seen, places)
+        each = above.seen[0].numel() * above.seen.element_size()
+        _forget(self._above, max(1, min(_MOST, _MOST_BYTES // each)))
 
-    def recall(self, loop: Loop, tokens: Tensor) -> None:
-        """Let a loop that has not begun start from what is known of its canvases [B, H, W]."""
-        if not isinstance(loop, RowwiseLoop) or not self._decided:
-            return
-        before = tokens.masked_fill(tokens == MASK, BLANK).cpu().numpy()
-        found = [self._decided.get(canvas.tobytes()) for canvas in before]
-        like = next((cells for cells in found if cells is not None), None)
-        if like is None:
-            return
-        cells = torch.stack([torch.zeros_like(like) if one is None else one for one in found])
-        known = torch.tensor([one is not None for one in found])
-        loop.go_on(cells.to(tokens.device), known.to(tokens.device))
+    def above(self, inputs: np.ndarray) -> Above | None:
+        """What is known of canvases with their next row masked; None unless of all of them."""
+        before = np.where(inputs == MASK, np.uint8(BLANK), inputs)
+        found = [self._above.get(canvas.tobytes()) for canvas in before]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found) or len({one.seen.shape for one in known}) > 1:
+            return None
+        return Above(*(torch.stack(parts) for parts in zip(*map(_parts, known), strict=True)))
 
 
-def _keep(memory: "OrderedDict[bytes, T]", key: bytes, what: T) -> None:
-    """In place of what is oldest, if need be."""
-    memory[key] = what
-    if len(memory) > _MOST:
+def _parts(above: Above) -> tuple[torch.Tensor, torch.Tensor]:
+    return above.seen, above.places
+
+
+def _forget(memory: OrderedDict, most: int) -> None:
+    """What is oldest, if there is too much."""
+    while len(memory) > most:
         memory.popitem(last=False)

@@ -20,8 +20,6 @@ class Trace:
             supervision steps; only masked cells count.
         halt_logits: ``float32 [T, B]``, of "the row is right".
         masked: ``bool [B, H, W]``, the cells to fill in.
-        settled: ``bool [T, B]``, whether the model was done after each step; None: as `Settling`
-            has it.
     """
 
     heading = "confidence over supervision steps"
@@ -29,7 +27,6 @@ class Trace:
     canvases: np.ndarray
     halt_logits: np.ndarray
     masked: np.ndarray
-    settled: np.ndarray | None = None
 
     @property
     def confidence(self) -> np.ndarray:
@@ -39,14 +36,12 @@ class Trace:
     @property
     def halts_at(self) -> np.ndarray:
         """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
-        stops = self.settled
-        if stops is None:
-            settling = Settling(torch.from_numpy(self.masked))
-            settled = [
-                settling.seen(torch.from_numpy(cells), torch.from_numpy(halt_logits)).numpy()
-                for cells, halt_logits in zip(self.canvases, self.halt_logits, strict=True)
-            ]
-            stops = np.stack(settled)
+        settling = Settling(torch.from_numpy(self.masked))
+        settled = [
+            settling.seen(torch.from_numpy(cells), torch.from_numpy(halt_logits)).numpy()
+            for cells, halt_logits in zip(self.canvases, self.halt_logits, strict=True)
+        ]
+        stops = np.stack(settled)
         return np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
 
     @property
@@ -95,10 +90,8 @@ def trace(model: IterativeModel, inputs: np.ndarray, steps: int) -> Trace:
         raise ValueError(f"a trace takes at least one supervision step, not {steps}")
     tokens = torch.from_numpy(inputs).to(next(model.parameters()).device)
     seen = [
-        (step.cells, step.halt_logits.float(), step.settled)
+        (step.cells, step.halt_logits.float())
         for step in iterate(model, tokens, tokens == MASK, steps, halt=False)
     ]
-    cells, halting, settled = (
-        torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True)
-    )
-    return Trace(cells, halting, inputs == MASK, settled)
+    cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
+    return Trace(cells, halting, inputs == MASK)

@@ -277,7 +277,7 @@ def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
     mine, seen = model(both, steps=2), introspect(model, both, 2).attention
     boxes = Coordinates.boxes
     monkeypatch.setattr(
-        Coordinates, "boxes", lambda cells, filled: replace(boxes(cells, filled), alike=None)
+        Coordinates, "boxes", lambda cells, *some: replace(boxes(cells, *some), alike=None)
     )
     pairs = model.encode(both).bias
     assert list(pairs.shape) == [2, 2, 12, 12]

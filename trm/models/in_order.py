@@ -1,0 +1,207 @@
+"""Pages worked out cell by cell, where no cell depends on what comes after it.
+
+Under the neighbourhoods `before` and `just_before`, without its own state, a cell of a
+`LoopedTransformer` follows from the row above it and from what is on its right. Supervision steps
+then lead to one state alone, the same from wherever they start: it can be had in one pass from the
+top row down and from right to left, in which every cell comes once, after all that it depends on.
+As in a causal transformer, the keys and values of what is finished are kept: `Above` is all that
+the next row needs to know of a page.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from trm.models.context import Context
+from trm.models.layers import Attention, PostNormBlock
+
+if TYPE_CHECKING:
+    from trm.models.looped import LoopedTransformer
+
+
+@dataclass(frozen=True)
+class Above:
+    """What the rows that are left to do follow from, beside what stands in them.
+
+    Attributes:
+        seen: [B, layers * loops_per_step, W, 2 * D], keys and values of the row above them.
+        places: int64 [B, W], where on the canvas the first of them lies.
+    """
+
+    seen: Tensor
+    places: Tensor
+
+
+@dataclass(frozen=True)
+class Worked:
+    """Pages whose cells have all been worked out.
+
+    Attributes:
+        context: of the rows that were left to do.
+        state: [B, S, D], of their cells; no supervision step would change it.
+        above: for when what is now the last row has been filled in, and the next one is asked for;
+            None where that is of no use.
+    """
+
+    context: Context
+    state: Tensor
+    above: Above | None
+
+
+@torch.no_grad()
+def work_in_order(
+    model: "LoopedTransformer", tokens: Tensor, above: Above | None = None
+) -> Worked | None:
+    """Work pages out in the order of writing.
+
+    Args:
+        model: one that is `in_order`.
+        tokens: canvases, integers [B, H, W].
+        above: of the row above the two last ones, if it is known; it is not trusted where it does
+            not fit the page.
+
+    Returns:
+        None where pages differ in width.
+    """
+    context = model.encode(tokens, None, None if above is None else 2)
+    if above is not None and not _fits(above, context):
+        context, above = model.encode(tokens), None
+    assert context.bias is not None
+    assert context.places is not None
+    if context.bias.ndim != 5:
+        return None
+    pages = _Pages(model, context)
+    handed_down = None if above is None else list(above.seen.unbind(1))
+    before = handed_down  # of the row above the last one
+    for row in range(pages.rows):
+        before, handed_down = handed_down, pages.work(row, handed_down)
+    known = None
+    same = bool((context.lengths == pages.rows * pages.width).all())
+    if same and pages.rows > 1 and before is not None:
+        known = Above(torch.stack(before, dim=1), context.places[:, -pages.width :])
+    return Worked(context, pages.state.flatten(1, 2), known)
+
+
+def _fits(above: Above, context: Context) -> bool:
+    """Whether the rows of a context are the one that was last filled in, and the next."""
+    places, width = context.places, above.places.shape[1]
+    assert places is not None
+    return places.shape[1] == 2 * width and torch.equal(places[:, :width], above.places)
+
+
+class _Pages:
+    """Rows of W cells on the way."""
+
+    def __init__(self, model: "LoopedTransformer", context: Context) -> None:
+        assert context.bias is not None
+        assert model.hint_heads is not None
+        self.heads, self.certainty = model.hint_heads, model.certainty
+        blocks = [layer for layer in model.layers if isinstance(layer, PostNormBlock)]
+        # Each with whether it starts a loop, and so from the input.
+        self.stages = [(block, i == 0) for i, block in enumerate(blocks)]
+        self.stages *= model.config.loops_per_step
+        heads, width, strip = context.bias.shape[1], context.bias.shape[-2], context.bias
+        # Of a cell on the cells of the row above, its own and the one below, in any row.
+        strip = strip[0, :, min(1, strip.shape[2] - 1)].unflatten(-1, (3, width))
+        self.on_above, own = strip[..., 0, :], strip[..., 1, :]  # [heads, W, W]
+        cell = torch.arange(width)
+        self.on_right, self.on_self = own[:, cell[:-1], cell[1:]], own[:, cell, cell]
+        sees = (self.on_above > -torch.inf).any(dim=0)  # [W, W]
+        self.spans = [_span(line) for line in sees.tolist()]
+        self.width, self.num_heads = width, heads
+        self.inputs = context.inputs.unflatten(1, (-1, width))  # [B, R, W, D]
+        self.rows = self.inputs.shape[1]
+        self.state = torch.empty_like(self.inputs)
+
+    def work(self, row: int, above: list[Tensor] | None) -> list[Tensor]:
+        """Work out a row from the right to the left.
+
+        Args:
+            row: whose state is set.
+            above: keys and values [B, W, 2 * D] of the row above, for each stage; None: no row.
+
+        Returns:
+            The same of this row.
+        """
+        inputs = self.inputs[:, row]  # [B, W, D]
+        batch, width, D = inputs.shape
+        seen = [inputs.new_empty(batch, width, 2 * D) for _ in self.stages]
+        of_above = [None if above is None else self._split(above[i]) for i in range(len(seen))]
+        queries = {
+            id(block): _attention(block).queries(inputs) for block, first in self.stages if first
+        }
+        for column in reversed(range(width)):
+            x, start = inputs[:, column], inputs[:, column]
+            for stage, (block, first) in enumerate(self.stages):
+                attention = _attention(block)
+                if first:
+                    if stage:  # what others see of this cell in a further loop
+                        seen[stage][:, column] = attention.keys_values(x + start)
+                    x, query = start, queries[id(block)][:, column]
+                else:
+                    seen[stage][:, column] = attention.keys_values(x)
+                    query = attention.queries(x)
+                near = seen[stage][:, column : column + 2].flip(1)  # from the right
+                near = near[:, :-1] if first else near
+                mixed = self._attend(query, near, column, not first, of_above[stage])
+                x = block.after(
+                    x, attention.out(mixed) if mixed is not None else torch.zeros_like(x)
+                )
+            self.state[:, row, column] = x
+            held = self.heads.holding(self.heads.decisions(x, self.certainty), x.dtype)
+            seen[0][:, column] = _attention(self.stages[0][0]).keys_values(held + start)
+        return seen
+
+    def _attend(
+        self,
+        query: Tensor,
+        near: Tensor,
+        column: int,
+        with_itself: bool,
+        above: tuple[Tensor, Tensor] | None,
+    ) -> Tensor | None:
+        """What a cell gets from those that it sees, [B, D]; None where there are none.
+
+        Args:
+            query: [B, D].
+            near: keys and values [B, 0 to 2, 2 * D] of the cell on the right, if there is one, and
+                of the cell itself, if it is to see itself.
+            column: of the cell.
+            with_itself: whether it is.
+            above: keys and values [B, W, heads, D / heads] of the row above.
+        """
+        biases = [self.on_right[:, column : column + 1]] if column + 1 < self.width else []
+        biases += [self.on_self[:, column : column + 1]] if with_itself else []
+        seen = [self._split(near)] if biases else []
+        lo, hi = self.spans[column]
+        if above is not None and lo < hi:
+            seen.append((above[0][:, lo:hi], above[1][:, lo:hi]))
+            biases.append(self.on_above[:, column, lo:hi])
+        if not seen:
+            return None
+        # Products and sums of numbers: matrix products of a row and a few columns take far longer.
+        q = (query * (query.shape[1] // self.num_heads) ** -0.5).unflatten(1, (self.num_heads, -1))
+        scores = torch.cat([(q.unsqueeze(1) * keys).sum(dim=-1) for keys, _ in seen], dim=1)
+        scores = scores + torch.cat(biases, dim=1).T  # [B, N, heads]
+        weights = torch.softmax(scores, dim=1, dtype=torch.float32).to(q.dtype).unsqueeze(-1)
+        parts = weights.split([keys.shape[1] for keys, _ in seen], dim=1)
+        mixed = [(part * values).sum(dim=1) for part, (_, values) in zip(parts, seen, strict=True)]
+        return torch.stack(mixed).sum(dim=0).flatten(1)  # [B, D]
+
+    def _split(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values, [B, N, heads, D / heads] each, of [B, N, 2 * D]."""
+        k, v = seen.unflatten(-1, (2, self.num_heads, -1)).unbind(2)
+        return k, v
+
+
+def _attention(block: PostNormBlock) -> Attention:
+    assert isinstance(block.mixing, Attention)
+    return block.mixing
+
+
+def _span(line: list[bool]) -> tuple[int, int]:
+    """From which to which cell of the row above a cell sees it: they lie side by side."""
+    there = [i for i, sees in enumerate(line) if sees]
+    return (there[0], there[-1] + 1) if there else (0, 0)
