@@ -10,7 +10,7 @@ from trm.models.draws import Noise
 from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel
 from trm.models.looped import LoopedTransformer
-from trm.solving.hint_reading import hints_after
+from trm.solving.hint_reading import hints_after, likeliest
 from trm.solving.iteration import iterate
 from trm.solving.memory import Memory
 from trm.solving.rollout import OnStep, Prediction, Predictor
@@ -95,6 +95,17 @@ class IterativePredictor(Predictor):
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         """See `Predictor`."""
         return hints_after(self.model, inputs, steps)
+
+    @torch.no_grad()
+    def hints_in_order(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """As `hints`, of a model that works `in_order`: what it decided while it did so."""
+        assert isinstance(self.model, LoopedTransformer)
+        tokens = torch.from_numpy(inputs).to(next(self.model.parameters()).device)
+        worked = work_in_order(self.model, tokens)
+        if worked is None:
+            return self.hints(inputs, np.full(len(inputs), self.max_steps))
+        found = self.model.read_hints(worked.state, worked.context)
+        return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False

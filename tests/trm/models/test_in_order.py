@@ -125,6 +125,18 @@ def test_pages_of_different_widths_are_not_worked_out_together():
 
 
 @torch.no_grad()
+def test_hints_are_those_that_were_decided_on_the_way():
+    predictor, inputs = IterativePredictor(make(), 100), canvases(*PAGES).numpy()
+    found, expected = (
+        predictor.hints_in_order(inputs),
+        predictor.hints(inputs, np.full(len(inputs), 100)),
+    )
+    assert found.keys() == {"sum", "carry"}
+    for name, classes in found.items():
+        np.testing.assert_array_equal(classes, expected[name])
+
+
+@torch.no_grad()
 def test_a_predictor_works_in_order_unless_its_steps_are_watched():
     model, inputs = make(), canvases(*PAGES).numpy()
     masked = inputs == MASK
