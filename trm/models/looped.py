@@ -80,9 +80,13 @@ class LoopedTransformer(CanvasTransformer):
     @property
     def in_order(self) -> bool:
         """Whether no cell depends on what comes after it, see `trm.models.in_order`."""
-        config = self.config
+        config, step = self.config, ("iterate", "loops", "network", "remembered")
+        own = any(
+            getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
+        )
         ordered = config.neighbourhood in IN_ORDER and not config.own_state and config.decide > 0
-        return ordered and config.crop and not config.prefix_length and not self.position.absolute
+        placed = config.crop and not config.prefix_length and not self.position.absolute
+        return ordered and placed and not own
 
     def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""

@@ -250,3 +250,11 @@ def test_a_model_whose_cells_depend_on_later_ones_takes_steps(changes):
     model = LoopedTransformer(LoopedConfig(**(SMALL | changes)))
     assert not model.in_order
     assert make().in_order
+
+
+def test_a_model_of_ones_own_whose_step_is_another_takes_steps():
+    class Louder(LoopedTransformer):
+        def network(self, x, *more):
+            return 2 * super().network(x, *more)
+
+    assert not Louder(LoopedConfig(**SMALL)).in_order
