@@ -109,15 +109,33 @@ def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius
     assert cells.present is not None
     assert rows is not None
     width, n = cells.alike.width, 2 * rows + 1
-    strip = Coordinates.canvas(n, width, device=cells.rows.device)
-    bias, _ = attention_bias(position, strip, neighbourhood, radius)
-    assert bias is not None
-    middle = bias[..., rows * width : (rows + 1) * width, :].view(-1, 1, width, n * width)
+    device = cells.rows.device
+    middle = inner_row_bias(position, width, neighbourhood, radius, device).unsqueeze(1)
     there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding
     # What is padding sees everything, as a softmax over nothing is not a number.
     seen = F.pad(there, (rows, rows)).unfold(1, n, 1) | ~there.unsqueeze(-1)  # [B, R, n]
     seen = seen.repeat_interleave(width, dim=-1)  # [B, R, n * W]
     return torch.where(seen[:, None, :, None], middle, -math.inf)
+
+
+def inner_row_bias(
+    position: Position,
+    width: int,
+    neighbourhood: str,
+    radius: int,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """As `rows_bias`, of a row of W cells that has all the rows around it.
+
+    Returns:
+        [num_heads or 1, W, n * W].
+    """
+    rows = rows_around(neighbourhood, radius)
+    assert rows is not None
+    strip = Coordinates.canvas(2 * rows + 1, width, device=device)
+    bias, _ = attention_bias(position, strip, neighbourhood, radius)
+    assert bias is not None
+    return bias[..., rows * width : (rows + 1) * width, :].view(-1, width, len(strip))
 
 
 def bias_on_others(

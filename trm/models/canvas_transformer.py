@@ -5,7 +5,7 @@ A model of its own has, beside these, a state and an update of it: see `TinyRecu
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -229,20 +229,45 @@ class CanvasTransformer(IterativeModel):
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
 
-    def encode(
-        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
-    ) -> Context:
-        """Embed a batch of canvases.
+    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
+        """Embed a batch of canvases, and work out what attention sees of them.
 
         Args:
             tokens: symbol ids, any integer dtype, [B, H, W].
             prefix_ids: which learned prefix each sample has, integer [B]; only for a model with
                 prefixes, which takes prefix 0 everywhere if it has no other.
-            rows: with ``crop``, how many rows of the box, from its last one up; None: all.
 
         Raises:
             ValueError: the shape, the dtype or the canvas size does not suit the model, or
                 prefix_ids are missing or not wanted.
+        """
+        config = self.config
+        context, cells, written = self.embed(tokens, prefix_ids)
+        if config.block != "attention":
+            return context
+        dtype = context.inputs.dtype
+        rotation = self.position.rotation(cells)
+        if rotation is not None:
+            cos, sin = (x.to(dtype) for x in rotation)
+            by_sample = cells.present is not None  # then with room for the heads
+            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
+        bias, keys = attention_bias(
+            self.position, cells, config.neighbourhood, config.radius, written
+        )
+        bias = None if bias is None else bias.to(dtype)
+        return replace(context, rotation=rotation, bias=bias, keys=keys)
+
+    def embed(
+        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
+    ) -> tuple[Context, Coordinates, Tensor]:
+        """A batch of canvases without what attention sees of them.
+
+        Args:
+            tokens, prefix_ids: see `encode`.
+            rows: with ``crop``, how many rows of the box, from its last one up; None: all.
+
+        Returns:
+            The context, where its tokens sit, and bool [B, P + S] which of them are written.
         """
         if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
             raise ValueError(
@@ -276,31 +301,10 @@ class CanvasTransformer(IterativeModel):
             inputs = (inputs + vectors) * math.sqrt(0.5)  # keeps the variance
         dtype = compute_dtype(inputs)
         inputs = (inputs * self.embed_scale).to(dtype)
-        rotation = bias = keys = None
-        if config.block == "attention":
-            rotation = self.position.rotation(cells)
-            if rotation is not None and cells.present is not None:
-                rotation = (rotation[0].unsqueeze(1), rotation[1].unsqueeze(1))  # heads
-            written = (flat != config.blank_id) & (flat != config.mask_id)
-            bias, keys = attention_bias(
-                self.position,
-                cells,
-                config.neighbourhood,
-                config.radius,
-                F.pad(written, (P, 0), value=True),
-            )
-        return Context(
-            inputs,
-            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
-            None if bias is None else bias.to(dtype),
-            None,
-            None,
-            keys,
-            self._halt_weights(flat, cells.present),
-            height,
-            width,
-            places,
-        )
+        written = (flat != config.blank_id) & (flat != config.mask_id)
+        weights = self._halt_weights(flat, cells.present)
+        context = Context(inputs, weights, height, width, places)
+        return context, cells, F.pad(written, (P, 0), value=True)
 
     def network(self, x: Tensor, context: Context, of_others: Tensor | None = None) -> Tensor:
         """All layers, once.

@@ -17,6 +17,11 @@ class Context:
     Attributes:
         inputs: input embeddings, [B, P + S, D]; P prefix tokens in front of S cells: all H * W of
             them, or those that are not blank, padded to the sample that has most.
+        halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
+        height: H.
+        width: W.
+        places: int64 [B, S], where on the canvas each cell is (H * W: padding), if blank ones are
+            no tokens; else None.
         rotation: cosines and sines for queries and keys, or None.
         bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
             tokens, or in what they see, rotation and bias have a batch dimension in front. Where
@@ -27,23 +32,18 @@ class Context:
         alone: bool [B, P + S, 1], which tokens see no other under that bias; None with it.
         keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
             large; bias is then [B, heads or 1, S, K].
-        halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
-        height: H.
-        width: W.
-        places: int64 [B, S], where on the canvas each cell is (H * W: padding), if blank ones are
-            no tokens; else None.
     """
 
     inputs: Tensor
-    rotation: Rotation | None
-    bias: Tensor | None
-    bias_on_others: Tensor | None
-    alone: Tensor | None
-    keys: Tensor | None
     halt_weights: Tensor | None
     height: int
     width: int
     places: Tensor | None
+    rotation: Rotation | None = None
+    bias: Tensor | None = None
+    bias_on_others: Tensor | None = None
+    alone: Tensor | None = None
+    keys: Tensor | None = None
 
     @property
     def lengths(self) -> Tensor:
@@ -65,21 +65,6 @@ class Context:
                 parts[name] = part[index]
         if self.rotation is not None and self.rotation[0].ndim == 4:
             parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])
-        return replace(self, **parts)
-
-    def rows_from(self, row: int) -> "Context":
-        """That of the rows from one on, for `CanvasTransformer.network`.
-
-        Tokens are rows of a grid, see ``bias``. The first row then sees nothing of the row above.
-        """
-        assert self.bias is not None
-        assert self.bias.ndim == 5
-        start = row * self.bias.shape[-2]
-        parts: dict[str, Any] = {"inputs": self.inputs[:, start:]}
-        for name in ("bias", "bias_on_others"):
-            part = getattr(self, name)
-            parts[name] = None if part is None else part[:, :, row:]
-        parts["alone"] = None if self.alone is None else self.alone[:, start:]
         return replace(self, **parts)
 
 

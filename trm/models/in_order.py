@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from trm.models.bias import inner_row_bias
 from trm.models.context import Context
 from trm.models.layers import Attention, PostNormBlock
 
@@ -65,14 +66,14 @@ def work_in_order(
     Returns:
         None where pages differ in width.
     """
-    context = model.encode(tokens, None, None if above is None else 2)
+    context, cells, _ = model.embed(tokens, rows=None if above is None else 2)
     if above is not None and not _fits(above, context):
-        context, above = model.encode(tokens), None
-    assert context.bias is not None
+        context, cells, _ = model.embed(tokens)
+        above = None
     assert context.places is not None
-    if context.bias.ndim != 5:
+    if cells.alike is None:
         return None
-    pages = _Pages(model, context)
+    pages = _Pages(model, context, cells.alike.width)
     handed_down = None if above is None else list(above.seen.unbind(1))
     before = handed_down  # of the row above the last one
     for row in range(pages.rows):
@@ -94,24 +95,25 @@ def _fits(above: Above, context: Context) -> bool:
 class _Pages:
     """Rows of W cells on the way."""
 
-    def __init__(self, model: "LoopedTransformer", context: Context) -> None:
-        assert context.bias is not None
+    def __init__(self, model: "LoopedTransformer", context: Context, width: int) -> None:
         assert model.hint_heads is not None
         self.heads, self.certainty = model.hint_heads, model.certainty
         blocks = [layer for layer in model.layers if isinstance(layer, PostNormBlock)]
         # Each with whether it starts a loop, and so from the input.
         self.stages = [(block, i == 0) for i, block in enumerate(blocks)]
         self.stages *= model.config.loops_per_step
-        heads, width, strip = context.bias.shape[1], context.bias.shape[-2], context.bias
-        # Of a cell on the cells of the row above, its own and the one below, in any row.
-        strip = strip[0, :, min(1, strip.shape[2] - 1)].unflatten(-1, (3, width))
+        config, inputs = model.config, context.inputs
+        asked = (config.neighbourhood, config.radius, inputs.device)
+        strip = inner_row_bias(model.position, width, *asked).to(inputs.dtype)
+        heads = config.num_heads
+        strip = strip.expand(heads, -1, -1).unflatten(-1, (3, width))
         self.on_above, own = strip[..., 0, :], strip[..., 1, :]  # [heads, W, W]
         cell = torch.arange(width)
         self.on_right, self.on_self = own[:, cell[:-1], cell[1:]], own[:, cell, cell]
         sees = (self.on_above > -torch.inf).any(dim=0)  # [W, W]
         self.spans = [_span(line) for line in sees.tolist()]
         self.width, self.num_heads = width, heads
-        self.inputs = context.inputs.unflatten(1, (-1, width))  # [B, R, W, D]
+        self.inputs = inputs.unflatten(1, (-1, width))  # [B, R, W, D]
         self.rows = self.inputs.shape[1]
         self.state = torch.empty_like(self.inputs)
 

@@ -59,11 +59,9 @@ class LoopedTransformer(CanvasTransformer):
         """The state, once a loop."""
         return ("state",) * self.config.loops_per_step
 
-    def encode(
-        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
-    ) -> Context:
+    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """See `CanvasTransformer`."""
-        context = super().encode(tokens, prefix_ids, rows)
+        context = super().encode(tokens, prefix_ids)
         if self.config.own_state:
             return context
         bias, alone = bias_on_others(context.bias, context.keys, context.inputs)
@@ -87,6 +85,10 @@ class LoopedTransformer(CanvasTransformer):
         ordered = config.neighbourhood in IN_ORDER and not config.own_state and config.decide > 0
         placed = config.crop and not config.prefix_length and not self.position.absolute
         return ordered and placed and not own
+
+    def pairs(self, height: int, width: int) -> int:
+        """See `IterativeModel`; in order a row's cells are worked out one by one."""
+        return height * width if self.in_order else super().pairs(height, width)
 
     def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""

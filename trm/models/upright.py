@@ -7,7 +7,7 @@ whatever it was trained on: learned canonicalisation (Kaba et al. 2023, "Equivar
 Canonicalization Functions"). That a page can be turned is given; which way it lies is learned.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from augment.symmetry import SYMMETRIES, apply, invert
 from trm.models.canvas_transformer import CanvasTransformer
 from trm.models.context import Context
+from trm.models.coordinates import Coordinates
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.models.vocabulary import ORIENTATION
@@ -57,7 +58,7 @@ class TurnedContext(Context):
         orientation: logits of how each page lies, [B, 8], in the order of `SYMMETRIES`.
     """
 
-    orientation: Tensor
+    orientation: Tensor = field(kw_only=True)
 
     def select(self, index: Tensor) -> "TurnedContext":
         """See `Context`."""
@@ -116,9 +117,9 @@ class _Upright(CanvasTransformer):
             config.vocab_size, config.blank_id, config.judge_size, config.judge_layers
         )
 
-    def encode(
+    def embed(
         self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
-    ) -> TurnedContext:
+    ) -> tuple[TurnedContext, Coordinates, Tensor]:
         """See `CanvasTransformer`; of each page as its surest pose shows it."""
         height, width = tokens.shape[-2:]
         side = max(height, width)
@@ -126,7 +127,7 @@ class _Upright(CanvasTransformer):
         orientation = self.judge(square)
         poses = _poses(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
         turned = square.flatten(1).gather(1, poses).view_as(square)
-        context = super().encode(turned, prefix_ids, rows)
+        context, cells, written = super().embed(turned, prefix_ids, rows)
         assert context.places is not None
         # Where a token stands on the page as it lies; padding is behind the last cell.
         end = torch.full_like(poses[:, :1], side * side)
@@ -135,7 +136,7 @@ class _Upright(CanvasTransformer):
         inside = (row < height) & (column < width)
         places = torch.where(inside, row * width + column, height * width)
         parts = {**vars(context), "places": places, "height": height, "width": width}
-        return TurnedContext(**parts, orientation=orientation)
+        return TurnedContext(**parts, orientation=orientation), cells, written
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
         """See `CanvasTransformer`; the judge's logits are the same for all cells of a page."""

@@ -193,13 +193,15 @@ def test_nothing_is_taken_as_known_unless_it_is_of_all_canvases():
 
 
 @pytest.mark.parametrize("symmetry", ["e", "t"])
-def test_more_canvases_are_filled_at_once_where_a_cell_sees_three_rows(symmetry):
+def test_more_canvases_are_filled_at_once_where_a_cell_sees_few_rows(symmetry):
     near, far = (
         TurnedPredictor(IterativePredictor(make(neighbourhood=n), 5), symmetry)
         for n in ("before", "all")
     )
     assert at_once(far, 15, 26) == 1
-    assert at_once(near, 15, 26) == 2**18 // (15 * 26 * 3 * 26)
+    assert at_once(near, 15, 26) == 2**18 // (15 * 26)
+    rows = IterativePredictor(make(neighbourhood="local"), 5)
+    assert at_once(rows, 15, 26) == 2**18 // (15 * 26 * 3 * 26)
     assert IterativePredictor(make(crop=False), 5).pairs(15, 26) == (15 * 26) ** 2
 
 

@@ -99,7 +99,7 @@ def test_where_the_judge_is_right_the_network_sees_the_page_upright():
 
     mine.judge = Knows()  # type: ignore[assignment]
     context = mine.encode(apply("hvt", upright).contiguous())
-    expected = TinyRecursiveModel.encode(mine, upright)  # what it does with a page that is upright
+    expected, *_ = TinyRecursiveModel.embed(mine, upright)  # of a page that is upright
     torch.testing.assert_close(context.inputs, expected.inputs)
 
 
