@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trm.models.bias import inner_row_bias
 from trm.models.context import Context
@@ -27,7 +27,8 @@ class Above:
     """What the rows that are left to do follow from, beside what stands in them.
 
     Attributes:
-        seen: [B, layers * loops_per_step, W, 2 * D], keys and values of the row above them.
+        seen: [B, layers * loops_per_step, W, 2 * D], keys and values of the row above them, for
+            each layer of each loop.
         places: int64 [B, W], where on the canvas the first of them lies.
     """
 
@@ -98,10 +99,9 @@ class _Pages:
     def __init__(self, model: "LoopedTransformer", context: Context, width: int) -> None:
         assert model.hint_heads is not None
         self.heads, self.certainty = model.hint_heads, model.certainty
-        blocks = [layer for layer in model.layers if isinstance(layer, PostNormBlock)]
-        # Each with whether it starts a loop, and so from the input.
-        self.stages = [(block, i == 0) for i, block in enumerate(blocks)]
-        self.stages *= model.config.loops_per_step
+        layers = [_parts(layer) for layer in model.layers]
+        self.layers = layers * model.config.loops_per_step
+        self.starts = [stage % len(layers) == 0 for stage in range(len(self.layers))]  # of a loop
         config, inputs = model.config, context.inputs
         asked = (config.neighbourhood, config.radius, inputs.device)
         strip = inner_row_bias(model.position, width, *asked).to(inputs.dtype)
@@ -122,38 +122,33 @@ class _Pages:
 
         Args:
             row: whose state is set.
-            above: keys and values [B, W, 2 * D] of the row above, for each stage; None: no row.
+            above: keys and values [B, W, 2 * D] of the row above, for each layer of each loop;
+                None: there is no row.
 
         Returns:
             The same of this row.
         """
         inputs = self.inputs[:, row]  # [B, W, D]
         batch, width, D = inputs.shape
-        seen = [inputs.new_empty(batch, width, 2 * D) for _ in self.stages]
+        seen = [inputs.new_empty(batch, width, 2 * D) for _ in self.layers]
         of_above = [None if above is None else self._split(above[i]) for i in range(len(seen))]
-        queries = {
-            id(block): _attention(block).queries(inputs) for block, first in self.stages if first
-        }
+        first = self.layers[0][1]
+        queries = first.queries(inputs)  # wherever a loop starts
         for column in reversed(range(width)):
-            x, start = inputs[:, column], inputs[:, column]
-            for stage, (block, first) in enumerate(self.stages):
-                attention = _attention(block)
-                if first:
-                    if stage:  # what others see of this cell in a further loop
-                        seen[stage][:, column] = attention.keys_values(x + start)
-                    x, query = start, queries[id(block)][:, column]
-                else:
-                    seen[stage][:, column] = attention.keys_values(x)
-                    query = attention.queries(x)
-                near = seen[stage][:, column : column + 2].flip(1)  # from the right
-                near = near[:, :-1] if first else near
-                mixed = self._attend(query, near, column, not first, of_above[stage])
-                x = block.after(
-                    x, attention.out(mixed) if mixed is not None else torch.zeros_like(x)
-                )
+            start = x = inputs[:, column]
+            for i, (block, attention) in enumerate(self.layers):
+                starts = self.starts[i]
+                if i:  # what others see of this cell, and the cell itself within a loop
+                    seen[i][:, column] = attention.keys_values(x + start if starts else x)
+                query = queries[:, column] if starts else attention.queries(x)
+                x = start if starts else x
+                near = seen[i][:, column : column + 2].flip(1)  # from the right
+                near = near[:, :-1] if starts else near
+                mixed = self._attend(query, near, column, not starts, of_above[i])
+                x = block.after(x, torch.zeros_like(x) if mixed is None else attention.out(mixed))
             self.state[:, row, column] = x
             held = self.heads.holding(self.heads.decisions(x, self.certainty), x.dtype)
-            seen[0][:, column] = _attention(self.stages[0][0]).keys_values(held + start)
+            seen[0][:, column] = first.keys_values(held + start)
         return seen
 
     def _attend(
@@ -198,9 +193,11 @@ class _Pages:
         return k, v
 
 
-def _attention(block: PostNormBlock) -> Attention:
-    assert isinstance(block.mixing, Attention)
-    return block.mixing
+def _parts(layer: nn.Module) -> tuple[PostNormBlock, Attention]:
+    """A layer, and its attention."""
+    assert isinstance(layer, PostNormBlock)
+    assert isinstance(layer.mixing, Attention)
+    return layer, layer.mixing
 
 
 def _span(line: list[bool]) -> tuple[int, int]:
