@@ -13,7 +13,9 @@ from canvas.render import WorkedDrawing, row_step
 from trm.checkpoints import keys
 from trm.models.draws import words
 from trm.models.halting import Carry
+from trm.models.in_order import work_in_order
 from trm.models.iterative import Batch, IterativeModel
+from trm.models.looped import LoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule
@@ -173,12 +175,20 @@ class IterativeModule(CanvasModule):
 
         All rows get the same supervision steps: under `fresh` the middle number of free ones and
         then the supervised ones, under `carry`, which has no such number, as many as it may take.
+        A model that works in order takes none.
         """
         steps = row_step(drawing, _one_step(drawing))
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
+        if self.predictor().in_order:
+            assert isinstance(self.model, LoopedTransformer)
+            worked = work_in_order(self.model, batch["inputs"])
+            if worked is not None:
+                said = self.model.read(worked.state, worked.context)
+                loss = self._loss_function()(*said, batch["labels"], batch["answer"]).total
+                return float(loss), len(drawing)
         free, supervised = sum(self.depth.free_steps) // 2, self.depth.supervised_steps
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps

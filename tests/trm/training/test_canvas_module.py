@@ -8,6 +8,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
@@ -93,6 +94,21 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
     assert weight == 3
     parts = [mine.loss_on(drawing[np.array([i])])[0] for i in range(3)]
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
+
+
+def test_the_loss_of_a_model_that_works_in_order_is_that_of_steps_without_end(monkeypatch):
+    torch.manual_seed(0)
+    settings = {"position": "relative_2d", "neighbourhood": "before", "crop": True, "decide": 0.2}
+    settings |= {"hints": {"carry": 10}, "own_state": False, "halt_pool": "mask"}
+    mine = module(depth=DepthConfig(free_steps=(60, 60), supervised_steps=1)).eval()
+    mine.model = LoopedTransformer(LoopedConfig(**NETWORK, **settings)).eval()
+    _, drawing = some_problems()
+    loss, weight = mine.loss_on(drawing)
+    assert weight == 3
+    monkeypatch.setattr(LoopedTransformer, "in_order", False)
+    assert loss == pytest.approx(mine.loss_on(drawing)[0], rel=1e-5)
+    mine.depth = DepthConfig(free_steps=(0, 0), supervised_steps=1)
+    assert loss != pytest.approx(mine.loss_on(drawing)[0], rel=1e-3)
 
 
 def test_a_checkpoint_says_which_model_it_holds():
