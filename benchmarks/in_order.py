@@ -29,10 +29,6 @@ class InSteps(IterativePredictor):
         """Never."""
         return False
 
-    def remembering(self) -> "InSteps":
-        """See `Predictor`; there is nothing that it could remember."""
-        return self
-
 
 def main() -> None:
     """Print a line a size."""

@@ -1,6 +1,7 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
 import math
+from copy import copy
 
 import numpy as np
 import torch
@@ -77,9 +78,9 @@ class IterativePredictor(Predictor):
         """See `Predictor`."""
         if self.noise or self.memory is not None:
             return self  # under noise nothing comes to the same again
-        return IterativePredictor(
-            self.model, self.max_steps, self.halt, 0.0, self.on_step, Memory()
-        )
+        other = copy(self)
+        other.memory = Memory()
+        return other
 
     @property
     def in_order(self) -> bool:

@@ -245,6 +245,16 @@ def test_noise_is_not_remembered():
     assert predictor.remembering() is predictor
 
 
+def test_a_predictor_of_ones_own_stays_what_it_is_when_it_remembers():
+    class Own(IterativePredictor):
+        pass
+
+    other = Own(make(), 5, halt=False)
+    assert isinstance(other.remembering(), Own)
+    assert not other.remembering().halt
+    assert other.memory is None
+
+
 @pytest.mark.parametrize(
     "changes", [{"decide": 0.0}, {"neighbourhood": "local"}, {"own_state": True}, {"crop": False}]
 )

@@ -90,9 +90,7 @@ def test_choices_and_defaults_are_shown():
     assert keys["model.depth.schedule"].choices == ("carry", "fresh")
     assert keys["model.optimizer.betas"].default == "[0.9, 0.95]"
     assert keys["model.compile"].default == "false"
-    assert "; one of all, local_lines, local_nearest, local, before (default: all)" in " ".join(
-        page("fit").split()
-    )
+    assert f"; one of {', '.join(NEIGHBOURHOODS)} (default: all)" in " ".join(page("fit").split())
 
 
 def test_the_page_is_short_and_the_rest_is_a_word_away(command):
