@@ -14,7 +14,13 @@ from torch import Tensor, nn
 from canvas.choices import check_choices, one_of
 from trm.models.bias import attention_bias, rows_around
 from trm.models.context import Context, on_canvas
-from trm.models.coordinates import IN_ORDER, NEIGHBOURHOODS, Coordinates
+from trm.models.coordinates import (
+    IN_ORDER,
+    NEIGHBOURHOODS,
+    Coordinates,
+    down_to_last,
+    last_rows,
+)
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -134,20 +140,6 @@ def check_direction_bias(direction_bias: float, position: str) -> None:
             f"direction_bias is of relative_2d alone, got {direction_bias} with position "
             f"{position}: set direction_bias to 0 or position to relative_2d."
         )
-
-
-def _down_to_last(masked: Tensor) -> Tensor:
-    """The rows that are not below the last masked one, bool [B, H, 1] from [B, H, W]."""
-    rows = masked.any(dim=2, keepdim=True)
-    below_none = rows.byte().flip(1).cummax(dim=1).values.flip(1).bool()
-    return below_none | ~rows.any(dim=1, keepdim=True)
-
-
-def _last(kept: Tensor, number: int) -> Tensor:
-    """That many rows of [B, H, W], the last of which is the last with something kept, [B, H]."""
-    row = torch.arange(kept.shape[1], device=kept.device)
-    last = (kept.any(dim=2) * (row + 1)).amax(dim=1, keepdim=True)
-    return (row < last) & (row >= last - number)
 
 
 class CanvasTransformer(IterativeModel):
@@ -283,11 +275,11 @@ class CanvasTransformer(IterativeModel):
         if config.skip_blank or config.crop:
             kept = tokens != config.blank_id
             if config.neighbourhood in IN_ORDER:
-                kept = kept & _down_to_last(tokens == config.mask_id)
+                kept = kept & down_to_last(tokens == config.mask_id)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:
-                cells = cells.boxes(kept, None if rows is None else _last(kept, rows))
+                cells = cells.boxes(kept, None if rows is None else last_rows(kept, rows))
             assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)

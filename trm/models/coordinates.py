@@ -110,6 +110,20 @@ class Coordinates:
         return replace(cells, alike=same)
 
 
+def down_to_last(masked: Tensor) -> Tensor:
+    """The rows that are not below the last masked one, bool [B, H, 1] from [B, H, W]."""
+    rows = masked.any(dim=2, keepdim=True)
+    below_none = rows.byte().flip(1).cummax(dim=1).values.flip(1).bool()
+    return below_none | ~rows.any(dim=1, keepdim=True)
+
+
+def last_rows(kept: Tensor, number: int) -> Tensor:
+    """That many rows of [B, H, W], the last of which is the last with something kept, [B, H]."""
+    row = torch.arange(kept.shape[1], device=kept.device)
+    last = (kept.any(dim=2) * (row + 1)).amax(dim=1, keepdim=True)
+    return (row < last) & (row >= last - number)
+
+
 def _cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
     """What is worked out for coordinates that a whole batch shares is kept."""
 

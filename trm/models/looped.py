@@ -78,7 +78,7 @@ class LoopedTransformer(CanvasTransformer):
     @property
     def in_order(self) -> bool:
         """Whether no cell depends on what comes after it, see `trm.models.in_order`."""
-        config, step = self.config, ("iterate", "loops", "network", "remembered")
+        config, step = self.config, ("encode", "iterate", "loops", "network", "remembered")
         own = any(
             getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
         )

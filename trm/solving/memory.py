@@ -10,6 +10,8 @@ from canvas.symbols import BLANK, MASK
 from trm.models.in_order import Above
 from trm.solving.rollout import Prediction
 
+_Key = tuple[tuple[int, ...], bytes]
+
 _MOST = 4096  # canvases
 _MOST_BYTES = 2**28  # of what is known of the rows above
 
@@ -23,8 +25,8 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._predictions: OrderedDict[bytes, Prediction] = OrderedDict()
-        self._above: OrderedDict[bytes, Above] = OrderedDict()  # of one canvas each
+        self._predictions: OrderedDict[_Key, Prediction] = OrderedDict()
+        self._above: OrderedDict[_Key, Above] = OrderedDict()  # of one canvas each
 
     def filled(self, inputs: np.ndarray, fill: Callable[[np.ndarray], Prediction]) -> Prediction:
         """What a model writes on canvases ``uint8 [B, H, W]``.
@@ -33,7 +35,7 @@ class Memory:
             inputs: canvases with a masked row.
             fill: asked for those that are new, each once.
         """
-        keys = [canvas.tobytes() for canvas in inputs]
+        keys = [_key(canvas) for canvas in inputs]
         found = {key: self._predictions[key] for key in keys if key in self._predictions}
         new = {key: i for i, key in enumerate(keys) if key not in found}
         if new:
@@ -48,18 +50,22 @@ class Memory:
         if above is None:
             return
         for canvas, seen, places in zip(filled, above.seen, above.places, strict=True):
-            self._above[canvas.tobytes()] = Above(seen, places)
+            self._above[_key(canvas)] = Above(seen, places)
         each = above.seen[0].numel() * above.seen.element_size()
         _forget(self._above, max(1, min(_MOST, _MOST_BYTES // each)))
 
     def above(self, inputs: np.ndarray) -> Above | None:
         """What is known of canvases with their next row masked; None unless of all of them."""
         before = np.where(inputs == MASK, np.uint8(BLANK), inputs)
-        found = [self._above.get(canvas.tobytes()) for canvas in before]
+        found = [self._above.get(_key(canvas)) for canvas in before]
         known = [one for one in found if one is not None]
         if len(known) < len(found) or len({one.seen.shape for one in known}) > 1:
             return None
         return Above(*(torch.stack(parts) for parts in zip(*map(_parts, known), strict=True)))
+
+
+def _key(canvas: np.ndarray) -> _Key:
+    return canvas.shape, canvas.tobytes()
 
 
 def _parts(above: Above) -> tuple[torch.Tensor, torch.Tensor]:

@@ -226,6 +226,16 @@ def test_a_canvas_that_comes_again_is_not_worked_out_again(monkeypatch):
     )
 
 
+def test_canvases_of_another_shape_are_others():
+    memory, line = Memory(), np.full((1, 2, 6), MASK, dtype=np.uint8)
+
+    def fill(new: np.ndarray) -> Prediction:
+        return Prediction(new, np.full(len(new), 0.5, np.float32), np.ones(len(new), int))
+
+    assert memory.filled(line, fill).canvases.shape == (1, 2, 6)
+    assert memory.filled(line.reshape(1, 3, 4), fill).canvases.shape == (1, 3, 4)
+
+
 def test_memory_forgets_the_oldest(monkeypatch):
     monkeypatch.setattr("trm.solving.memory._MOST", 3)
     memory, inputs, asked = Memory(), canvases(*PAGES).numpy()[:5], []
