@@ -42,9 +42,7 @@ class Column(Layout):
         """The kind of every row of a working, the addends' among them."""
         return [*[GIVEN] * addends, ANSWER]
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: a running sum, so that only two numbers are ever added.
 
         - ``row_kind``: the same in the whole row; the addends' from the symbols, up to that of the
@@ -117,9 +115,7 @@ class ColumnCarries(Column):
         """The kind of every row of a working, the addends' among them."""
         return [*[GIVEN] * addends, CARRIES, ANSWER]
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints of `Column`, the carries' row coming below the addends, and one more.
 
         The carry into a column when all addends are added at once is as much as the carries of the
@@ -130,7 +126,7 @@ class ColumnCarries(Column):
         - ``sum``: in the last row from the cell above, that of the row of the carries.
         """
         together = np.zeros((len(operands[0]), 0), dtype=np.uint8)
-        for found in super().hint_rows(operands, step):
+        for found in super().hint_rows(operands):
             yield found
             if found.name == "sum":
                 total = found.classes

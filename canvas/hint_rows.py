@@ -74,7 +74,7 @@ def product_rows(
     a: Numbers,
     digit: np.ndarray,
     i: int,
-    row: int,
+    row: np.ndarray | int,
     present: np.ndarray,
     added: np.ndarray | None = None,
 ) -> Iterator[HintRow]:
@@ -84,7 +84,7 @@ def product_rows(
         a: the multiplicands.
         digit: ``uint8 [B]``, of the multipliers.
         i: place of that digit.
-        row: of the workings.
+        row: of the workings, ``int64 [B]`` or the same for all.
         present: ``bool [B]``, which workings have it.
         added: digits ``uint8 [B, n]`` that are added to the product, from its lowest column on.
     """
@@ -92,3 +92,28 @@ def product_rows(
     of_row = 1 + digit
     yield HintRow("multiplier", of_row[:, None], i, row, present, of_row)
     yield HintRow("carry", product_carries(a, digit, added), i, row, present, 1)
+
+
+def products_ahead(
+    a: Numbers,
+    digit: np.ndarray,
+    i: int,
+    row: np.ndarray | int,
+    present: np.ndarray,
+    margin: int = 0,
+) -> Iterator[HintRow]:
+    """The hints ``product_units`` and ``product_tens`` of a row that multiplies a by a digit.
+
+    A cell that multiplies and adds has base³ · base cases to learn. With these, its right
+    neighbour has multiplied already (base² cases), and it only adds. A product that begins in the
+    last column of a working has no such neighbour.
+
+    Args:
+        a, digit, i, row, present: see `product_rows`.
+        margin: the layout's.
+    """
+    inside = np.arange(a.digits.shape[1]) < a.lengths[:, None]
+    products = a.digits * digit[:, None]  # below 100
+    first = int(i + margin == 0)
+    for name, part in (("product_units", products % a.base), ("product_tens", products // a.base)):
+        yield HintRow(name, ((1 + part) * inside)[:, first:], i - 1 + first, row, present)

@@ -41,7 +41,7 @@ def draw_hints(
         problems: B of them.
         drawing: of these problems.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
-            undefined. None: of each row as at the step that fills it in, see `Layout.hint_rows`.
+            undefined. None: the last one.
         names: of the hints wanted; None: all of the layout's. `ORIENTATION` is class 0 in every
             cell of a drawing, which lies as it was drawn.
 
@@ -60,7 +60,7 @@ def draw_hints(
             f"{', '.join(layout.hints) or 'none'}"
         )
     B, H, W = drawing.canvases.shape
-    maps = layout.work_hints(problems, wanted, step)
+    maps = layout.work_hints(problems, wanted)
     # Content has a column more at both ends: what holds there holds all the way to the edge.
     column = (drawing.left + drawing.widths)[:, None] - np.arange(W)  # [B, W]
     column = column.clip(0, drawing.widths[:, None] + 1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit
-from canvas.hint_rows import digit_classes, kind_rows, product_carries
+from canvas.hint_rows import digit_classes, kind_rows, product_carries, products_ahead
 from canvas.layouts import ANSWER, GIVEN, SUM, Addend, CellIndex, HintRow, Layout, Row, write
 from canvas.partial_products import digit_products, partial_products, value_of
 from canvas.problems import Problems
@@ -27,15 +27,16 @@ class Lattice(Layout):
     name = "lattice"
     sign = symbols.TIMES
     margin = 2
-    hints = ("row_kind", "multiplicand", "multiplier", "carry")
+    hints = (
+        "row_kind", "multiplicand", "multiplier", "product_units", "product_tens", "carry"
+    )  # fmt: skip
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: digits meet where a column and a row cross.
 
         - ``multiplicand``: of a, in all rows of the column; from the cell above.
         - ``multiplier``: the row's, in the margin, too; from the digit there, then from the right.
+        - ``product_units``, ``product_tens``: of the digits that meet in the cell on the left.
         - ``carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i, into the one on its left; it
           adds the symbol above left, and the carry from the right.
         - ``row_kind``: the last row has no digit below its own in the margin.
@@ -50,6 +51,7 @@ class Lattice(Layout):
             yield HintRow("multiplicand", digits_a, 0, row, present)
             of_row = 1 + digit
             yield HintRow("multiplier", of_row[:, None], -self.margin, row, present, of_row)
+            yield from products_ahead(a, digit, 0, row, present, self.margin)
             yield HintRow("carry", product_carries(a, digit, added), 0, row, present, 1)
             added = total.digits[:, 1:]
 

@@ -179,15 +179,11 @@ class Layout(ABC):
         """
         return None
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints, row by row, those of the rows of the operands among them.
 
-        A row's hints are mostly the same from the step that fills it in onwards. Where they are
-        not, ``step`` says which row is being filled in, ``int64 [B]`` from 0, and None asks for
-        each row's as they are when it is the one. Of two that say the same of a row, the later
-        counts.
+        A row's hints are the same from the step that fills it in onwards. Of two that say the same
+        of a row, the later counts.
         """
         yield from ()
 
@@ -195,18 +191,15 @@ class Layout(ABC):
         """How many classes a hint has: none, and those of a digit, unless the layout says more."""
         return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
 
-    def work_hints(
-        self, problems: Problems, names: Collection[str], step: np.ndarray | None = None
-    ) -> dict[str, np.ndarray]:
+    def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
         """Some hints by name, from the right: ``uint8 [B, R, C + 2]``, column 1 being the last.
 
         The columns at both ends lie outside the working, and stand for all that are farther out.
-        ``step`` is as for `hint_rows`.
         """
         heights, widths = self.sizes(problems)
         size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 2
         maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
-        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands, step):
+        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands):
             if name not in maps:
                 continue
             start = 1 + self.margin + shift

@@ -9,10 +9,16 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.hint_rows import add_row, digit_classes, kind_rows, product_rows, shifted
+from canvas.hint_rows import (
+    add_row,
+    digit_classes,
+    kind_rows,
+    product_rows,
+    products_ahead,
+    shifted,
+)
 from canvas.lattice import Lattice
 from canvas.layouts import (
-    ABSENT,
     ANSWER,
     GIVEN,
     PARTIAL,
@@ -36,9 +42,6 @@ from canvas.partial_products import (
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
 
-# Classes of the hint "pointer", see `RunningSum`.
-DIAGONAL, UP = 1, 2
-
 
 class RowLayout(Layout):
     """Layouts that write the operands above the working, and the product in the last row."""
@@ -58,9 +61,7 @@ class RowLayout(Layout):
         """The kind of every row of a working, the operands' among them."""
         return [GIVEN, GIVEN, *[PARTIAL] * (self.height(digits_b) - 3), ANSWER]
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """Hints that all these layouts share, and ``multiplicand`` in the rows of the operands.
 
         - ``row_kind``: the same in the whole row. What follows on a row is settled at its column i,
@@ -102,9 +103,7 @@ class Standard(RowLayout):
         "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry"
     )  # fmt: skip
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: digits of a and b meet in the partial products, which are added up downwards.
 
         - ``multiplicand``: the digit of a that meets the cell; in the first partial product from
@@ -116,7 +115,7 @@ class Standard(RowLayout):
         - ``sum``, ``sum_carry``: of all rows above, and the carry out of its cell; from the sum
           and the symbol above, and the carry from the right.
         """
-        yield from super().hint_rows(operands, step)
+        yield from super().hint_rows(operands)
         a, b = operands
         total = np.zeros((len(a), 1), dtype=np.uint8)
         carried = np.ones((len(a), 1), dtype=np.uint8)
@@ -154,67 +153,40 @@ class RunningSum(RowLayout):
 
     name = "running_sum"
     hints = (
-        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "addend", "pointer"
+        "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
+        "product_units", "product_tens", "carry",
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
         """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[PARTIAL] * digits_b, *[SUM] * (digits_b - 1), ANSWER]
 
-    def hint_classes(self, name: str, base: int) -> int:
-        """See `Layout`; ``pointer`` has the two that it needs."""
-        return 3 if name == "pointer" else super().hint_classes(name, base)
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """The hints: those of `Accumulate`, in the partial products and again in the sums.
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
-        """The hints: those of the partial products as in `Standard`, and how each finds its sum.
+        The partial product that a sum adds stands b's length above it. To look it up, or to hand
+        all of them down to the sums, takes more than a fixed number of hints: a sum works it out
+        once more, and needs no row but the one above.
 
-        Sum j stands b's length below the partial product that it adds, which is looked up anew for
-        every row: column j is blank from that product down to the first sum.
-
-        - ``pointer``: `DIAGONAL` in column j of sum j, from column 0 of the first sum and then from
-          above right. From that cell in the row that is being filled in `UP`, from the cell below,
-          until a partial product is met; then along its digits, from the right.
-        - ``addend``: the digit of that product in the column, in its own row and all below; from
-          the symbol under the pointer, then from the cell above.
-        - ``carry``: in the sum that is being filled in, out of the cell of the sum above + addend;
-          with that from the right. There is none in sums above, whose addends have gone.
+        - ``column_multiplicand``: the digit of a in the column; straight down from the first row,
+          for the first sum to begin with.
+        - ``multiplicand``, ``multiplier``, ``product_units``, ``product_tens``: as in `Accumulate`;
+          in the first sum the multiplicand is that of the column.
+        - ``carry``: out of the cell of the product, in a sum with the symbol of the sum above.
         """
-        yield from super().hint_rows(operands, step)
+        yield from super().hint_rows(operands)
         a, b = operands
-        filled = np.full(len(a), ABSENT) if step is None else step - b.lengths  # which sum
-        addend = np.zeros((len(a), a.digits.shape[1] + 1 + b.digits.shape[1]), dtype=np.uint8)
-        total = np.zeros((len(a), 1), dtype=np.uint8)
-        for i, partial, present in partial_products(a, b):
-            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
-            digits = shifted(digit_classes(partial), i)
-            total, carried = add_row(total, digits, a.base)
-            now = present if step is None else present & (filled == i)
-            row = 2 + i + b.lengths
-            yield HintRow("carry", carried, 0, row, now, 1)
-            if step is None:
-                yield HintRow("addend", digits, 0, row, now)
-            np.copyto(addend[:, : digits.shape[1]], digits, where=now[:, None])
-        yield from self._way_of_addends(addend, b.lengths, filled)
-
-    def _way_of_addends(
-        self, addend: np.ndarray, digits_b: np.ndarray, filled: np.ndarray
-    ) -> Iterator[HintRow]:
-        """The pointer, and the digits ``uint8 [B, C]`` of the partial product that it leads to.
-
-        ``filled``, which sum is being filled in, is below 0 where none is.
-        """
-        column = np.arange(addend.shape[1])
-        product, end = 2 + filled, 2 + filled + digits_b
-        for row in range(2, 2 + 2 * int(digits_b.max())):
-            looked_up = (filled >= 0) & (row >= product) & (row <= end)
-            yield HintRow("addend", addend, 0, row, looked_up)
-            way = (column == filled[:, None]) & (row < end)[:, None]
-            way = np.where((product == row)[:, None], addend > 0, way) & looked_up[:, None]
-            pointer = np.where(way, UP, DIAGONAL * (column == (row - 2 - digits_b)[:, None]))
-            present = looked_up | (row >= 2 + digits_b)
-            yield HintRow("pointer", pointer.astype(np.uint8), 0, row, present)
+        digits_a = digit_classes(a)
+        for row in range(2 * int(b.lengths.max()) + 2):
+            present = 2 * b.lengths + 2 > row
+            yield HintRow("column_multiplicand", digits_a, 0, row, present)
+        added = None
+        for i, _, total, present in running_sums(a, b):
+            digit = b.digits[:, i]
+            for at, more in ((2 + i, None), (2 + i + b.lengths, added)):
+                yield from product_rows(a, digit, i, at, present, more)
+                yield from products_ahead(a, digit, i, at, present)
+            added = total.digits[:, i + 1 :]
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -244,9 +216,7 @@ class Interleaved(RowLayout):
         """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[PARTIAL, SUM] * (digits_b - 1), PARTIAL, ANSWER]
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: a partial product hands the sum above it down to the sum below it.
 
         - ``multiplicand``, ``multiplier``: in a partial product as in `Standard`. A sum keeps the
@@ -256,7 +226,7 @@ class Interleaved(RowLayout):
           is added: also where a sum that is 0 is written as one 0.
         - ``carry``: out of the cell of the product or of the sum; with that from the right.
         """
-        yield from super().hint_rows(operands, step)
+        yield from super().hint_rows(operands)
         a, b = operands
         digits_a = digit_classes(a)
         total = np.zeros((len(a), 1), dtype=np.uint8)
@@ -291,27 +261,30 @@ class Accumulate(RowLayout):
     """One row a multiplier digit: the running total so far."""
 
     name = "accumulate"
-    hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry")
+    hints = (
+        "row_kind", "multiplicand", "column_multiplier", "multiplier", "product_units",
+        "product_tens", "carry",
+    )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
         """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[SUM] * (digits_b - 1), ANSWER]
 
-    def hint_rows(
-        self, operands: Sequence[Numbers], step: np.ndarray | None = None
-    ) -> Iterator[HintRow]:
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: every row is a partial product added to the symbols above.
 
         - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
+        - ``product_units``, ``product_tens``: of the digits that meet in the cell on the left.
         - ``carry``: out of the cell of the total above + product, from where the multiplicand
           begins; with that from the right. On the right of that there is none, and the total above
           is copied.
         """
-        yield from super().hint_rows(operands, step)
+        yield from super().hint_rows(operands)
         a, b = operands
         added = None
         for i, _, total, present in running_sums(a, b):
             yield from product_rows(a, b.digits[:, i], i, 2 + i, present, added)
+            yield from products_ahead(a, b.digits[:, i], i, 2 + i, present)
             added = total.digits[:, i + 1 :]
 
     def height(self, digits_b: int) -> int:

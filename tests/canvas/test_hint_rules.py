@@ -14,7 +14,7 @@ from canvas import symbols
 from canvas.addition import Addition
 from canvas.hints import NONE, UNDEFINED, draw_hints
 from canvas.layouts import ROW_KINDS
-from canvas.multiplication import DIAGONAL, UP, Multiplication
+from canvas.multiplication import Multiplication
 from canvas.render import draw_worked, row_step
 from canvas.sampling import sample
 
@@ -53,11 +53,16 @@ class Near:
         here, right = self.hint(name, down, left), self.hint(name, down, left - 1)
         return here != NONE and right == NONE
 
-    def carried(self, *addends: int, times: int = 0, first: int = 0) -> int:
-        """1 + the carry out of a column: of classes, and of the product of two of them."""
-        values = [max(one - 1, 0) for one in addends]
-        product = max(times - 1, 0) * max(first - 1, 0)
-        return 1 + (product + sum(values)) // self.base
+    def carried(self, *addends: int) -> int:
+        """1 + the carry out of a column of classes."""
+        return 1 + sum(max(one - 1, 0) for one in addends) // self.base
+
+    def multiplied(self, one: int, other: int) -> tuple[int, int]:
+        """The classes of the units and the tens of a product, none without both factors."""
+        if not (one and other):
+            return NONE, NONE
+        tens, units = divmod((one - 1) * (other - 1), self.base)
+        return 1 + units, 1 + tens
 
     def added(self, *addends: int) -> int:
         """The class of the digit of a sum of classes, none where nothing is added or carried."""
@@ -98,11 +103,8 @@ def row_kind_of_rows(near: Near, layout: str) -> int:
             PARTIAL: (SUM if left else ANSWER) if place else None,
             SUM: PARTIAL,
         }.get(above(near))
-    elif layout == "accumulate":
+    elif layout == "accumulate" or above(near) == SUM:
         settled = (SUM if left else ANSWER) if place else None
-    elif above(near) == SUM:
-        if near.hint("pointer", -1, -1) == DIAGONAL:
-            settled = SUM if left else ANSWER
     elif place:
         lone = near.begins("column_multiplier", -1, -1)  # b has one digit
         settled = PARTIAL if here else ANSWER if lone else SUM
@@ -140,20 +142,40 @@ def column_multiplier(near: Near, layout: str) -> int:
     return near.hint("column_multiplier", -1)
 
 
+def column_multiplicand(near: Near, layout: str) -> int:
+    if near.hint("row_kind") == GIVEN and above(near) != GIVEN:
+        return near.digit()
+    return near.hint("column_multiplicand", -1)
+
+
 def multiplicand(near: Near, layout: str) -> int:
     kind = near.hint("row_kind")
     if kind == GIVEN and above(near) != GIVEN:
         return near.digit()
-    if layout in ("standard", "running_sum") and kind not in (GIVEN, PARTIAL):
+    if layout == "standard" and kind not in (GIVEN, PARTIAL):
         return NONE
+    if layout == "running_sum" and above(near) == PARTIAL != kind:  # the first sum
+        return near.hint("column_multiplicand", -1)
     straight = layout == "lattice" or (layout == "interleaved" and kind in (SUM, ANSWER))
     return near.hint("multiplicand", -1, 0 if straight or above(near) == GIVEN else -1)
 
 
 def multiplies(near: Near, layout: str) -> bool:
     """Whether the row holds or adds a partial product."""
-    adds = layout in ("accumulate", "lattice") and near.hint("row_kind") in (SUM, ANSWER)
-    return adds or near.hint("row_kind") == PARTIAL
+    return adds_product(near, layout) or near.hint("row_kind") == PARTIAL
+
+
+def adds_product(near: Near, layout: str) -> bool:
+    """Whether the row adds a partial product to the one above, in one go."""
+    layouts = ("accumulate", "lattice", "running_sum")
+    return layout in layouts and near.hint("row_kind") in (SUM, ANSWER)
+
+
+def total_above(near: Near, layout: str) -> int:
+    """The class of the digit that such a row adds it to."""
+    if not adds_product(near, layout) or above(near) in (GIVEN, PARTIAL):
+        return NONE
+    return near.digit(-1, 1 if layout == "lattice" else 0)
 
 
 def multiplier(near: Near, layout: str) -> int:
@@ -171,24 +193,50 @@ def carry(near: Near, layout: str) -> int:
     if multiplies(near, layout):
         if not (right or near.begins("multiplicand")):
             return NONE
-        total = NONE
-        if above(near) != GIVEN and layout in ("accumulate", "lattice"):
-            total = near.digit(-1, 0 if layout == "accumulate" else 1)
-        product = {"first": near.hint("multiplicand"), "times": near.hint("multiplier")}
-        return near.carried(total, right, **product)
-    if kind not in (SUM, ANSWER) or layout not in ("interleaved", "running_sum"):
+        units, tens = product(near, layout)
+        return max(tens, 1) + near.carried(total_above(near, layout), right, units) - 1
+    if kind not in (SUM, ANSWER) or layout != "interleaved":
         return NONE
-    first = near.begins("column_multiplier") and (
-        layout == "interleaved" or near.symbol() == symbols.MASK
-    )
-    if not (right or first):
+    if not (right or near.begins("column_multiplier")):
         return NONE
-    if layout == "interleaved":
-        addends = near.hint("sum", -1), near.digit(-1)
-    else:
-        total = near.digit(-1) if above(near) == SUM else NONE
-        addends = total, near.hint("addend")
-    return near.carried(*addends, right)
+    return near.carried(near.hint("sum", -1), near.digit(-1), right)
+
+
+def product(near: Near, layout: str) -> tuple[int, int]:
+    """Units and tens of the digits that meet here, as the cell on the right has them ready.
+
+    Without one, as in the layouts without these hints, the cell multiplies itself.
+    """
+    if "product_units" in near.hints and near.hint("product_units", 0, -1):
+        return near.hint("product_units", 0, -1), near.hint("product_tens", 0, -1)
+    return near.multiplied(near.hint("multiplicand"), near.hint("multiplier"))
+
+
+def product_ahead(near: Near, layout: str) -> tuple[int, int]:
+    """Units and tens of the digits that will meet in the cell on the left."""
+    if not multiplies(near, layout):
+        return NONE, NONE
+    straight = layout == "lattice" or above(near) == GIVEN
+    first_sum = layout == "running_sum" and above(near) == PARTIAL != near.hint("row_kind")
+    name = "column_multiplicand" if first_sum else "multiplicand"
+    digit = near.hint(name, -1, 1 if straight or first_sum else 0)
+    if layout == "lattice":
+        return near.multiplied(digit, near.hint("multiplier", 0, -1) or near.digit(0, -1))
+    if (straight or first_sum) and not near.hint("multiplicand"):
+        return NONE, NONE  # outside the working
+    # It is the row's first one, with the multiplier of its own column, or has that of the row.
+    of_row = near.hint("multiplier", 0, -1)
+    if near.begins("multiplicand") and not of_row:
+        of_row = near.hint("column_multiplier", -1) or near.digit(-1)
+    return near.multiplied(digit, of_row or near.hint("column_multiplier", -1, 1))
+
+
+def product_units(near: Near, layout: str) -> int:
+    return product_ahead(near, layout)[0]
+
+
+def product_tens(near: Near, layout: str) -> int:
+    return product_ahead(near, layout)[1]
 
 
 def sum_of_products(near: Near, layout: str) -> int:
@@ -208,27 +256,6 @@ def sum_carry_of_products(near: Near, layout: str) -> int:
         return NONE
     product = near.digit(-1) if above(near) == PARTIAL else NONE
     return near.carried(near.hint("sum", -1), product, right)
-
-
-def pointer(near: Near, layout: str) -> int:
-    kind = near.hint("row_kind")
-    if kind in (SUM, ANSWER):
-        first = above(near) == PARTIAL
-        if near.begins("column_multiplier") if first else near.hint("pointer", -1, -1) == DIAGONAL:
-            return DIAGONAL
-    filled = near.hint("pointer", 1) == DIAGONAL and near.symbol(1) == symbols.MASK
-    product = near.hint("row_kind", 1) == PARTIAL and near.digit(1)
-    below = near.hint("pointer", 1) == UP and not product
-    # Along the digits of the product.
-    right = kind == PARTIAL and near.hint("pointer", 0, -1) == UP
-    along = right and near.digit(0, -1) and near.digit()
-    return UP if filled or below or along else NONE
-
-
-def addend(near: Near, layout: str) -> int:
-    if near.hint("row_kind") == PARTIAL and near.hint("pointer") == UP and near.digit():
-        return near.digit()
-    return near.hint("addend", -1)
 
 
 def sum_of_addends(near: Near, layout: str) -> int:
@@ -261,8 +288,9 @@ OF_ROWS: dict[str, Rule] = {
     "carry": carry,
     "sum": sum_of_products,
     "sum_carry": sum_carry_of_products,
-    "pointer": pointer,
-    "addend": addend,
+    "product_units": product_units,
+    "product_tens": product_tens,
+    "column_multiplicand": column_multiplicand,
 }
 OF_ADDITION: dict[str, Rule] = {
     "row_kind": row_kind_of_column,
@@ -284,17 +312,14 @@ def written(near: Near, layout: str) -> int:
     def hint(name: str, left: int = 0) -> int:
         return max(near.hint(name, 0, left) - 1, 0)
 
-    kind, add = near.hint("row_kind"), max(near.digit(-1) - 1, 0)
+    kind = near.hint("row_kind")
     if layout in Addition.layouts:
         return 1 + hint("carry" if kind == CARRIES else "sum")
     if multiplies(near, layout):
-        value = hint("multiplicand") * hint("multiplier") + hint("carry", -1)
-        if layout == "lattice":
-            add = max(near.digit(-1, 1) - 1, 0)
-        return 1 + (value + add * (kind != PARTIAL and above(near) != GIVEN)) % near.base
-    if layout in ("standard", "interleaved"):
-        return 1 + hint("sum")
-    return 1 + (add * (above(near) == SUM) + hint("addend") + hint("carry", -1)) % near.base
+        # A multiplicand's last carry has no product of its own.
+        total = total_above(near, layout), product(near, layout)[0], near.hint("carry", 0, -1)
+        return 1 + sum(max(one - 1, 0) for one in total) % near.base
+    return 1 + hint("sum")
 
 
 TASKS = [

@@ -8,7 +8,7 @@ import pytest
 from canvas.addition import Addition, Column, ColumnCarries
 from canvas.hints import NONE, UNDEFINED, draw_hints, hint_classes, hint_sequences
 from canvas.layouts import ROW_KINDS, Layout
-from canvas.multiplication import DIAGONAL, UP, Multiplication, Standard
+from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, to_sequences
 
@@ -89,8 +89,8 @@ class Expected:
             self.hints[name][row, column] = 1 + total // self.base**column % self.base
 
 
-def multiplication(layout: Layout, a: int, b: int, base: int, step: int | None) -> Expected:
-    """The hints of the layouts of multiplication, at one step or (None) row by row."""
+def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
+    """The hints of the layouts of multiplication."""
     expected = Expected(layout, (a, b), base)
     digits_a, digits_b = digits(a, base), digits(b, base)
     n = len(digits_b)
@@ -103,6 +103,13 @@ def multiplication(layout: Layout, a: int, b: int, base: int, step: int | None) 
             "multiplier", row, 0 if layout.name == "lattice" else shift, digits_b[i]
         )
         expected.carries("carry", row, shift, a, above, times=digits_b[i])
+        if "product_units" in layout.hints:
+            for place, digit in enumerate(digits_a):
+                cell = row, expected.margin + shift + place - 1
+                if cell[1] >= 0:
+                    tens, units = divmod(digit * digits_b[i], base)
+                    expected.hints["product_units"][cell] = 1 + units
+                    expected.hints["product_tens"][cell] = 1 + tens
 
     if layout.name == "lattice":
         expected.kind(0, GIVEN)
@@ -121,6 +128,8 @@ def multiplication(layout: Layout, a: int, b: int, base: int, step: int | None) 
             expected.digit_row("multiplicand", row, digits_a)
         if row:
             expected.digit_row("column_multiplier", row, digits_b)
+        if layout.name == "running_sum":
+            expected.digit_row("column_multiplicand", row, digits_a)
     for i in range(n):
         last = i == n - 1
         if layout.name == "standard":
@@ -144,22 +153,11 @@ def multiplication(layout: Layout, a: int, b: int, base: int, step: int | None) 
             expected.kind(2 + i, PARTIAL)
             expected.kind(2 + n + i, ANSWER if last else SUM)
             product(i, 2 + i, i)
-            expected.hints["pointer"][2 + n + i, i] = DIAGONAL
-            if step in (None, n + i):
-                expected.carries("carry", 2 + n + i, 0, totals[i], values[i][0] * base**i)
-                expected.digit_row("addend", 2 + n + i, digits(values[i][0], base), i)
+            product(i, 2 + n + i, i, totals[i] // base**i)
     if layout.name == "standard":
         expected.kind(2 + n, ANSWER)
         expected.sum("sum", 2 + n, values)
         expected.carries("sum_carry", 2 + n, 0, totals[n - 1], values[n - 1][0] * base ** (n - 1))
-    if layout.name == "running_sum" and step is not None and step >= n:
-        j = step - n
-        found = digits(values[j][0], base)
-        for row in range(2 + j, 2 + step):
-            expected.digit_row("addend", row, found, j)
-            expected.hints["pointer"][row, j] = UP
-        for place in range(len(found)):
-            expected.hints["pointer"][2 + j, j + place] = UP
     return expected
 
 
@@ -180,13 +178,11 @@ def addition(layout: Layout, operands: tuple[int, ...], base: int) -> Expected:
     return expected
 
 
-def expected_hints(
-    layout: Layout, operands: tuple[int, ...], base: int, step: int | None
-) -> dict[str, Cells]:
+def expected_hints(layout: Layout, operands: tuple[int, ...], base: int) -> dict[str, Cells]:
     if layout.name in Addition.layouts:
         return addition(layout, operands, base).hints
     a, b = operands
-    return multiplication(layout, a, b, base, step).hints
+    return multiplication(layout, a, b, base).hints
 
 
 def mixed_problems(layout: Layout, base: int, seed: int = 0) -> Problems:
@@ -244,7 +240,7 @@ def test_hints_of_a_step_are_what_integers_say(layout, base):
         hints = draw_hints(layout, problems, drawing, step)
         assert tuple(hints) == layout.hints
         for i, operands in enumerate(problems.to_ints()):
-            expected = expected_hints(layout, operands, base, int(step[i]))
+            expected = expected_hints(layout, operands, base)
             last = int(drawing.first_step[i] + step[i])
             for name, cells in expected.items():
                 right = on_canvas(cells, drawing, i, last)
@@ -256,22 +252,18 @@ def test_hints_of_a_step_are_what_integers_say(layout, base):
 
 @every_base
 @every_layout
-def test_without_a_step_each_row_is_as_at_the_step_that_fills_it_in(layout, base):
+def test_without_a_step_hints_are_those_of_the_last_one(layout, base):
     problems = mixed_problems(layout, base, seed=1)
     drawing, _ = drawn_at_random(layout, problems, seed=1)
     hints = draw_hints(layout, problems, drawing)
     for i, operands in enumerate(problems.to_ints()):
-        expected = expected_hints(layout, operands, base, None)
+        expected = expected_hints(layout, operands, base)
         for name, cells in expected.items():
             right = on_canvas(cells, drawing, i, int(drawing.heights[i]) - 1)
             np.testing.assert_array_equal(hints[name][i], right, f"{name} of {operands}")
-    for step in range(int(drawing.steps.max())):
-        there = np.flatnonzero(drawing.steps > step)
-        at = draw_hints(layout, problems[there], drawing[there], np.full(len(there), step))
-        row = drawing.row_of_step(step)[there]
-        for name, classes in hints.items():
-            filled = at[name][np.arange(len(there)), row]
-            np.testing.assert_array_equal(classes[there, row], filled, name)
+    at_last = draw_hints(layout, problems, drawing, drawing.steps - 1)
+    for name, classes in hints.items():
+        np.testing.assert_array_equal(classes, at_last[name], name)
 
 
 @every_base
@@ -285,7 +277,6 @@ def test_hints_have_as_many_classes_as_the_layout_says(layout, base):
         assert classes.dtype == np.uint8
         assert (classes[classes != UNDEFINED] < known[name]).all()
     assert known["row_kind"] == 1 + len(ROW_KINDS)
-    assert known.get("pointer", 3) == 3
     assert known.get("carry", 1 + base) == 1 + base
 
 
