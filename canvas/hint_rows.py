@@ -25,15 +25,6 @@ def shifted(classes: np.ndarray, shift: int) -> np.ndarray:
     return found
 
 
-def product_carries(a: Numbers, digit: np.ndarray, added: np.ndarray | None = None) -> np.ndarray:
-    """1 + the carry out of each column of a · digit (+ added ``[B, n]``): ``uint8 [B, n]``."""
-    n = max(a.digits.shape[1], 0 if added is None else added.shape[1]) + 1
-    columns = a.padded(n).astype(np.int16) * digit[:, None].astype(np.int16)
-    if added is not None:
-        columns[:, : added.shape[1]] += added
-    return (1 + carries(columns, a.base)[1]).astype(np.uint8)
-
-
 def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
     """A running sum of digit classes with one more row: its classes, and 1 + carries out of them.
 
@@ -67,53 +58,52 @@ def kind_rows(
         table[size, : len(found)] = 1 + np.array(found)
     classes = table[sizes]
     for row, kind in enumerate(classes.T):
-        yield HintRow("row_kind", kind[:, None], -1 - margin, row, kind > 0, kind)
+        yield HintRow("row_kind", kind[:, None], -2 - margin, row, kind > 0, kind)
 
 
-def product_rows(
-    a: Numbers,
-    digit: np.ndarray,
-    i: int,
-    row: np.ndarray | int,
-    present: np.ndarray,
-    added: np.ndarray | None = None,
+def factor_rows(
+    a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
 ) -> Iterator[HintRow]:
-    """The hints of a row that holds a partial product, a · digit, i columns from the right.
+    """The hints ``multiplicand`` and ``multiplier`` of a row with a · digit.
 
     Args:
         a: the multiplicands.
         digit: ``uint8 [B]``, of the multipliers.
-        i: place of that digit.
+        i: place of that digit, the column in which the product begins.
         row: of the workings, ``int64 [B]`` or the same for all.
         present: ``bool [B]``, which workings have it.
-        added: digits ``uint8 [B, n]`` that are added to the product, from its lowest column on.
     """
     yield HintRow("multiplicand", digit_classes(a), i, row, present)
     of_row = 1 + digit
     yield HintRow("multiplier", of_row[:, None], i, row, present, of_row)
-    yield HintRow("carry", product_carries(a, digit, added), i, row, present, 1)
+
+
+def product_rows(
+    a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
+) -> Iterator[HintRow]:
+    """The hints of a row that holds a partial product; ``carry`` is out of the cell."""
+    yield from factor_rows(a, digit, i, row, present)
+    yield HintRow("carry", 1 + _product(a, digit)[1], i, row, present, 1)
 
 
 def products_ahead(
-    a: Numbers,
-    digit: np.ndarray,
-    i: int,
-    row: np.ndarray | int,
-    present: np.ndarray,
-    margin: int = 0,
+    a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
 ) -> Iterator[HintRow]:
-    """The hints ``product_units`` and ``product_tens`` of a row that multiplies a by a digit.
+    """``product`` and ``carry`` of a row that adds a partial product to another row.
 
-    A cell that multiplies and adds has base³ · base cases to learn. With these, its right
-    neighbour has multiplied already (base² cases), and it only adds. A product that begins in the
-    last column of a working has no such neighbour.
-
-    Args:
-        a, digit, i, row, present: see `product_rows`.
-        margin: the layout's.
+    In one cell, a product, its carry and what they are added to are base⁴ cases to learn. Here they
+    are shared out between two: each cell works out the digit of the partial product in the cell on
+    its left, and the carry out of that, base³ cases; and adds, base² · 2, what its right neighbour
+    has worked out for it.
     """
-    inside = np.arange(a.digits.shape[1]) < a.lengths[:, None]
-    products = a.digits * digit[:, None]  # below 100
-    first = int(i + margin == 0)
-    for name, part in (("product_units", products % a.base), ("product_tens", products // a.base)):
-        yield HintRow(name, ((1 + part) * inside)[:, first:], i - 1 + first, row, present)
+    digits, carried = _product(a, digit)
+    inside = (np.arange(digits.shape[1]) < a.lengths[:, None]) | (digits > 0)
+    yield HintRow("product", (1 + digits) * inside, i - 1, row, present)
+    yield HintRow("carry", 1 + carried, i - 1, row, present, 1)
+
+
+def _product(a: Numbers, digit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The digits of a · digit, and the carries out of their columns: ``uint8 [B, n]`` each."""
+    columns = a.padded(a.digits.shape[1] + 1).astype(np.int16) * digit[:, None].astype(np.int16)
+    digits, carried = carries(columns, a.base)
+    return digits.astype(np.uint8), carried.astype(np.uint8)

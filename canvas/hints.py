@@ -61,9 +61,9 @@ def draw_hints(
         )
     B, H, W = drawing.canvases.shape
     maps = layout.work_hints(problems, wanted)
-    # Content has a column more at both ends: what holds there holds all the way to the edge.
-    column = (drawing.left + drawing.widths)[:, None] - np.arange(W)  # [B, W]
-    column = column.clip(0, drawing.widths[:, None] + 1)
+    # What holds in the columns at both ends of the content holds all the way to the edge.
+    column = (drawing.left + drawing.widths)[:, None] + 1 - np.arange(W)  # [B, W]
+    column = column.clip(0, drawing.widths[:, None] + 2)
     row = np.arange(H) - drawing.top[:, None]  # [B, H]
     last = drawing.heights - 1 if step is None else drawing.first_step + step
     inside = (row >= 0).astype(np.uint8)[:, :, None]

@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, drop_lowest_digit
-from canvas.hint_rows import digit_classes, kind_rows, product_carries, products_ahead
+from canvas.hint_rows import add_row, digit_classes, kind_rows, products_ahead
 from canvas.layouts import ANSWER, GIVEN, SUM, Addend, CellIndex, HintRow, Layout, Row, write
 from canvas.partial_products import digit_products, partial_products, value_of
 from canvas.problems import Problems
@@ -27,33 +27,36 @@ class Lattice(Layout):
     name = "lattice"
     sign = symbols.TIMES
     margin = 2
-    hints = (
-        "row_kind", "multiplicand", "multiplier", "product_units", "product_tens", "carry"
-    )  # fmt: skip
+    hints = ("row_kind", "multiplicand", "multiplier", "product", "carry", "sum_carry")
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: digits meet where a column and a row cross.
 
         - ``multiplicand``: of a, in all rows of the column; from the cell above.
         - ``multiplier``: the row's, in the margin, too; from the digit there, then from the right.
-        - ``product_units``, ``product_tens``: of the digits that meet in the cell on the left.
-        - ``carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i, into the one on its left; it
-          adds the symbol above left, and the carry from the right.
+        - ``product``, ``carry``: the digit of a · b_i in the cell on the left, and the carry out
+          of that cell; from the digits that meet there, and the carry on the right.
+        - ``sum_carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i; it adds the product on the
+          right, the symbol above left, and the carry from the right.
         - ``row_kind``: the last row has no digit below its own in the margin.
         """
         a, b = operands
         yield from kind_rows(self._row_kinds, b.lengths, self.margin)
-        digits_a, added = digit_classes(a), None
+        digits_a, above = digit_classes(a), np.zeros((len(a), 1), dtype=np.uint8)
         everywhere = np.ones(len(a), dtype=bool)
         yield HintRow("multiplicand", digits_a, 0, 0, everywhere)
-        for i, (_, total, _, row, present) in enumerate(self.rows(operands)):
+        sums = self.rows(operands)
+        for (i, partial, _), (_, total, _, row, present) in zip(
+            partial_products(a, b), sums, strict=True
+        ):
             digit = b.digits[:, i]
             yield HintRow("multiplicand", digits_a, 0, row, present)
             of_row = 1 + digit
             yield HintRow("multiplier", of_row[:, None], -self.margin, row, present, of_row)
-            yield from products_ahead(a, digit, 0, row, present, self.margin)
-            yield HintRow("carry", product_carries(a, digit, added), 0, row, present, 1)
-            added = total.digits[:, 1:]
+            yield from products_ahead(a, digit, 0, row, present)
+            carried = add_row(above, digit_classes(partial), a.base)[1]
+            yield HintRow("sum_carry", carried, 0, row, present, 1)
+            above = digit_classes(total)[:, 1:]
 
     def _row_kinds(self, digits_b: int) -> list[int]:
         return [GIVEN, *[SUM] * (digits_b - 1), ANSWER]

@@ -192,17 +192,18 @@ class Layout(ABC):
         return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
 
     def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Some hints by name, from the right: ``uint8 [B, R, C + 2]``, column 1 being the last.
+        """Some hints by name, from the right: ``uint8 [B, R, C + 3]``, column 2 being the last.
 
-        The columns at both ends lie outside the working, and stand for all that are farther out.
+        Column 1 lies outside the working, on its right. Those at both ends stand for all columns
+        that are farther out.
         """
         heights, widths = self.sizes(problems)
-        size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 2
+        size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 3
         maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
         for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands):
             if name not in maps:
                 continue
-            start = 1 + self.margin + shift
+            start = 2 + self.margin + shift
             end = min(start + classes.shape[1], size[1])
             outside = np.reshape(np.asarray(beyond, dtype=np.uint8), (-1, 1))
             if isinstance(row, int):  # several times quicker than through an index

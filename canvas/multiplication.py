@@ -12,6 +12,7 @@ from canvas.arithmetic import Numbers
 from canvas.hint_rows import (
     add_row,
     digit_classes,
+    factor_rows,
     kind_rows,
     product_rows,
     products_ahead,
@@ -154,7 +155,7 @@ class RunningSum(RowLayout):
     name = "running_sum"
     hints = (
         "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
-        "product_units", "product_tens", "carry",
+        "product", "carry", "sum_carry",
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
@@ -170,9 +171,9 @@ class RunningSum(RowLayout):
 
         - ``column_multiplicand``: the digit of a in the column; straight down from the first row,
           for the first sum to begin with.
-        - ``multiplicand``, ``multiplier``, ``product_units``, ``product_tens``: as in `Accumulate`;
-          in the first sum the multiplicand is that of the column.
-        - ``carry``: out of the cell of the product, in a sum with the symbol of the sum above.
+        - ``multiplicand``, ``multiplier``, ``product``, ``carry``: as in `Accumulate`; in the first
+          sum the multiplicand is that of the column.
+        - ``sum_carry``: in the sums, as in `Accumulate`.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -180,13 +181,10 @@ class RunningSum(RowLayout):
         for row in range(2 * int(b.lengths.max()) + 2):
             present = 2 * b.lengths + 2 > row
             yield HintRow("column_multiplicand", digits_a, 0, row, present)
-        added = None
-        for i, _, total, present in running_sums(a, b):
-            digit = b.digits[:, i]
-            for at, more in ((2 + i, None), (2 + i + b.lengths, added)):
-                yield from product_rows(a, digit, i, at, present, more)
-                yield from products_ahead(a, digit, i, at, present)
-            added = total.digits[:, i + 1 :]
+        for i, *_, present in running_sums(a, b):
+            yield from factor_rows(a, b.digits[:, i], i, 2 + i, present)
+            yield from products_ahead(a, b.digits[:, i], i, 2 + i, present)
+        yield from _accumulated(a, b, 2 + b.lengths)
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -262,8 +260,8 @@ class Accumulate(RowLayout):
 
     name = "accumulate"
     hints = (
-        "row_kind", "multiplicand", "column_multiplier", "multiplier", "product_units",
-        "product_tens", "carry",
+        "row_kind", "multiplicand", "column_multiplier", "multiplier", "product", "carry",
+        "sum_carry",
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
@@ -274,18 +272,15 @@ class Accumulate(RowLayout):
         """The hints: every row is a partial product added to the symbols above.
 
         - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
-        - ``product_units``, ``product_tens``: of the digits that meet in the cell on the left.
-        - ``carry``: out of the cell of the total above + product, from where the multiplicand
-          begins; with that from the right. On the right of that there is none, and the total above
-          is copied.
+        - ``product``, ``carry``: the digit of the partial product in the cell on the left, and the
+          carry out of that cell; from the digits that meet there, and the carry on the right.
+        - ``sum_carry``: out of the cell of the total above + product, from where the multiplicand
+          begins; it adds the product on the right, the symbol above, and the carry from the right.
+          On the right of that there is none, and the total above is copied.
         """
         yield from super().hint_rows(operands)
         a, b = operands
-        added = None
-        for i, _, total, present in running_sums(a, b):
-            yield from product_rows(a, b.digits[:, i], i, 2 + i, present, added)
-            yield from products_ahead(a, b.digits[:, i], i, 2 + i, present)
-            added = total.digits[:, i + 1 :]
+        yield from _accumulated(a, b, np.full(len(b), 2))
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -305,6 +300,22 @@ class Accumulate(RowLayout):
             rows.append([Addend(total, 1, 0), factor])
             total = value_of(rows[-1], base)
         return rows
+
+
+def _accumulated(a: Numbers, b: Numbers, first: np.ndarray) -> Iterator[HintRow]:
+    """The hints of rows that add one partial product each to the row above.
+
+    Args:
+        a, b: the operands.
+        first: ``int64 [B]``, the first of these rows.
+    """
+    above = np.zeros((len(a), 1), dtype=np.uint8)
+    for i, partial, total, present in running_sums(a, b):
+        yield from factor_rows(a, b.digits[:, i], i, first + i, present)
+        yield from products_ahead(a, b.digits[:, i], i, first + i, present)
+        carried = add_row(above, digit_classes(partial), a.base)[1]
+        yield HintRow("sum_carry", carried, i, first + i, present, 1)
+        above = digit_classes(total)[:, i + 1 :]
 
 
 @dataclass

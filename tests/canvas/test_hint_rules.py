@@ -57,12 +57,9 @@ class Near:
         """1 + the carry out of a column of classes."""
         return 1 + sum(max(one - 1, 0) for one in addends) // self.base
 
-    def multiplied(self, one: int, other: int) -> tuple[int, int]:
-        """The classes of the units and the tens of a product, none without both factors."""
-        if not (one and other):
-            return NONE, NONE
-        tens, units = divmod((one - 1) * (other - 1), self.base)
-        return 1 + units, 1 + tens
+    def product(self, one: int, other: int) -> int:
+        """Of two classes' digits, 0 without both."""
+        return (one - 1) * (other - 1) if one and other else 0
 
     def added(self, *addends: int) -> int:
         """The class of the digit of a sum of classes, none where nothing is added or carried."""
@@ -189,12 +186,16 @@ def multiplier(near: Near, layout: str) -> int:
 
 
 def carry(near: Near, layout: str) -> int:
-    kind, right = near.hint("row_kind"), near.hint("carry", 0, -1)
+    """Out of the cell; where there is a product ahead, out of the cell on the left."""
     if multiplies(near, layout):
-        if not (right or near.begins("multiplicand")):
+        if "product" in near.hints:
+            (digit, of_row), right = factors_ahead(near, layout), product_here(near)[1]
+        else:
+            (digit, of_row), right = factors(near), near.hint("carry", 0, -1)
+        if not (right or digit):
             return NONE
-        units, tens = product(near, layout)
-        return max(tens, 1) + near.carried(total_above(near, layout), right, units) - 1
+        return 1 + (near.product(digit, of_row) + max(right - 1, 0)) // near.base
+    kind, right = near.hint("row_kind"), near.hint("carry", 0, -1)
     if kind not in (SUM, ANSWER) or layout != "interleaved":
         return NONE
     if not (right or near.begins("column_multiplier")):
@@ -202,41 +203,51 @@ def carry(near: Near, layout: str) -> int:
     return near.carried(near.hint("sum", -1), near.digit(-1), right)
 
 
-def product(near: Near, layout: str) -> tuple[int, int]:
-    """Units and tens of the digits that meet here, as the cell on the right has them ready.
-
-    Without one, as in the layouts without these hints, the cell multiplies itself.
-    """
-    if "product_units" in near.hints and near.hint("product_units", 0, -1):
-        return near.hint("product_units", 0, -1), near.hint("product_tens", 0, -1)
-    return near.multiplied(near.hint("multiplicand"), near.hint("multiplier"))
+def factors(near: Near) -> tuple[int, int]:
+    """The digits that meet here."""
+    return near.hint("multiplicand"), near.hint("multiplier")
 
 
-def product_ahead(near: Near, layout: str) -> tuple[int, int]:
-    """Units and tens of the digits that will meet in the cell on the left."""
-    if not multiplies(near, layout):
-        return NONE, NONE
+def factors_ahead(near: Near, layout: str) -> tuple[int, int]:
+    """The digits that will meet in the cell on the left."""
     straight = layout == "lattice" or above(near) == GIVEN
     first_sum = layout == "running_sum" and above(near) == PARTIAL != near.hint("row_kind")
     name = "column_multiplicand" if first_sum else "multiplicand"
     digit = near.hint(name, -1, 1 if straight or first_sum else 0)
     if layout == "lattice":
-        return near.multiplied(digit, near.hint("multiplier", 0, -1) or near.digit(0, -1))
-    if (straight or first_sum) and not near.hint("multiplicand"):
-        return NONE, NONE  # outside the working
-    # It is the row's first one, with the multiplier of its own column, or has that of the row.
+        return digit, near.hint("multiplier", 0, -1) or near.digit(0, -1)
+    # Here is the row's first one, with the multiplier of the column, or before or after it.
     of_row = near.hint("multiplier", 0, -1)
     if near.begins("multiplicand") and not of_row:
         of_row = near.hint("column_multiplier", -1) or near.digit(-1)
-    return near.multiplied(digit, of_row or near.hint("column_multiplier", -1, 1))
+    return digit, of_row or near.hint("column_multiplier", -1, 1)
 
 
-def product_units(near: Near, layout: str) -> int:
-    return product_ahead(near, layout)[0]
+def product(near: Near, layout: str) -> int:
+    """The digit of the partial product in the cell on the left."""
+    if not multiplies(near, layout):
+        return NONE
+    (digit, of_row), right = factors_ahead(near, layout), product_here(near)[1]
+    if not digit and right <= 1:
+        return NONE
+    return 1 + (near.product(digit, of_row) + max(right - 1, 0)) % near.base
 
 
-def product_tens(near: Near, layout: str) -> int:
-    return product_ahead(near, layout)[1]
+def product_here(near: Near) -> tuple[int, int]:
+    """Digit and carry of this cell's product, from the cell on the right, if there is one."""
+    if near.column + 1 < near.inputs.shape[1]:
+        return near.hint("product", 0, -1), near.hint("carry", 0, -1)
+    if not near.hint("multiplicand"):
+        return NONE, NONE
+    carried, digit = divmod(near.product(*factors(near)), near.base)
+    return 1 + digit, 1 + carried
+
+
+def sum_carry_of_accumulated(near: Near, layout: str) -> int:
+    right = near.hint("sum_carry", 0, -1)
+    if not adds_product(near, layout) or not (right or near.begins("multiplicand")):
+        return NONE
+    return near.carried(total_above(near, layout), product_here(near)[0], right)
 
 
 def sum_of_products(near: Near, layout: str) -> int:
@@ -288,8 +299,7 @@ OF_ROWS: dict[str, Rule] = {
     "carry": carry,
     "sum": sum_of_products,
     "sum_carry": sum_carry_of_products,
-    "product_units": product_units,
-    "product_tens": product_tens,
+    "product": product,
     "column_multiplicand": column_multiplicand,
 }
 OF_ADDITION: dict[str, Rule] = {
@@ -303,6 +313,8 @@ OF_ADDITION: dict[str, Rule] = {
 def rule(layout: str, name: str) -> Rule:
     if layout == "lattice" and name == "row_kind":
         return row_kind_of_lattice
+    if layout in ("accumulate", "lattice", "running_sum") and name == "sum_carry":
+        return sum_carry_of_accumulated
     return (OF_ADDITION if layout in Addition.layouts else OF_ROWS)[name]
 
 
@@ -316,9 +328,11 @@ def written(near: Near, layout: str) -> int:
     if layout in Addition.layouts:
         return 1 + hint("carry" if kind == CARRIES else "sum")
     if multiplies(near, layout):
-        # A multiplicand's last carry has no product of its own.
-        total = total_above(near, layout), product(near, layout)[0], near.hint("carry", 0, -1)
-        return 1 + sum(max(one - 1, 0) for one in total) % near.base
+        if "product" in near.hints:
+            digit = product_here(near)[0]
+            total = total_above(near, layout), digit, near.hint("sum_carry", 0, -1)
+            return 1 + sum(max(one - 1, 0) for one in total) % near.base
+        return 1 + (near.product(*factors(near)) + hint("carry", -1)) % near.base
     return 1 + hint("sum")
 
 

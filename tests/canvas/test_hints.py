@@ -97,19 +97,20 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
     values = [(a * digit, i) for i, digit in enumerate(digits_b)]
     totals = [a * (b % base**i) for i in range(n + 1)]
 
-    def product(i: int, row: int, shift: int, above: int = 0) -> None:
+    def product(i: int, row: int, shift: int, above: int | None = None) -> None:
         expected.digit_row("multiplicand", row, digits_a, shift)
         expected.from_column(
             "multiplier", row, 0 if layout.name == "lattice" else shift, digits_b[i]
         )
-        expected.carries("carry", row, shift, a, above, times=digits_b[i])
-        if "product_units" in layout.hints:
-            for place, digit in enumerate(digits_a):
-                cell = row, expected.margin + shift + place - 1
-                if cell[1] >= 0:
-                    tens, units = divmod(digit * digits_b[i], base)
-                    expected.hints["product_units"][cell] = 1 + units
-                    expected.hints["product_tens"][cell] = 1 + tens
+        if "product" not in layout.hints:
+            expected.carries("carry", row, shift, a, times=digits_b[i])
+            return
+        found = digits(a * digits_b[i], base)  # all in the cell on the right
+        found += [0] * (len(digits_a) - len(found))
+        expected.digit_row("product", row, found, shift - 1)
+        expected.carries("carry", row, shift - 1, a, times=digits_b[i])
+        if above is not None:
+            expected.carries("sum_carry", row, shift, a * digits_b[i], above)
 
     if layout.name == "lattice":
         expected.kind(0, GIVEN)
@@ -277,7 +278,7 @@ def test_hints_have_as_many_classes_as_the_layout_says(layout, base):
         assert classes.dtype == np.uint8
         assert (classes[classes != UNDEFINED] < known[name]).all()
     assert known["row_kind"] == 1 + len(ROW_KINDS)
-    assert known.get("carry", 1 + base) == 1 + base
+    assert known.get("product", 1 + base) == known.get("carry", 1 + base) == 1 + base
 
 
 @every_layout
@@ -303,7 +304,7 @@ def test_what_holds_at_the_edges_of_a_working_holds_to_the_edges_of_the_canvas(l
         last = 2 + drawing.heights
         for i, one in enumerate(classes):
             assert (one[last[i] :] == UNDEFINED).all()
-            right = one[:, 3 + int(drawing.widths[i]) :]
+            right = one[:, 4 + int(drawing.widths[i]) :]
             assert (one[:, :3] == one[:, :1]).all(), name
             assert (right == right[:, :1]).all(), name
 
