@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from augment.symmetry import SYMMETRIES
+from canvas.families import FAMILIES
 from canvas.task import Task
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
@@ -17,11 +18,13 @@ from trm.commands.arguments import (
     whole,
 )
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
-from trm.evaluation.grid_schema import AXES, BOARD, GRID, PICTURE, REPORT
+from trm.evaluation.grid_schema import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
 from trm.files import replacing, sweep
 
 _RANGE = re.compile(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?")
 _MOST = 1000  # lengths in a range
+PROBLEMS, BATTERY_PROBLEMS = 128, 12  # of a cell
+BATTERY_DIGITS = (4, 8, 16, 32, 64, 100)
 
 
 def lengths(text: str) -> list[int]:
@@ -50,8 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for axis, meaning in AXES.items():
         sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
+    sizes.add_argument(
+        "--battery",
+        action="store_true",
+        help="families of structured problems instead, such as nines, zeros inside and 10..02, "
+        f"of --digits N (default: {','.join(map(str, BATTERY_DIGITS))})",
+    )
     parser.add_argument(
-        "--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)"
+        "--problems",
+        type=whole(1),
+        help=f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS})",
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     parser.add_argument(
@@ -102,12 +113,12 @@ def run(args: argparse.Namespace) -> int:
             solver = solver.turned(args.view)
         if voting is not None:
             with_voting(solver, args)
-    axes, rows, columns = _sizes(args, tasks[0])
+    axes, rows, columns = (_battery if args.battery else _sizes)(args, tasks[0])
     settings = Settings(
         axes=axes,
         rows=rows,
         columns=columns,
-        problems=args.problems,
+        problems=args.problems or (BATTERY_PROBLEMS if args.battery else PROBLEMS),
         seed=args.seed,
         steps=args.steps,
         batch_size=args.batch_size,
@@ -135,6 +146,25 @@ def run(args: argparse.Namespace) -> int:
             f"browse    tensorboard --logdir {output / BOARD}"
         )
     return 0
+
+
+def _battery(
+    args: argparse.Namespace, task: Task
+) -> tuple[tuple[str, str], tuple[str, ...], tuple[int, ...]]:
+    """The same of a battery: all families, and the digits of their problems.
+
+    Raises:
+        ValueError: other sizes are given, or the task has problems of another kind.
+    """
+    others = [axis for axis in AXES if axis != "digits" and getattr(args, axis, None)]
+    if others:
+        option = f"--{others[0].replace('_', '-')}"
+        raise ValueError(
+            f"a battery is measured by the digits of its problems: --digits, not {option}"
+        )
+    if task.arity[0] > 2 or task.arity[1] < 2:
+        raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
+    return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
 
 
 def _sizes(

@@ -7,13 +7,34 @@ from math import prod
 import numpy as np
 
 from canvas.arithmetic import Numbers
+from canvas.families import family_problems
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.sampling import sample
 from canvas.task import Task
+from trm.evaluation.grid_schema import FAMILY, Key
 
 SPLIT: Split = "test"
 _FEW = 20_000  # problems that are looked through one by one
 _SPARE = 40  # above so many problems a wanted one, the split holds several times what is wanted
+
+
+def problems_of(
+    task: Task, axes: Sequence[str], size: Key, problems: int, seed: int
+) -> tuple[tuple[int, ...], Problems]:
+    """The problems of a cell, and the most digits of each operand.
+
+    Args:
+        task: whose problems are asked.
+        axes: what the size is measured in: two of the task's measures; or `FAMILY` and digits, for
+            problems of a family of `canvas.families`.
+        size: of the cell.
+        problems, seed: see `cell_problems`.
+    """
+    if axes[0] == FAMILY:
+        family, digits = str(size[0]), int(size[1])
+        return (digits, digits), family_problems(task, family, digits, problems, seed)
+    lengths = task.of_size(**{axis: int(n) for axis, n in zip(axes, size, strict=True)})
+    return lengths, cell_problems(task, lengths, problems, seed)
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:

@@ -1,8 +1,9 @@
 """The grid: how far each model gets beyond the sizes of problems that it was trained on.
 
-A cell is a size: the lengths of two operands, or digits and number of addends. Its problems belong
-to the test split, are different from each other, and are the same for every model. A cell is
-measured whole, on one device, so that the number of devices changes no figure.
+A cell is a size: the lengths of two operands, or digits and number of addends; in a battery it is a
+family of structured problems and their digits. Its problems belong to the test split, are different
+from each other, and are the same for every model. A cell is measured whole, on one device, so that
+the number of devices changes no figure.
 """
 
 import time
@@ -13,9 +14,9 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
-from trm.evaluation.cell_problems import SPLIT, cell_problems
+from trm.evaluation.cell_problems import SPLIT, problems_of
 from trm.evaluation.diagnostics import Diagnostics, diagnose
-from trm.evaluation.grid_schema import region, size_name
+from trm.evaluation.grid_schema import Key, region, size_name
 from trm.evaluation.intervals import Share
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solution, Solver
@@ -30,7 +31,7 @@ KEYS = (  # of a cell; those from the height on are null where there are no figu
 def measure_cell(
     solver: Solver,
     axes: tuple[str, str],
-    size: tuple[int, int],
+    size: Key,
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,
@@ -39,7 +40,7 @@ def measure_cell(
 
     Args:
         solver: the model; its task says what is within the training range.
-        axes: what sizes are measured in, two of the task's measures.
+        axes: what sizes are measured in, see `trm.evaluation.cell_problems.problems_of`.
         size: of the cell's problems.
         problems: how many are asked, or all that there are.
         seed: which problems.
@@ -49,13 +50,12 @@ def measure_cell(
         ValueError: the device has too little memory for the batch.
     """
     task = solver.task
-    lengths = task.of_size(**dict(zip(axes, size, strict=True)))
+    lengths, asked = problems_of(task, axes, size, problems, seed)
     fitted, refused = None, ""
     try:
         fitted = solver.for_lengths(lengths)
     except ValueError as error:  # the layout has no room for as many operands
         refused = str(error)
-    asked = cell_problems(task, lengths, problems, seed)
     name = size_name(axes, size)
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],

@@ -29,7 +29,7 @@ from trm.devices import Work, make_trainer, run
 from trm.evaluation.cell_problems import SPLIT
 from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.grid_models import describe_all, versions
-from trm.evaluation.grid_schema import FORMAT, GRID, PICTURE, REPORT
+from trm.evaluation.grid_schema import FORMAT, GRID, PICTURE, REPORT, Key
 from trm.files import make_folder, read_object, sweep, write_object
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -45,7 +45,7 @@ class Settings:
 
     Attributes:
         axes: what the sizes of problems are measured in, along rows and columns.
-        rows, columns: the sizes of the grid.
+        rows, columns: the sizes of the grid; of a battery its rows are families.
         problems: of a cell, or as many as there are.
         seed: which problems.
         steps: supervision steps a row gets at most; None: as each checkpoint says.
@@ -55,7 +55,7 @@ class Settings:
     """
 
     axes: tuple[str, str]
-    rows: tuple[int, ...]
+    rows: tuple[int, ...] | tuple[str, ...]
     columns: tuple[int, ...]
     problems: int = 128
     seed: int = 0
@@ -81,7 +81,7 @@ class Item:
     """One cell of one checkpoint, and the file for its figures."""
 
     checkpoint: Path
-    size: tuple[int, int]
+    size: Key
     file: Path
 
 
@@ -120,7 +120,11 @@ def measure(
     key = settings.key(trainer.strategy.root_device.type)
     items = {
         id(model): [
-            Item(find_checkpoint(model["checkpoint"]), (a, b), folder / f"{a}x{b}.json")
+            Item(
+                find_checkpoint(model["checkpoint"]),
+                (a, b),
+                folder / f"{a}x{b}.json".replace(" ", "_"),
+            )
             for a in settings.rows
             for b in settings.columns
         ]
@@ -130,7 +134,7 @@ def measure(
     todo = {
         item.file: item  # two files may hold the same checkpoint
         for model in models
-        for item in sorted(items[id(model)], key=lambda item: -item.size[0] * item.size[1])
+        for item in sorted(items[id(model)], key=_cost)
         if _finished(item) is None
     }
     for folder in {item.file.parent for item in todo.values()}:
@@ -167,6 +171,12 @@ def _check_output(output: Path) -> None:
             f"{output / there[0]} is in the way, and trm evaluate did not write it: choose another "
             "--output"
         )
+
+
+def _cost(item: Item) -> int:
+    """The more, the earlier an item is measured."""
+    row, column = item.size
+    return -column * (column if isinstance(row, str) else row)
 
 
 def _finished(item: Item) -> dict[str, Any] | None:

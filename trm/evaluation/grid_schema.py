@@ -23,7 +23,8 @@
         config      its run's config.yaml as data, null: there is none beside the checkpoint
         step, epoch             of training
         cells       a list, row by row:
-            row, column             the size of its problems along both axes
+            row, column             the size of its problems along both axes; of a battery the
+                                    name of a family, and the digits of the longer operand
             region                  where that lies as seen from training's, see `region`
             applicable              whether the model can work on a canvas that is large enough
             reason                  null, or why there are no figures
@@ -57,6 +58,7 @@ BOARD = "tensorboard"  # the folder of its curves and pictures
 
 Model = dict[str, Any]
 Cell = dict[str, Any]
+Key = tuple[int | str, int]  # the row and the column of a cell
 
 FIGURES = {
     "solutions": "Whole free-running solutions right",
@@ -64,12 +66,14 @@ FIGURES = {
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
+FAMILY = "family"  # the axis of a battery's rows
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
     "digits_b": "digits of b",
     "digits": "digits",  # of the longest addend; short, as axes are
     "addends": "addends",
 }
+LABELS = AXES | {FAMILY: "family"}  # of structured problems, see `canvas.families`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
@@ -83,25 +87,36 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
     return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
 
 
-def cells_of(model: Model) -> dict[tuple[int, int], Cell]:
+def cells_of(model: Model) -> dict[Key, Cell]:
     """A model's cells by (row, column)."""
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
 
 
-def size_name(axes: Sequence[str], size: Sequence[int]) -> str:
+def in_order(labels: Iterable[Any]) -> list[Any]:
+    """The rows or columns of a grid: sizes from small to large, families as they are listed."""
+    found = dict.fromkeys(labels)
+    return list(found) if any(isinstance(label, str) for label in found) else sorted(found)
+
+
+def size_name(axes: Sequence[str], size: Key) -> str:
     """The size of a cell's problems in words, like ``4 x 3 digits``."""
+    if axes[0] == FAMILY:
+        return f"{size[0]}, {size[1]} digits"
     if tuple(axes) == ("digits_a", "digits_b"):
         return f"{size[0]} x {size[1]} digits"
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
 
 
-def region(ranges: Mapping[str, Sequence[int]], axes: Sequence[str], size: Sequence[int]) -> str:
+def region(ranges: Mapping[str, Sequence[int]], axes: Sequence[str], size: Key) -> str:
     """Where a size lies as seen from those that a model was trained on: one of `REGIONS`, or below.
 
     A measure that has no range, as the second of two operands of a model of three addends, is
-    beyond it.
+    beyond it. Of a family, where either operand may be the longer one, it is both or none.
     """
-    ends = [(ranges.get(axis, (0, 0)), n) for axis, n in zip(axes, size, strict=True)]
+    if axes[0] == FAMILY:
+        longest = [most for measure, (_, most) in ranges.items() if measure.startswith("digits")]
+        return INSIDE if size[1] <= min(longest) else BOTH
+    ends = [(ranges.get(axis, (0, 0)), int(n)) for axis, n in zip(axes, size, strict=True)]
     first, second = (n > most for (_, most), n in ends)
     if first or second:
         return BOTH if first and second else FIRST if first else SECOND
@@ -190,7 +205,7 @@ def reference_of(grid: dict[str, Any], name: str | None) -> Model:
 class Contrast:
     """One cell's shares of a model and of its reference."""
 
-    key: tuple[int, int]
+    key: Key
     region: str
     mine: Share
     theirs: Share

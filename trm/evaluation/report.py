@@ -19,8 +19,10 @@ from rich.text import Text
 from canvas.task import describe_ranges
 from trm.evaluation.diagnostics import FAULTS, Diagnostics
 from trm.evaluation.grid_schema import (
-    AXES,
+    BOTH,
+    FAMILY,
     INSIDE,
+    LABELS,
     REGIONS,
     SHORTER,
     Cell,
@@ -31,6 +33,7 @@ from trm.evaluation.grid_schema import (
     contrasts,
     described,
     differing_problems,
+    in_order,
     percent,
     pooled,
     reference_of,
@@ -56,6 +59,15 @@ _LISTED = 24  # cells that a comparison lists of a region; of more it says how m
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
     """How each model does within its range and beyond, as a table in the terminal."""
+    if axes_of(grid)[0] == FAMILY:
+        for model in grid["models"]:
+            families = Table(title=model["name"], title_justify="left", pad_edge=False)
+            heads, rows = _cell_rows(model, axes_of(grid))
+            for heading in heads:
+                families.add_column(heading)
+            for row in rows:
+                families.add_row(*(word.replace("*", "").replace(" (", "\n(") for word in row))
+            console.print(families)
     table = Table(pad_edge=False)
     for heading in ("", *_regions(grid)):
         table.add_column(heading, overflow="fold")  # a figure is never cut short
@@ -83,8 +95,8 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         f"Evaluated {grid['created']} with {versions}.",
         *_overview(grid, figure),
         "## Solutions by cell",
-        f"Percent right (Wilson 95 % interval). Rows: {AXES[axes[0]]}; columns: {AXES[axes[1]]}; "
-        "bold: sizes that the model was trained on.",
+        f"Percent right (Wilson 95 % interval). Rows: {LABELS[axes[0]]}; columns: "
+        f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
     ]
     for model in grid["models"]:
         parts += [f"### {_safe(model['name'])}", _cell_table(model, axes)]
@@ -196,9 +208,10 @@ def _notes(grid: dict[str, Any]) -> list[str]:
 
 
 def _regions(grid: dict[str, Any]) -> list[str]:
-    """The regions that a table has columns for."""
+    """The regions that a table has columns for; families are not told apart by operand."""
     found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
-    return [*REGIONS, *({SHORTER} & found)]
+    known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
+    return [*known, *({SHORTER} & found)]
 
 
 def _summary(grid: dict[str, Any], model: Model) -> Lines:
@@ -308,8 +321,13 @@ def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Li
 
 
 def _cell_table(model: Model, axes: tuple[str, str]) -> str:
+    return _table(*_cell_rows(model, axes))
+
+
+def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of a table of all cells; with a column of all digits for families."""
     cells = cells_of(model)
-    columns = sorted({b for _, b in cells})
+    columns = in_order(b for _, b in cells)
 
     def word(cell: Cell | None) -> str:
         if cell is None:
@@ -323,9 +341,14 @@ def _cell_table(model: Model, axes: tuple[str, str]) -> str:
         return f"**{text}**" if cell["region"] == INSIDE else text
 
     rows = [
-        [str(a), *(word(cells.get((a, b))) for b in columns)] for a in sorted({a for a, _ in cells})
+        [str(a), *(word(cells.get((a, b))) for b in columns)] for a in in_order(a for a, _ in cells)
     ]
-    return _table([" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], rows)
+    heads = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)]
+    if axes[0] == FAMILY:
+        heads.append("all")
+        for row in rows:
+            row.append(_figures(pooled(cell for (a, _), cell in cells.items() if str(a) == row[0])))
+    return heads, rows
 
 
 def _listed(found: list[Contrast]) -> str:

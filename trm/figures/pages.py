@@ -21,16 +21,16 @@ from matplotlib.patheffects import Normal, Stroke
 
 from canvas.picture import GIVEN, INK, PAPER
 from trm.evaluation.grid_schema import (
-    AXES,
     INSIDE,
+    LABELS,
+    Key,
     Model,
     axes_of,
     cells_of,
     described,
     differing_problems,
+    in_order,
 )
-
-Key = tuple[int, int]  # row, column
 
 _DPI = 100
 _ACROSS = 4  # panels in a line at most
@@ -98,7 +98,7 @@ class Page:
             raise ValueError("a grid without models has no figure")
         cells = [key for model in self.models for key in cells_of(model)]
         self._axes_of = axes_of(grid)
-        self.digits = tuple(sorted({key[k] for key in cells}) for k in (0, 1))
+        self.digits = tuple(in_order(key[k] for key in cells) for k in (0, 1))
         self.lines = lines
         self.blocks = -(-len(self.models) // _ACROSS)
         self.across = -(-len(self.models) // self.blocks)
@@ -106,7 +106,9 @@ class Page:
         self.cell = int(np.clip(_ROOM[self.across - 1] // max(1, longest), *_CELL))
         self.type = float(np.clip(0.25 * self.cell, 6.5, 11))  # points
         self.high, self.wide = (self.cell * len(digits) for digits in self.digits)
-        self.slot = max(_SLOT, _LEFT + self.wide + _GAP)
+        labels = max(_width(str(label), 8.5) for label in self.digits[0])
+        self.left = max(_LEFT, _LEFT - 12 + int(labels))
+        self.slot = max(_SLOT, self.left + self.wide + _GAP)
         self.line = _TITLE + self.high + _BELOW
         self.width = 2 * _EDGE + self.slot * self.across + _BAR_ROOM
         room = self.width - 2 * _EDGE
@@ -152,7 +154,7 @@ class Page:
             room, style = self.slot - _GAP, {"weight": "bold"}
             self._write(x, y + 16, model["name"], room, 9.5, **style)
             self._write(x, y + 34, f"minus {minus['name']}", room, 9.5, **style)
-        axes = self._axes(x + _LEFT, y + _TITLE, self.wide, self.high)
+        axes = self._axes(x + self.left, y + _TITLE, self.wide, self.high)
         places = {
             (a, b): (row, column)
             for row, a in enumerate(self.digits[0])
@@ -171,8 +173,8 @@ class Page:
         )
         axes.set_xticks(range(len(self.digits[1])), [str(b) for b in self.digits[1]])
         axes.set_yticks(range(len(self.digits[0])), [str(a) for a in self.digits[0]])
-        axes.set_xlabel(AXES[self._axes_of[1]], fontsize=9, color=INK, labelpad=3)
-        label = AXES[self._axes_of[0]]
+        axes.set_xlabel(LABELS[self._axes_of[1]], fontsize=9, color=INK, labelpad=3)
+        label = LABELS[self._axes_of[0]]
         axes.set_ylabel(label, fontsize=9, color=INK, labelpad=3)
         axes.tick_params(labelsize=8.5, colors=_GREY, length=0, pad=5)
 

@@ -12,9 +12,9 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from trm.evaluation.grid_schema import (
-    AXES,
     BOARD,
     FIGURES,
+    LABELS,
     REGIONS,
     Model,
     axes_of,
@@ -45,7 +45,7 @@ def write_board(output: Path, grid: dict[str, Any]) -> None:
             image = pixels(grid_figure(grid | {"models": [model]}))
             board.add_image("evaluation/grid", image, dataformats="HWC")
             first, second = axes_of(grid)
-            _write(board, model, (AXES[first], AXES[second]))
+            _write(board, model, (LABELS[first], LABELS[second]))
 
 
 def describe(value: Summary.Value, meaning: str) -> None:
@@ -77,10 +77,16 @@ def _write(board: SummaryWriter, model: Model, axes: tuple[str, str]) -> None:
         if total.total:
             description = f"Whole solutions right, share over cells: {where}, as seen from training"
             add(f"solutions/{where.replace(' ', '_')}", total.value, model["step"], description)
-    for cell in sorted(model["cells"], key=lambda cell: cell["row"]):
+    for cell in sorted(model["cells"], key=lambda cell: (cell["row"], cell["column"])):
         right = share(cell)
         if right is not None and right.total:
-            column = cell["column"]
-            description = f"Whole solutions right, {axes[1]} {column}, by {axes[0]} (the step)"
-            tag = f"by_{axes[0].replace(' ', '_')}/{axes[1].replace(' ', '_')}_{column:02d}"
-            add(tag, right.value, cell["row"], description)
+            row, column = cell["row"], cell["column"]
+            if isinstance(row, str):
+                family = re.sub(r"[^\w.]+", "_", row)
+                tag, step = f"by_{axes[1]}/{family}", column
+                description = f"Whole solutions right, {row}, by {axes[1]} (the step)"
+            else:
+                tag = f"by_{axes[0].replace(' ', '_')}/{axes[1].replace(' ', '_')}_{column:02d}"
+                description = f"Whole solutions right, {axes[1]} {column}, by {axes[0]} (the step)"
+                step = row
+            add(tag, right.value, step, description)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from canvas.families import FAMILIES
 from trm.commands.evaluate import lengths
 from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND
 
@@ -73,6 +74,33 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/digits_of_b_02"}
 
 
+def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
+    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--output", tmp_path)
+    ran = command("evaluate", *words, "--digits", "2,5", "--problems", 2)
+    assert ran.code == 0, ran.err
+    grid = json.loads((tmp_path / "grid.json").read_text())
+    assert grid["settings"]["axes"] == ["family", "digits"]
+    assert grid["settings"]["rows"] == list(FAMILIES)
+    found = cells(tmp_path)
+    assert [(cell["row"], cell["column"]) for cell in found] == [
+        (family, digits) for family in FAMILIES for digits in (2, 5)
+    ]
+    assert {cell["region"] for cell in found} == {BOTH}
+    report = (tmp_path / "grid.md").read_text(encoding="utf-8")
+    for text in (report, ran.out):
+        assert "10..01 and nines" in text
+        assert "second beyond" not in text
+    events = EventAccumulator(str(next((tmp_path / "tensorboard").iterdir()))).Reload()
+    curve = events.Scalars("by_digits/10..01_and_nines")
+    assert [point.step for point in curve][-1] == 5
+    other = command("evaluate", *words[:-1], tmp_path / "b", "--digits", 5, "--problems", 2)
+    assert other.code == 0, other.err
+    both = command("compare", tmp_path, tmp_path / "b", "--output", tmp_path / "compared")
+    assert both.code == 0, both.err
+    compared = (tmp_path / "compared/compare.md").read_text(encoding="utf-8")
+    assert f"| both beyond | {len(FAMILIES)} | 0 | 0 | {len(FAMILIES)} |" in compared
+
+
 def test_a_second_evaluation_replaces_the_first_ones_picture_on_tensorboard(
     command, checkpoint, tmp_path
 ):
@@ -135,6 +163,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
         ),
         ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends are no sizes"),
         ((*good, "--problems", 0), "--problems"),
+        ((*good, "--battery", "--digits-a", 3), "by the digits of its problems: --digits, not"),
         ((*good, "--devices", "0,x"), "'0,x' is no number of devices"),
         ((*good, "--devices", 0), "--devices"),
         ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),

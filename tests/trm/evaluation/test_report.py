@@ -181,6 +181,12 @@ def test_a_size_that_training_knows_no_range_of_is_beyond_it():
     ranges = {"digits": (1, 3), "addends": (3, 4)}
     assert region(ranges, ("digits_a", "digits_b"), (1, 1)) == BOTH
     assert region(ranges, ("digits", "addends"), (4, 3)) == FIRST
+    assert region({"digits_a": (1, 4), "digits_b": (1, 3)}, ("family", "digits"), ("nines", 3)) == (
+        INSIDE
+    )
+    assert region({"digits_a": (1, 4), "digits_b": (1, 3)}, ("family", "digits"), ("nines", 4)) == (
+        BOTH
+    )
 
 
 def test_every_cell_is_in_the_report_with_its_interval(make_grid):
