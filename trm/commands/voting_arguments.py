@@ -69,6 +69,13 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
         help="of rollouts of a GPT: its symbols are drawn",
     )
     group.add_argument(
+        "--orders",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="2: each problem with its operands the other way round, too (default: 1)",
+    )
+    group.add_argument(
         "--vote-seed", type=whole(0), default=0, help="which views and noise (default: 0)"
     )
 
@@ -88,6 +95,7 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
         noise=args.noise,
         temperature=args.temperature,
         seed=args.vote_seed,
+        orders=args.orders,
     )
     return voting if voting.samples > 1 else None
 

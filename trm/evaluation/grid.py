@@ -104,8 +104,8 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         forced = teacher_forced(solver.predictor, drawing)
         right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
         diagnostics += diagnose(solver.task, batch, drawing, forced)
-        canvases = np.stack([solution.canvas for solution in solutions[start:]])
-        rows += drawing.rows_right(canvases).sum(), drawing.steps.sum()
+        for solution in solutions[start:]:
+            rows += solution.rows_right, len(solution.rows)
     height, width = solutions[0].canvas.shape
     return {
         "height": height,

@@ -17,6 +17,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.reader import Reading, read
 from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
+from trm.solving.orders import agreed, reversed_operands
 from trm.solving.record import Record, number_data
 from trm.solving.rollout import OnRow, Predictor
 from trm.solving.turned import TurnedPredictor
@@ -90,6 +91,12 @@ class Solution:
     def exact(self) -> bool | None:
         """Whether every cell of the working is right, not the answer alone; None: not known."""
         return None if self.truth is None else bool((self.canvas == self.truth).all())
+
+    @property
+    def rows_right(self) -> int:
+        """How many rows are right in every cell, where the truth is known."""
+        assert self.truth is not None
+        return int((self.canvas == self.truth).all(axis=1)[self.rows].sum())
 
     @property
     def confidence(self) -> float:
@@ -232,6 +239,14 @@ class Solver:
 
         Solutions know the truth where the drawing does.
         """
+        if self.voting is not None and self.voting.orders == 2:
+            voting = self.voting
+            one_order = replace(voting, orders=1) if voting.samples > 2 else None
+            solver = replace(self, voting=one_order)
+            first = solver.solve_drawing(problems, drawing, on_row)
+            with_truth = isinstance(drawing, WorkedDrawing)
+            second = solver.solve(reversed_operands(problems), with_truth=with_truth)
+            return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         voted = None
         if self.voting is None:
             rollout = self.predictor.free_running(drawing, on_row)
@@ -310,7 +325,7 @@ class Solver:
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        if height * width > MOST_CELLS or not self.predictor.accepts(height, width):
+        if self._too_large(height, width) or not self.predictor.accepts(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -336,7 +351,7 @@ class Solver:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         rows, columns = self.task.rules.sizes(problems)
         height, width = self.canvas.size(int(rows.max()), int(columns.max()))
-        if too_large := _too_large(height, width):
+        if too_large := self._too_large(height, width):
             raise ValueError(too_large)
         for misfit in filter(None, self._misfits(problems, rows, columns, height, width)):
             raise ValueError(misfit)
@@ -357,13 +372,13 @@ class Solver:
             height, width = self.canvas.size(need_rows, need_columns)
             fits = self.predictor.accepts(height, width)
             misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
-            reasons.append(_too_large(height, width) or misfit)
+            reasons.append(self._too_large(height, width) or misfit)
         return reasons
 
     def _misfits(
         self, problems: Problems, heights: np.ndarray, widths: np.ndarray, height: int, width: int
     ) -> list[str | None]:
-        reasons: list[str | None] = [_too_large(height, width)] * len(problems)
+        reasons: list[str | None] = [self._too_large(height, width)] * len(problems)
         if reasons[0]:
             return reasons
         for i in np.flatnonzero((heights > height) | (widths > width)):
@@ -378,12 +393,14 @@ class Solver:
             )
         return reasons
 
+    def _too_large(self, height: int, width: int) -> str | None:
+        """Why a canvas is refused, if it is: all its cells may attend to one another.
 
-def _too_large(height: int, width: int) -> str | None:
-    """Why a canvas is refused, if it is."""
-    if height * width <= MOST_CELLS:
-        return None
-    return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
+        Of a model whose cells see few others, as those that work in order, it may be larger.
+        """
+        if self.predictor.pairs(height, width) <= MOST_CELLS**2:
+            return None
+        return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
 
 
 def _unsettled(settled: np.ndarray) -> str:

@@ -34,6 +34,7 @@ class Voting:
         noise: of the other rollouts of a recursive model, see `Predictor.perturbed`.
         temperature: of the other rollouts of a GPT.
         seed: which views, and which noise.
+        orders: 2 solves each problem with its operands reversed, too, and votes on the answer.
 
     Raises:
         ValueError: a value that cannot be.
@@ -47,6 +48,7 @@ class Voting:
     noise: float = 0.0
     temperature: float = 0.0
     seed: int = 0
+    orders: int = 1
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)
@@ -55,6 +57,13 @@ class Voting:
             check_choice("symmetry", name, SYMMETRIES)
         if self.views < 1 or self.rollouts < 1:
             raise ValueError("a problem is looked at in at least one view and one rollout")
+        if self.orders not in (1, 2):
+            raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
+        if self.orders == 2 and self.vote == "product":
+            raise ValueError(
+                "the workings of two orders have different cells, of which there is no product: "
+                "take another vote, such as majority"
+            )
         random = self.noise > 0 or self.temperature > 0
         if (self.rollouts > 1) != random:
             raise ValueError(
@@ -72,4 +81,4 @@ class Voting:
     @property
     def samples(self) -> int:
         """How often a problem is looked at, at most."""
-        return self.views * self.rollouts
+        return self.views * self.rollouts * self.orders

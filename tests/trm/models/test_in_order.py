@@ -16,6 +16,7 @@ from trm.models.upright import UprightLoopedConfig, UprightLoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.memory import Memory
 from trm.solving.rollout import Prediction, at_once, free_running, teacher_forced
+from trm.solving.solver import Solver
 from trm.solving.turned import TurnedPredictor
 
 SMALL = {"hidden_size": 32, "num_heads": 2, "num_layers": 2, "intermediate_size": 32}
@@ -280,3 +281,16 @@ def test_a_model_of_ones_own_whose_step_is_another_takes_steps():
             return 2 * super().network(x, *more)
 
     assert not Louder(LoopedConfig(**SMALL)).in_order
+
+
+def test_a_canvas_may_be_larger_where_cells_see_few_others():
+    problem = Problems.from_ints([(10**129, 10**129)])
+    task = Multiplication("lattice")
+    solver = Solver(IterativePredictor(make(neighbourhood="just_before"), 5), task)
+    assert solver.misfits(problem) == [None]
+    assert solver.draw(problem).canvases.shape == (1, 132, 134)
+    assert solver.for_lengths((130, 130)) is not None
+    sees_all = Solver(IterativePredictor(make(neighbourhood="all"), 5), task)
+    assert sees_all.for_lengths((130, 130)) is None
+    with pytest.raises(ValueError, match="132 x 134 cells is more than 12,000 cells"):
+        sees_all.draw(problem)
