@@ -68,6 +68,13 @@ class RowLayout(Layout):
         - ``row_kind``: the same in the whole row. What follows on a row is settled at its column i,
           where it multiplies by b_i: by whether there is a b_i, or a b_(i+1) on the left.
         - ``column_multiplier``: the digit of b in the column; straight down from row 1.
+
+        And two that only layouts whose sums begin below all partial products name. Written from the
+        right, such a row has to be told apart before its left end is seen:
+
+        - ``diagonal``: a line that begins at the sign and goes down to the right. It reaches the
+          last column in the first row of sums.
+        - ``adding``: from the last column to the left, 1 in that row and 2 in all below it.
         """
         a, b = operands
         yield from kind_rows(self.row_kinds, b.lengths, self.margin)
@@ -76,8 +83,20 @@ class RowLayout(Layout):
         digits_a, digits_b = digit_classes(a), digit_classes(b)
         for row in range(2):
             yield HintRow("multiplicand", digits_a, 0, row, everywhere)
+        columns = np.arange(int(b.lengths.max()) + 2)
         for row in range(1, int(heights.max())):
             yield HintRow("column_multiplier", digits_b, 0, row, heights > row)
+            place = b.lengths + 2 - row
+            here = (columns == place[:, None]).astype(np.uint8)
+            yield HintRow("diagonal", here, 0, row, place >= 0)
+            adding = (1 + (place < 0)).astype(np.uint8)
+            below = (place <= 0) & (heights > row)
+            yield HintRow("adding", adding[:, None], 0, row, below, adding)
+
+    def hint_classes(self, name: str, base: int) -> int:
+        """See `Layout`; ``diagonal`` and ``adding`` have the few that they need."""
+        few = {"diagonal": 2, "adding": 3}
+        return few[name] if name in few else super().hint_classes(name, base)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         """The multiplicand in the first row, the sign and the multiplier in the second."""
@@ -101,7 +120,8 @@ class Standard(RowLayout):
 
     name = "standard"
     hints = (
-        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry"
+        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry",
+        "diagonal", "adding",
     )  # fmt: skip
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -155,7 +175,7 @@ class RunningSum(RowLayout):
     name = "running_sum"
     hints = (
         "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
-        "product", "carry", "sum_carry",
+        "product", "carry", "sum_carry", "diagonal", "adding",
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:

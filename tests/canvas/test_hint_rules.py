@@ -145,6 +145,18 @@ def column_multiplicand(near: Near, layout: str) -> int:
     return near.hint("column_multiplicand", -1)
 
 
+def diagonal(near: Near, layout: str) -> int:
+    if near.symbol() == symbols.TIMES:
+        return 1
+    return int(near.hint("diagonal", -1, 1) and not near.hint("adding", -1, 1))
+
+
+def adding(near: Near, layout: str) -> int:
+    if not near.begins("column_multiplier", -1):
+        return near.hint("adding", 0, -1)
+    return 1 if near.hint("diagonal") else 2 if near.hint("adding", -1) else NONE
+
+
 def multiplicand(near: Near, layout: str) -> int:
     kind = near.hint("row_kind")
     if kind == GIVEN and above(near) != GIVEN:
@@ -301,6 +313,8 @@ OF_ROWS: dict[str, Rule] = {
     "sum_carry": sum_carry_of_products,
     "product": product,
     "column_multiplicand": column_multiplicand,
+    "diagonal": diagonal,
+    "adding": adding,
 }
 OF_ADDITION: dict[str, Rule] = {
     "row_kind": row_kind_of_column,

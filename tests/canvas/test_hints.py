@@ -131,6 +131,12 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
             expected.digit_row("column_multiplier", row, digits_b)
         if layout.name == "running_sum":
             expected.digit_row("column_multiplicand", row, digits_a)
+        if "diagonal" in layout.hints and 0 < row <= n + 2:
+            expected.hints["diagonal"][row, n + 2 - row] = 1
+        if "adding" in layout.hints and row >= n + 2:
+            for column in EDGE:
+                if column >= 0:
+                    expected.hints["adding"][row, column] = 1 + (row > n + 2)
     for i in range(n):
         last = i == n - 1
         if layout.name == "standard":
@@ -278,6 +284,7 @@ def test_hints_have_as_many_classes_as_the_layout_says(layout, base):
         assert classes.dtype == np.uint8
         assert (classes[classes != UNDEFINED] < known[name]).all()
     assert known["row_kind"] == 1 + len(ROW_KINDS)
+    assert (known.get("diagonal", 2), known.get("adding", 3)) == (2, 3)
     assert known.get("product", 1 + base) == known.get("carry", 1 + base) == 1 + base
 
 
