@@ -49,14 +49,14 @@ def sample(
         for attempt in range(_ATTEMPTS):
             start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * int(ends[-1])
             words = random_words(key[todo], int(ends[-1]), start)
-            problems = Problems(
-                tuple(
-                    numbers_from_words(
-                        words[:, ends[k] : ends[k + 1]], drawn[:, k], task.base, task.smallest
-                    )
-                    for k in range(len(sizes))
-                )
-            )
+            operands = []
+            for k in range(len(sizes)):
+                mine = words[:, ends[k] : ends[k + 1]]
+                numbers = numbers_from_words(mine, drawn[:, k], task.base, task.smallest)
+                if split == "train" and task.repeats:
+                    numbers = _with_repeats(numbers, mine, task.repeats)
+                operands.append(numbers)
+            problems = Problems(tuple(operands))
             fits = (split_of(problems) == wanted) & task.allows(problems)
             done = todo[fits]
             for mine, numbers in zip(digits, problems.operands, strict=True):
@@ -72,3 +72,22 @@ def sample(
         f"no problem of {ranges} in base {task.base} belongs to the {split} split: allow longer "
         "operands"
     )
+
+
+def _with_repeats(numbers: Numbers, words: np.ndarray, share: float) -> Numbers:
+    """Numbers in a share of which three digits in four are one and the same.
+
+    Args:
+        numbers: B of them.
+        words: ``uint64 [B, n]``, those that their digits were drawn from, by the upper halves.
+        share: of the numbers.
+    """
+    low = words & np.uint64(0xFFFFFFFF)
+    chosen = low[:, :1] < np.uint64(int(share * 2**32))
+    kind = (low[:, :1] >> np.uint64(8)) % np.uint64(3)  # the lower bits are free again
+    digit = np.where(kind == 0, 0, np.where(kind == 1, numbers.base - 1, numbers.digits[:, :1]))
+    place = np.arange(numbers.digits.shape[1])
+    top = place == numbers.lengths[:, None] - 1
+    again = (low % np.uint64(4) > 0) & (place < numbers.lengths[:, None]) & ~(top & (digit == 0))
+    digits = np.where(chosen & again, digit, numbers.digits).astype(np.uint8)
+    return Numbers(digits, numbers.lengths, numbers.base)

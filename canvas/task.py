@@ -37,6 +37,8 @@ class Task(ABC):
         layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
         base: of the digits, 2 to 10.
         long_bias: how much more often long operands are drawn; 0 draws all sizes evenly.
+        repeats: share of the operands in training in which one digit comes again and again, as
+            often 0 as the highest as any: zeros inside and long carries are rare at random.
 
     and what belongs to the class:
 
@@ -57,6 +59,7 @@ class Task(ABC):
     layout: str
     base: int
     long_bias: float = 0.0
+    repeats: float = 0.0
 
     def __post_init__(self) -> None:
         self._rules = self._layout()
@@ -64,6 +67,8 @@ class Task(ABC):
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
+        if not 0 <= self.repeats <= 1:
+            raise ValueError(f"repeats is a share from 0 to 1, not {self.repeats}")
 
     @property
     @abstractmethod
@@ -115,8 +120,10 @@ class Task(ABC):
         return asdict(self)  # type: ignore[call-overload]
 
     def evenly(self) -> Self:
-        """The same task with all sizes in its ranges drawn equally often."""
-        return replace(self, long_bias=0.0) if self.long_bias else self  # type: ignore[type-var]
+        """The same task with all sizes in its ranges drawn equally often, and all digits."""
+        even = {"long_bias": 0.0, "repeats": 0.0}
+        biased = any(getattr(self, name) for name in even)
+        return replace(self, **even) if biased else self  # type: ignore[type-var]
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -214,6 +221,7 @@ class TwoOperands(Task):
         digits_b: fewest and most digits of the second operand.
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
             0 draws every pair of lengths evenly, 1 trains on long operands more.
+        repeats: see `Task`.
     """
 
     layout: str
@@ -221,6 +229,7 @@ class TwoOperands(Task):
     digits_a: tuple[int, int] = (1, 3)
     digits_b: tuple[int, int] = (1, 2)
     long_bias: float = 0.0
+    repeats: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

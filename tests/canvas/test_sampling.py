@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,3 +213,35 @@ def test_lengths_without_a_pair_in_the_split_are_drawn_again(split):
     problems = sample(task, 0, split, 0, np.arange(200))
     assert (split_of(problems) == SPLITS.index(split)).all()
     assert len(set(problems.to_ints())) > 3
+
+
+# Repeated digits
+
+
+def test_a_share_of_the_operands_in_training_repeats_a_digit_and_lengths_stay():
+    plain = Multiplication("lattice", digits_a=(4, 4), digits_b=(1, 4), long_bias=1.0)
+    task = replace(plain, repeats=0.5)
+    index = np.arange(4000)
+    found, before = (sample(one, 0, "train", 0, index) for one in (task, plain))
+    assert (split_of(found) == SPLITS.index("train")).all()
+    assert (found.lengths[:, 0] == 4).all()
+    for numbers in found.operands:
+        top = np.take_along_axis(numbers.digits, numbers.lengths[:, None] - 1, axis=1)
+        assert (top > 0).all()
+        assert (numbers.digits < 10).all()
+        assert (numbers.digits[np.arange(4) >= numbers.lengths[:, None]] == 0).all()
+    most = [max(str(a).count(digit) for digit in "0123456789") for a, _ in found.to_ints()]
+    usual = [max(str(a).count(digit) for digit in "0123456789") for a, _ in before.to_ints()]
+    assert np.mean(np.array(most) >= 3) > 0.2 > 4 * np.mean(np.array(usual) >= 3)
+    pairs = found.to_ints()
+    assert sum(a % 1000 == 0 for a, _ in pairs) > 20 < sum(a == 9999 for a, _ in pairs)
+    # Everything but training, and the problems that measure it, is drawn evenly.
+    assert (
+        sample(task, 0, "test", 0, index).to_ints() == sample(plain, 0, "test", 0, index).to_ints()
+    )
+    assert task.evenly() == plain.evenly()
+
+
+def test_a_share_of_repeats_is_from_0_to_1():
+    with pytest.raises(ValueError, match="repeats is a share from 0 to 1, not 2"):
+        Multiplication("lattice", repeats=2)

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from canvas.choices import check_choices, one_of
-from trm.models.draws import random_starts
+from trm.models.draws import random_starts, uniform
 from trm.models.halting import Carry, carry_step, initial_carry
+from trm.models.hints import UNDECIDED
 from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.data import hint_key
 from trm.training.losses import StepLoss, hint_loss
@@ -43,6 +44,8 @@ class DepthConfig:
         teacher_forcing: `fresh`: share of batches with one supervised step alone, from states in
             which every hint is as it should be; for models whose states are built from hints. The
             other batches then teach the halting head alone how far a row has come.
+        hint_dropout: share of these hints that are left out, so that no hint is relied on which is
+            only by chance a sign of what is to be found (Hinton et al. 2012, of inputs).
     """
 
     schedule: str = one_of("fresh", SCHEDULES)
@@ -52,6 +55,7 @@ class DepthConfig:
     supervised_steps: int = 2
     random_start: float = 0.0
     teacher_forcing: float = 0.0
+    hint_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
@@ -60,7 +64,7 @@ class DepthConfig:
             raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
         if self.supervised_steps < 1 or self.halt_max_steps < 1:
             raise ValueError("at least one step has to be supervised")
-        for name in ("exploration", "random_start", "teacher_forcing"):
+        for name in ("exploration", "random_start", "teacher_forcing", "hint_dropout"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
 
@@ -106,6 +110,8 @@ def fresh_step(
     loop = Loop(model, batch["inputs"])
     if draw.random() < depth.teacher_forcing:
         classes = {name: batch[hint_key(name)] for name in hints or {}}
+        if depth.hint_dropout:
+            classes = _dropped(classes, depth.hint_dropout, batch["seeds"])
         loop.state = model.taught(loop.context, classes)
         return _result(loop, batch, loss, hints, 1.0)
     if depth.random_start:
@@ -120,6 +126,16 @@ def fresh_step(
             result = replace(result, loss=result.last.total - result.last.lm)
         results.append(result)
     return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
+
+
+def _dropped(classes: Mapping[str, Tensor], share: float, seeds: Tensor) -> dict[str, Tensor]:
+    """Classes [B, H, W] of hints, of which a share is undecided."""
+    found = {}
+    for number, (name, of_cells) in enumerate(classes.items()):
+        cell = torch.arange(of_cells[0].numel(), device=seeds.device) + (number << 32)
+        left_out = uniform(seeds[:, None], cell).view_as(of_cells) < share
+        found[name] = of_cells.masked_fill(left_out, UNDECIDED)
+    return found
 
 
 def carried_step(

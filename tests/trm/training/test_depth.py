@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 
 from canvas.multiplication import Multiplication
 from trm.models.halting import Carry
+from trm.models.hints import UNDECIDED
 from trm.models.iterative import State, map_state
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
@@ -109,6 +111,32 @@ def test_a_batch_that_is_taught_takes_one_step_from_the_true_hints():
     one = LOSS(*model.read(state, context), samples["labels"], samples["answer"])
     auxiliary, _ = hint_loss(model.read_hints(state, context), classes, hints)
     torch.testing.assert_close(result.loss, one.total + auxiliary)
+
+
+def test_a_share_of_the_true_hints_is_left_out_and_all_of_them_are_learned(monkeypatch):
+    model, samples, hints = hinted()
+    shown = []
+    taught = LoopedTransformer.taught
+
+    def watched(self, context, classes):
+        shown.append(classes)
+        return taught(self, context, classes)
+
+    monkeypatch.setattr(LoopedTransformer, "taught", watched)
+    samples["seeds"] = torch.arange(6) + 7
+    depth = DepthConfig(teacher_forcing=1.0, hint_dropout=0.25)
+    for _ in range(2):
+        fresh_step(model, samples, depth, LOSS, 0, hints)
+    whole = fresh_step(model, samples, replace(depth, hint_dropout=0.0), LOSS, 0, hints)
+    for name in hints:
+        true, first, again = samples[hint_key(name)], shown[0][name], shown[1][name]
+        assert torch.equal(first, again)
+        kept = first == true
+        assert torch.equal(first[~kept], torch.full_like(first[~kept], UNDECIDED))
+        assert 0.1 < 1 - kept[true != UNDECIDED].float().mean() < 0.4
+    one, other = shown[0].values()
+    assert not torch.equal(one == UNDECIDED, other == UNDECIDED)
+    assert whole.hints.keys() == hints.keys()
 
 
 def test_batches_that_are_not_taught_then_teach_the_halting_head_alone():
