@@ -201,7 +201,7 @@ class RunningSum(RowLayout):
         for row in range(2 * int(b.lengths.max()) + 2):
             present = 2 * b.lengths + 2 > row
             yield HintRow("column_multiplicand", digits_a, 0, row, present)
-        for i, *_, present in running_sums(a, b):
+        for i, _, present in partial_products(a, b):
             yield from factor_rows(a, b.digits[:, i], i, 2 + i, present)
             yield from products_ahead(a, b.digits[:, i], i, 2 + i, present)
         yield from _accumulated(a, b, 2 + b.lengths)
