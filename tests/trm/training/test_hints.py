@@ -56,7 +56,8 @@ def events(hinted) -> EventAccumulator:
 def test_every_hint_with_a_weight_has_a_head_and_a_curve_in_range_and_beyond(hinted, events):
     learned = [name for name in NAMES if name != "carry"]
     about = load(hinted)[CHECKPOINT_KEY]["model"]
-    assert about["hints"] == {name: 6 if name == "row_kind" else 4 for name in learned}
+    few = {"row_kind": 6, "diagonal": 2, "adding": 3}
+    assert about["hints"] == {name: few.get(name, 4) for name in learned}
     scalars = events.Tags()["scalars"]
     for group in ("train", "validation", "beyond"):
         logged = {name for name in scalars if name.startswith(f"{group}/hint_")}
