@@ -24,7 +24,8 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.intervals import Share
 from trm.solving.rollout import Look, Prediction, Predictor, Rollout
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting_settings import PER, VOTES, Voting
 
 

@@ -26,7 +26,8 @@ from trm.checkpoints.loading import load_solver as _load_solver
 from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.grid_run import Settings, measure
 from trm.evaluation.grid_schema import AXES
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands

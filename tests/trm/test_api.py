@@ -13,7 +13,8 @@ import trm
 from canvas.problems import Problems
 from canvas.symbols import MASK
 from trm import api, evaluate, load_solver, render, solve
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 

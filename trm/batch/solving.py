@@ -12,7 +12,8 @@ from trm.batch.formats import OPERANDS, PROBLEM, Entry, Reader
 from trm.batch.writers import Writer, carried_name, make_writer
 from trm.solving.record import COLUMNS, Record
 from trm.solving.rollout import at_once
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
 _UNIT = {"cpu": 256}  # samples of problems in a unit

@@ -32,7 +32,8 @@ from trm.files import is_special, replacing
 
 if TYPE_CHECKING:
     from trm.batch.solving import Summary
-    from trm.solving.solver import Solution, Solver
+    from trm.solving.solution import Solution
+    from trm.solving.solver import Solver
     from trm.solving.watching import Moment
 
 EXAMPLES = """\

@@ -6,7 +6,8 @@ from canvas.problems import Problems, Split
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.intervals import Share
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 
 
 def held_out(

@@ -19,7 +19,8 @@ from trm.evaluation.diagnostics import Diagnostics, diagnose
 from trm.evaluation.grid_schema import Key, region, size_name
 from trm.evaluation.intervals import Share
 from trm.solving.rollout import teacher_forced
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 
 KEYS = (  # of a cell; those from the height on are null where there are no figures
     *("row", "column", "region", "applicable", "reason", "problems"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from canvas.picture import GIVEN, HIGHLIGHT, WRONG_INK, CellIndex, to_sketch
 from canvas.shapes import INK, Box, Label, Shape, Sketch, save_gif
-from trm.solving.solver import Solution
+from trm.solving.solution import Solution
 from trm.solving.watching import Moment
 
 _CELLS = (16, 40)  # pixels of a cell, fewest and most

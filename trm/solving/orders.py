@@ -5,15 +5,12 @@ two workings have little in common, so what is voted on is the answer.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from canvas.problems import Problems
+from trm.solving.solution import Solution, Vote
 from trm.solving.voting import decide
-
-if TYPE_CHECKING:
-    from trm.solving.solver import Solution
 
 
 def reversed_operands(problems: Problems) -> Problems:
@@ -21,7 +18,7 @@ def reversed_operands(problems: Problems) -> Problems:
     return Problems.from_ints([one[::-1] for one in problems.to_ints()], problems.base)
 
 
-def agreed(vote: str, solution: "Solution", other: "Solution") -> "Solution":
+def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     """What two solutions of a problem come to.
 
     Args:
@@ -34,8 +31,6 @@ def agreed(vote: str, solution: "Solution", other: "Solution") -> "Solution":
         was asked: its canvas may show the other order. ``votes`` are on the answer; steps and
         confidence are those of the working that is shown.
     """
-    from trm.solving.solver import Vote
-
     both = [solution, other]
     texts = [one.answer_text for one in both]
     # Numbers as cells: which answers are the same is all that a vote looks at.

@@ -21,7 +21,7 @@ class Record:
         confidence: in the whole working, 0 to 1.
         calibrated: whether the confidence is a probability that can be relied on.
         doubt: why it is not.
-        agreement: the share of samples that gave the answer, see `trm.solving.solver.Solution`.
+        agreement: the share of samples that gave the answer, see `trm.solving.solution.Solution`.
         steps: supervision steps over all rows and samples.
         row_confidence, row_steps: the same row by row.
         views, votes: how many samples there were, and their answers; None: one.

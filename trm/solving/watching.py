@@ -7,7 +7,8 @@ import numpy as np
 
 from canvas.problems import Problems
 from canvas.symbols import MASK
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from canvas.symbols import DIGIT_ZERO
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
 from trm.figures.animation import Animation
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.watching import Moment, solve_watched
 
 

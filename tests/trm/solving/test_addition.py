@@ -19,7 +19,8 @@ from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Look, Prediction, Predictor
-from trm.solving.solver import Solution, Solver
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
 SUMS = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]

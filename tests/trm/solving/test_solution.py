@@ -9,7 +9,7 @@ import pytest
 
 from canvas.symbols import DIGIT_ZERO, encode
 from trm.solving.record import COLUMNS, Record, number_data
-from trm.solving.solver import Solution, Vote
+from trm.solving.solution import Solution, Vote
 
 ROWS = ["_12", "*_3", "_36", "_36"]
 GIVEN = np.repeat(np.array([True, True, False, False])[:, None], 3, axis=1)
