@@ -12,6 +12,8 @@ from canvas.problems import Problems
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import decide
 
+_COINCIDE = 0.01  # chance that two wrong answers are the same
+
 
 def reversed_operands(problems: Problems) -> Problems:
     """The same problems with their operands from the last to the first."""
@@ -28,8 +30,8 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
 
     Returns:
         That whose answer won, the first one where both have it, as a solution of the problem as it
-        was asked: its canvas may show the other order. ``votes`` are on the answer; steps and
-        confidence are those of the working that is shown.
+        was asked: its canvas may show the other order, and its steps are those of that working.
+        ``votes`` are on the answer. The confidence is `posterior`'s, and all rows share it evenly.
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
@@ -39,7 +41,10 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     confidence = np.array([one.confidence if one.answer is not None else 0.0 for one in both])
     decision = decide(vote, answers, confidence)
     chosen = distinct[int(decision.cells[0])]
-    won = both[texts.index(chosen)]
+    place = texts.index(chosen)
+    won, rows = both[place], len(both[place].row_confidence)
+    own, others = float(confidence[place]), float(confidence[1 - place])
+    sure = posterior(own, others, agree=len(distinct) == 1)
     differ = "" if len(distinct) == 1 else "the two orders give different answers"
     ballots = [
         Vote(distinct[int(ballot.cells[0])], ballot.views, ballot.confidence)
@@ -50,8 +55,29 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         problem=solution.problem,
         operands=solution.operands,
         in_range=solution.in_range,
+        row_confidence=[sure ** (1 / rows)] * rows,
         doubt="; ".join(dict.fromkeys(filter(None, (*(one.doubt for one in both), differ)))),
         views=solution.views + other.views,
         agreement=decision.agreement,
         votes=[ballots],
     )
+
+
+def posterior(confidence: float, other: float, agree: bool) -> float:
+    """The probability that an answer is right, once the other order's is known.
+
+    By Bayes' rule: both are right, one is, or none, independently and with the probabilities that
+    the model gives; two wrong answers are hardly ever the same.
+
+    Args:
+        confidence: in the answer, 0 to 1.
+        other: in the other order's, which may be the same.
+        agree: whether it is.
+    """
+    both_wrong = (1 - confidence) * (1 - other)
+    if agree:
+        right, wrong = confidence * other, both_wrong * _COINCIDE
+    else:
+        right = confidence * (1 - other)
+        wrong = (1 - confidence) * other + both_wrong * (1 - _COINCIDE)
+    return right / (right + wrong) if right else 0.0

@@ -9,6 +9,7 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
+from trm.solving.orders import posterior
 from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -69,6 +70,9 @@ def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_as
     assert [vote.answer for vote in solution.votes[0]] == [str(RIGHT)]
     assert solution.exact
     assert len(solution.rows) == 4 == solution.rows_right
+    first, second = 0.9**4, 0.8**3  # of the rows of either working
+    assert solution.confidence == pytest.approx(posterior(first, second, True))
+    assert len(set(solution.row_confidence)) == 1
 
 
 @pytest.mark.parametrize("vote", ["majority", "weighted", "max_confidence"])
@@ -80,9 +84,27 @@ def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
     assert solution.doubt == "the two orders give different answers"
     assert {(v.answer, v.views) for v in solution.votes[0]} == {(str(RIGHT), 1), (str(WRONG), 1)}
     assert len(solution.rows) == 3  # of 345 x 12, whose working it is
+    assert solution.confidence == pytest.approx(posterior(0.95**3, 0.9**4, False))
     record = solution.record()
     assert (record.problem, record.calibrated, record.views) == ("12 x 345", False, 2)
     assert solve((0.99, True), (0.9, False), vote).answer == WRONG
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.9, 0.8), (0.5, 0.5), (0.2, 0.97), (0.0, 0.6)])
+def test_the_confidence_of_two_orders_is_how_often_they_are_right(one, other):
+    draw = np.random.default_rng(0)
+    right, other_right = (draw.random(400_000) < p for p in (one, other))
+    same_error = draw.random(right.shape) < 0.01
+    agree = (right & other_right) | (~right & ~other_right & same_error)
+    for agreed in (True, False):
+        share = right[agree == agreed].mean() if (agree == agreed).any() else 0.0
+        assert posterior(one, other, agreed) == pytest.approx(share, abs=0.02)
+
+
+def test_what_is_certain_stays_so_and_a_contradiction_is_worth_nothing():
+    assert posterior(1.0, 1.0, True) == 1.0
+    assert posterior(1.0, 1.0, False) == 0.0
+    assert posterior(0.0, 0.0, True) == 0.0
 
 
 def test_addends_are_taken_from_the_last_to_the_first():
