@@ -194,7 +194,10 @@ class TrainingCLI(LightningCLI):
                 f"model.hints: the layout {task.layout} has no hints to learn: take another, such "
                 "as standard, or leave model.hints out (--model.hints null)"
             )
-        return {name: classes[name] for name in learned_hints(dict(asked), classes)}
+        # What is left out of another layout's hints may stay so where the layout is replaced.
+        others = {name for layout in task.layouts.values() for name in layout.hints} - set(classes)
+        asked = {name: w for name, w in asked.items() if w or name not in others}
+        return {name: classes[name] for name in learned_hints(asked, classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
         """bfloat16 without the units for it is emulated, many times slower than float32.

@@ -212,6 +212,16 @@ def test_what_cannot_be_learned_is_said_in_a_sentence(command, debug, mine, word
     assert "Traceback" not in ran.err
 
 
+def test_a_hint_that_is_left_out_may_be_one_of_another_layout(command, debug, tmp_path):
+    words = (*debug, "--data.task.layout", "interleaved", "--trainer.max_epochs", 1)
+    ran = command("fit", *words, "--model.hints", "{all: 1.0, diagonal: 0.0}", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert list(load(tmp_path)[CHECKPOINT_KEY]["model"]["hints"])[:2] == ["row_kind", "multiplicand"]
+    ran = command("fit", *words, "--model.hints", "{all: 1.0, diagonal: 0.5}", folder=tmp_path)
+    assert ran.code == 2
+    assert "there is no hint 'diagonal' here" in ran.err
+
+
 def test_a_network_without_heads_learns_no_hints_in_python_either(tiny_module):
     settings = vars(tiny_module())
     parts = (settings["optimizer"], settings["schedule"], settings["depth"], settings["loss"])
