@@ -216,7 +216,10 @@ def test_a_hint_that_is_left_out_may_be_one_of_another_layout(command, debug, tm
     words = (*debug, "--data.task.layout", "interleaved", "--trainer.max_epochs", 1)
     ran = command("fit", *words, "--model.hints", "{all: 1.0, diagonal: 0.0}", folder=tmp_path)
     assert ran.code == 0, ran.err
-    assert list(load(tmp_path)[CHECKPOINT_KEY]["model"]["hints"])[:2] == ["row_kind", "multiplicand"]
+    assert list(load(tmp_path)[CHECKPOINT_KEY]["model"]["hints"])[:2] == [
+        "row_kind",
+        "multiplicand",
+    ]
     ran = command("fit", *words, "--model.hints", "{all: 1.0, diagonal: 0.5}", folder=tmp_path)
     assert ran.code == 2
     assert "there is no hint 'diagonal' here" in ran.err
