@@ -67,7 +67,9 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
     """The probability that an answer is right, once the other order's is known.
 
     By Bayes' rule: both are right, one is, or none, independently and with the probabilities that
-    the model gives; two wrong answers are hardly ever the same.
+    the model gives; two wrong answers are hardly ever the same. Where they differ, what the model
+    thinks of itself is in doubt. That one of them is right is then believed no more than of a model
+    of which nothing is known: an even chance, if it may be right in any share of cases from 0 to 1.
 
     Args:
         confidence: in the answer, 0 to 1.
@@ -76,8 +78,11 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
     """
     both_wrong = (1 - confidence) * (1 - other)
     if agree:
-        right, wrong = confidence * other, both_wrong * _COINCIDE
-    else:
-        right = confidence * (1 - other)
-        wrong = (1 - confidence) * other + both_wrong * (1 - _COINCIDE)
-    return right / (right + wrong) if right else 0.0
+        both_right = confidence * other
+        return both_right / (both_right + both_wrong * _COINCIDE) if both_right else 0.0
+    this_one, that_one = confidence * (1 - other), (1 - confidence) * other
+    if not this_one:
+        return 0.0
+    one = this_one + that_one
+    one_is_right = one / (one + both_wrong * (1 - _COINCIDE))
+    return min(one_is_right, 0.5) * this_one / one

@@ -90,15 +90,24 @@ def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
     assert solve((0.99, True), (0.9, False), vote).answer == WRONG
 
 
-@pytest.mark.parametrize(("one", "other"), [(0.9, 0.8), (0.5, 0.5), (0.2, 0.97), (0.0, 0.6)])
+@pytest.mark.parametrize(("one", "other"), [(0.2, 0.3), (0.5, 0.4), (0.9, 0.8), (0.0, 0.3)])
 def test_the_confidence_of_two_orders_is_how_often_they_are_right(one, other):
     draw = np.random.default_rng(0)
     right, other_right = (draw.random(400_000) < p for p in (one, other))
     same_error = draw.random(right.shape) < 0.01
     agree = (right & other_right) | (~right & ~other_right & same_error)
     for agreed in (True, False):
-        share = right[agree == agreed].mean() if (agree == agreed).any() else 0.0
+        same = agree == agreed
+        share = right[same].mean()
+        if not agreed:  # that one of them is right is at most an even chance
+            share /= max(1, 2 * (right | other_right)[same].mean())
         assert posterior(one, other, agreed) == pytest.approx(share, abs=0.02)
+
+
+def test_of_two_that_differ_none_is_held_more_likely_than_not():
+    assert posterior(0.999, 0.01, False) == pytest.approx(0.5, abs=0.001)
+    sure = [posterior(0.99, other, False) for other in (0.1, 0.9, 0.99)]
+    assert 0.5 > sure[0] > sure[1] > sure[2] == pytest.approx(0.25)
 
 
 def test_what_is_certain_stays_so_and_a_contradiction_is_worth_nothing():
