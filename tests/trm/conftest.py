@@ -12,9 +12,11 @@ import torch
 from canvas.addition import Addition
 from canvas.tasks import task_data
 from trm.checkpoints.keys import DATA_KEY
+from trm.checkpoints.loading import load_solver
 from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.grid_schema import FORMAT, region
 from trm.evaluation.intervals import Share
+from trm.solving.solver import Solver
 
 AXES = ("digits_a", "digits_b")
 
@@ -170,6 +172,12 @@ def twin(checkpoint: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "twins"
     folder.mkdir()
     return Path(shutil.copy(checkpoint, folder / "twin.ckpt"))
+
+
+@pytest.fixture(scope="session")
+def stepping(repository: Path) -> Solver:
+    """A trained model that takes supervision steps: the decimal lattice, up to 4 x 4 digits."""
+    return load_solver(repository / "docs/models/decimal-seed0.safetensors", device="cpu")
 
 
 @pytest.fixture(scope="session")

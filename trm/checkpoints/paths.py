@@ -8,7 +8,7 @@ from pathlib import Path
 SUFFIX = ".safetensors"  # of a file of weights alone
 
 # How it was trained is in docs/generalisation.md.
-SHIPPED = Path(__file__).parent.parent / "pretrained" / f"decimal{SUFFIX}"
+SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
 
 
 def find_checkpoint(path: str | Path) -> Path:

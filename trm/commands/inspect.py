@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -26,9 +26,11 @@ from trm.commands.arguments import (
 from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
     from canvas.problems import Problems
     from canvas.task import Task
-    from trm.models.introspection import Introspection
     from trm.solving.watching import Moment
 
 EXAMPLES = """\
@@ -41,7 +43,8 @@ Into the folder go solving.gif, the canvas over rows and supervision steps and t
 off; rows.png, each row with the model's confidence along the way; of a recursive model
 attention.png, what one cell looks at with each head, and states.png, how far its states still move;
 and of a model that was trained with hints hints.png, what it believes of each of them while it
-fills in one row, cell by cell. TensorBoard shows the same.
+fills in one row, cell by cell. A model that works in the order of writing is shown after each cell;
+it has no supervision steps, and no states.png. TensorBoard shows the same.
 """
 
 _HINTED = 6  # supervision steps whose hints are drawn, at most
@@ -104,22 +107,24 @@ def run(args: argparse.Namespace) -> int:
     solution = solve_watched(solver, problems, moments.append)
     steps, used = _row_steps(drawing, moments), np.array(solution.row_steps)
     predictor = solver.predictor
-    recursive = isinstance(predictor, IterativePredictor)
-    seen = predictor.look(steps.inputs, int(used.max()) + _SPARE if recursive else None)
+    iterative = isinstance(predictor, IterativePredictor)
+    stepwise = iterative and not predictor.in_order
+    seen = predictor.look(steps.inputs, int(used.max()) + _SPARE if stepwise else None)
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
     figures = {"rows": sample_panels(steps, given, seen, titles)}
     if isinstance(predictor, IterativePredictor):
         tokens = torch.from_numpy(steps.inputs).to(predictor.device)
-        figures |= _inside(
-            introspect(predictor.model, tokens, int(used.max()) + _SPARE),
-            introspect(predictor.model, tokens[row : row + 1], int(used[row])),
-            steps.inputs[row],
-            cell,
-            name,
-        )
-    at_steps = _shown_steps(int(used[row])) if recursive else np.ones(1, dtype=np.int64)
+        if stepwise:
+            states = introspect(predictor.model, tokens, int(used.max()) + _SPARE)
+            figures["states"] = _states(states.changes, name)
+        # Steps in which all that a model works out in order has come to every cell.
+        enough = int(used[row]) if stepwise else predictor.max_steps
+        attention = introspect(predictor.model, tokens[row : row + 1], enough).attention
+        if attention:  # none in a mixer
+            figures["attention"] = _attention(attention, steps.inputs[row], cell, name)
+    at_steps = _shown_steps(int(used[row])) if stepwise else np.ones(1, dtype=np.int64)
     believed = predictor.hints(np.repeat(steps.inputs[row : row + 1], len(at_steps), 0), at_steps)
     truth = _true_hints(solver.task, problems, drawing, row, list(believed))
     if believed:
@@ -128,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
             int(drawing.row_of_step(row)[0]),
             truth,
             believed,
-            [f"step {step}" for step in at_steps] if recursive else ["as it writes"],
+            [f"step {step}" for step in at_steps] if stepwise else ["as it writes"],
             f"{titles[row]}: what the model believes of each hint",
         )
     film = Animation(solution, moments)
@@ -145,21 +150,21 @@ def run(args: argparse.Namespace) -> int:
             board.add_image(f"inspect/{title}", pixels(figure), dataformats="HWC")
         for step, frame in enumerate(film.frames):
             board.add_image("inspect/solving", np.asarray(frame.image()), step, dataformats="HWC")
-    _tell(args, output, written, used, recursive)
+    if stepwise:
+        said = f"supervision steps, row by row: {', '.join(map(str, used))}"
+    elif iterative:
+        said = "this model works out each cell once, in the order of writing"
+    else:
+        shown = "rows and hints" if believed else "rows alone"
+        said = f"a GPT has neither states nor supervision steps: its {shown} are shown"
+    _tell(args, output, written, said)
     if believed:
         _tell_hints(believed, truth, row + 1)
     return 0
 
 
-def _tell(
-    args: argparse.Namespace, output: Path, written: list[str], used: np.ndarray, recursive: bool
-) -> None:
-    console = Console(highlight=False)
-    if recursive:
-        console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
-    else:
-        shown = "rows and hints" if "hints.png" in written else "rows alone"
-        console.print(f"a GPT has neither states nor supervision steps: its {shown} are shown")
+def _tell(args: argparse.Namespace, output: Path, written: list[str], said: str) -> None:
+    Console(highlight=False).print(said)
     for name in written:
         aside(args).print(f"{output / name}")
     aside(args).print(f"browse  tensorboard --logdir {output}")
@@ -209,40 +214,34 @@ def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
     return RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
 
 
-def _inside(
-    all_rows: Introspection,
-    one: Introspection,
-    canvas: np.ndarray,
-    cell: tuple[int, int],
-    name: str,
-) -> dict[str, Any]:
-    """The figures of an iterative model's states and attention."""
+def _states(changes: dict[str, Tensor], name: str) -> Figure:
+    """How far the states of each row still move, see `trm.models.introspection`."""
+    from trm.figures.introspection import changes_figure
+
+    moved = {state: values.numpy() for state, values in changes.items()}
+    rows = [f"row {k + 1}" for k in range(next(iter(moved.values())).shape[-1])]
+    return changes_figure(moved, rows, f"{name}: do the states settle?")
+
+
+def _attention(
+    attention: dict[str, Tensor], canvas: np.ndarray, cell: tuple[int, int], name: str
+) -> Figure:
+    """What a cell of one row's canvas looks at, see `trm.models.introspection`."""
     import torch
 
-    from trm.figures.introspection import attention_figure, changes_figure
+    from trm.figures.introspection import attention_figure
 
-    changes = {state: values.numpy() for state, values in all_rows.changes.items()}
-    number = next(iter(changes.values())).shape[-1]
-    rows = [f"row {k + 1}" for k in range(number)]
-    figures = {"states": changes_figure(changes, rows, f"{name}: do the states settle?")}
-    if not one.attention:
-        return figures  # as in a mixer
     height, width = canvas.shape
     query = cell[0] * width + cell[1]
-    maps = torch.cat(list(one.attention.values()))[:, 0, :, query]
+    maps = torch.cat(list(attention.values()))[:, 0, :, query]
     names = [
-        f"{state}, layer {k + 1}"
-        for state, layers in one.attention.items()
-        for k in range(len(layers))
+        f"{state}, layer {k + 1}" for state, layers in attention.items() for k in range(len(layers))
     ]
     title = (
         f"{name}: what the framed cell looks at\n(canvas row {cell[0] + 1}, column {cell[1] + 1}, "
-        f"in the last update of {' and of '.join(one.attention)})"
+        f"in the last update of {' and of '.join(attention)})"
     )
-    figures["attention"] = attention_figure(
-        canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title
-    )
-    return figures
+    return attention_figure(canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title)
 
 
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:

@@ -54,7 +54,8 @@ output appears once it is complete. A pipe or a device, as input or output, is s
 Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 interrupted.
 """
 
-PAUSE = 0.25  # seconds that a moment is shown to those who watch
+PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
+CELLS = 0.5  # the same of all cells of a row that are written one by one
 BAR = 24  # characters of a bar of confidence
 
 
@@ -230,7 +231,8 @@ def solve_and_show(
             live.update(
                 _scene(caption.format(moment.number), moment, given, confidence), refresh=True
             )
-            time.sleep(pause)
+            one_by_one = moment.unit == "cell" and not moment.masked
+            time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
 
         solution = solve_watched(solver, problem, show)
     console.print(describe(solution))
@@ -243,7 +245,7 @@ def _scene(caption: str, moment: Moment, given: np.ndarray, confidence: np.ndarr
         moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
     )
     if moment.step:
-        caption += f", supervision step {moment.step}"
+        caption += f", {moment.unit} {moment.step}"
     bar = Text("")
     if moment.confidence is not None:
         filled = round(BAR * moment.confidence)

@@ -34,7 +34,7 @@
             answers                 free-running workings whose answer is right
             rows_free_running       rows right, each built on the model's own rows
             rows_teacher_forced     rows right, each built on the true rows
-            steps                   mean supervision steps a row, free-running; null for a GPT
+            steps                   mean supervision steps a row, free-running; null without any
             confidence              mean probability that the model gives its whole solution
             seconds_per_problem     of free-running solving, by the clock
             diagnostics             of the teacher-forced rows: `Diagnostics.to_json`

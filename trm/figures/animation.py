@@ -8,6 +8,7 @@ import numpy as np
 
 from canvas.picture import GIVEN, HIGHLIGHT, WRONG_INK, CellIndex, to_sketch
 from canvas.shapes import INK, Box, Label, Shape, Sketch, save_gif
+from canvas.symbols import MASK
 from trm.solving.solution import Solution
 from trm.solving.watching import Moment
 
@@ -22,6 +23,7 @@ _BESIDE = _BAR[0] + 150  # bar, percentage and steps, right of the canvas
 _GREY = "#595959"
 
 _ROW, _STEP, _SETTLED = 0.5, 0.45, 0.8  # seconds: masked, a supervision step, the last of a row
+_CELL, _CELLS_OF_ROW = 0.25, 2.0  # a cell, and all of a row's, at most
 _READING = 3.0  # seconds to read the answer off, at most
 _DIGIT = 0.35  # a digit of it, at most
 _LAST = 4.0
@@ -84,16 +86,20 @@ class Animation:
         if moment.masked:
             text += ": masked, to be filled in"
         elif step:
-            text += f", supervision step {step}"
-            beside = f"{step} step{'s' if step > 1 else ''}"
+            text += f", {moment.unit} {step}"
+            if moment.unit != "cell":
+                beside = f"{step} step{'s' if step > 1 else ''}"
         self._rows[moment.row] = _Row(sure, beside)
         # What is yet to come is blank, and not judged.
         below = np.arange(len(moment.canvas))[:, None] > moment.row
-        truth = np.where(below, moment.canvas, self.truth)
-        wrong = 0 if moment.masked else int((moment.canvas != truth)[moment.row].sum())
+        truth = np.where(below | (moment.canvas == MASK), moment.canvas, self.truth)
+        wrong = int((moment.canvas != truth)[moment.row].sum())
         if wrong:
             text += f": {wrong} cell{'s' if wrong > 1 else ''} wrong"
-        seconds = _ROW if moment.masked else _SETTLED if last else _STEP
+        on_the_way = _STEP
+        if moment.unit == "cell":
+            on_the_way = min(_CELL, _CELLS_OF_ROW / moment.canvas.shape[1])
+        seconds = _ROW if moment.masked else _SETTLED if last else on_the_way
         self._add(seconds, moment.canvas, truth, text, row=moment.row)
 
     def _read_off(self) -> None:

@@ -1,7 +1,7 @@
 """The GPT as it solves: a canvas is a sequence, its rows reversed, decoded greedily."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,39 +12,12 @@ from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
 from trm.solving.hint_reading import likeliest
-from trm.solving.rollout import ConfidenceCurve, OnRow, Prediction, Predictor, Rollout
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
+from trm.solving.trace import SymbolTrace
 
 Calibrate = Callable[[np.ndarray], np.ndarray]
 
 FREE = -1  # a token that the model is to write
-
-
-@dataclass(frozen=True)
-class TokenTrace:
-    """Rows that a GPT wrote, symbol by symbol.
-
-    Attributes:
-        answers: ``uint8 [B, H, W]``; only masked cells count.
-        log_probs: ``float32 [B, H, W]``, of each symbol that it wrote, given those before; else 0.
-        masked: ``bool [B, H, W]``, the cells to fill in.
-    """
-
-    heading = "confidence symbol by symbol, as it writes"
-
-    answers: np.ndarray
-    log_probs: np.ndarray
-    masked: np.ndarray
-
-    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
-        """See `trm.solving.rollout.Look`: a point for each symbol, from the lowest digit up."""
-        curves = []
-        for answer, label, log_probs, masked in zip(
-            self.answers, labels, self.log_probs, self.masked, strict=True
-        ):
-            right = (answer == label)[masked][::-1]
-            outcome = f"row {'right' if right.all() else 'wrong'}"
-            curves.append(ConfidenceCurve(np.exp(log_probs[masked][::-1]), right, 0, outcome))
-        return curves
 
 
 class GPTPredictor(Predictor):
@@ -103,7 +76,7 @@ class GPTPredictor(Predictor):
             seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps, symbol_log_probs
         )
 
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> "TokenTrace":
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> "SymbolTrace":
         """See `Predictor`: its confidence in each symbol, in the order of writing."""
         return self._look(inputs)[0]
 
@@ -127,7 +100,7 @@ class GPTPredictor(Predictor):
 
     def _look(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False
-    ) -> tuple[TokenTrace, np.ndarray | None]:
+    ) -> tuple[SymbolTrace, np.ndarray | None]:
         """How rows are written, and if wanted the log-probabilities of all symbols
         ``float32 [B, H, W, V]``.
         """
@@ -148,7 +121,7 @@ class GPTPredictor(Predictor):
             log_probs[chosen, row] = written.log_probs[:, : -width - 1 : -1]
             if symbol_log_probs is not None and written.full is not None:
                 symbol_log_probs[chosen, row] = written.full[:, : -width - 1 : -1]
-        return TokenTrace(answers, log_probs, masked), symbol_log_probs
+        return SymbolTrace(answers, log_probs, masked), symbol_log_probs
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded, and then shown row by row."""

@@ -15,7 +15,7 @@ from trm.solving.hint_reading import hints_after, likeliest
 from trm.solving.iteration import iterate
 from trm.solving.memory import Memory
 from trm.solving.rollout import OnStep, Prediction, Predictor
-from trm.solving.trace import Trace, trace
+from trm.solving.trace import SymbolTrace, Trace, trace
 
 
 class IterativePredictor(Predictor):
@@ -29,7 +29,7 @@ class IterativePredictor(Predictor):
         halt: False runs every sample to ``max_steps``.
         noise: standard deviation of normal noise on the states of samples that have a key, before
             every supervision step (PTRM, arXiv 2605.19943).
-        on_step: shown of each supervision step.
+        on_step: shown of each supervision step, or where it works in order of each cell.
         memory: of canvases that come again with their next row, see `remembering`.
 
     Raises:
@@ -71,7 +71,7 @@ class IterativePredictor(Predictor):
         return IterativePredictor(self.model, self.max_steps, self.halt, noise, self.on_step)
 
     def watched(self, on_step: OnStep) -> "IterativePredictor":
-        """The same network; `on_step` is called after each supervision step."""
+        """The same network; `on_step` is called after each supervision step, or each cell."""
         return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
 
     def remembering(self) -> "IterativePredictor":
@@ -83,28 +83,33 @@ class IterativePredictor(Predictor):
         return other
 
     @property
-    def in_order(self) -> bool:
+    def in_order(self) -> bool:  # type: ignore[override]
         """Whether every cell is worked out once, with the same result as in steps without end."""
-        model = self.model
-        watched = self.on_step is not None or not self.halt
-        return isinstance(model, LoopedTransformer) and model.in_order and not watched
+        return isinstance(self.model, LoopedTransformer) and self.model.in_order and self.halt
 
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
-        return trace(self.model, inputs, steps or self.max_steps)
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace | SymbolTrace:
+        """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps.
 
-    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """See `Predictor`."""
-        return hints_after(self.model, inputs, steps)
+        In order: its confidence in each symbol.
+        """
+        if not self.in_order:
+            return trace(self.model, inputs, steps or self.max_steps)
+        # One by one, as only pages of one width are worked out together.
+        alone = [self._fill(canvas[None], log_probs=True) for canvas in inputs]
+        written = Prediction.joined(alone)
+        assert written.log_probs is not None
+        masked = inputs == symbols.MASK
+        return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
 
     @torch.no_grad()
-    def hints_in_order(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """As `hints`, of a model that works `in_order`: what it decided while it did so."""
+    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """See `Predictor`. In order: what was decided while the cells were worked out."""
+        if not self.in_order:
+            return hints_after(self.model, inputs, steps)
         assert isinstance(self.model, LoopedTransformer)
-        tokens = torch.from_numpy(inputs).to(next(self.model.parameters()).device)
-        worked = work_in_order(self.model, tokens)
+        worked = work_in_order(self.model, torch.from_numpy(inputs).to(self._device))
         if worked is None:
-            return self.hints(inputs, np.full(len(inputs), self.max_steps))
+            return hints_after(self.model, inputs, np.full(len(inputs), self.max_steps))
         found = self.model.read_hints(worked.state, worked.context)
         return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
 
@@ -120,7 +125,7 @@ class IterativePredictor(Predictor):
     def _fill(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
-        device = next(self.model.parameters()).device
+        device = self._device
         tokens = torch.from_numpy(inputs).to(device)
         if self.in_order and (keys is None or not self.noise):
             written = self._in_order(inputs, tokens, log_probs)
@@ -171,11 +176,30 @@ class IterativePredictor(Predictor):
             return None
         logits, halt_logits = self.model.read(worked.state, worked.context)
         cells = logits.argmax(dim=-1).byte().cpu().numpy()
+        sure = halt_logits.float().sigmoid().cpu().numpy()
         if self.memory is not None:
             self.memory.keep(np.where(inputs == symbols.MASK, cells, inputs), worked.above)
+        if self.on_step is not None:
+            _show_cells(self.on_step, inputs, cells, sure)
         return Prediction(
             cells,
-            halt_logits.float().sigmoid().cpu().numpy(),
-            np.ones(len(cells), dtype=np.int64),
+            sure,
+            np.zeros(len(cells), dtype=np.int64),
             logits.float().log_softmax(dim=-1).cpu().numpy() if log_probs else None,
         )
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+
+def _show_cells(
+    on_step: OnStep, inputs: np.ndarray, cells: np.ndarray, confidence: np.ndarray
+) -> None:
+    """Rows ``uint8 [B, H, W]`` cell by cell, from the right to the left."""
+    masked = inputs == symbols.MASK
+    place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # from 1, in its row
+    samples, last = np.arange(len(inputs)), int(place.max())
+    for number in range(1, last + 1):
+        sure = confidence if number == last else np.full_like(confidence, np.nan)
+        on_step(number, samples, np.where(place > number, symbols.MASK, cells), sure)

@@ -17,7 +17,9 @@ OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases; is given which samples of a drawing they are, and which step.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 # Called after each supervision step, from 1, of the samples that are still being worked on: which
-# they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N].
+# they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N]. A model
+# that works in order calls it after each cell; those to come are masked, and until the last one it
+# is not a number how sure it is.
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 _PAIRS_AT_ONCE = {"cpu": 2**18}  # of cells that attend to each other, over all canvases
@@ -129,6 +131,7 @@ class Predictor(ABC):
     model: Any  # the network, in evaluation mode, where it is to run
     turns = True  # whether it can work on canvases that are turned or mirrored
     placeless = False  # whether it answers alike wherever on a canvas the same cells lie
+    in_order = False  # whether it works a row out cell by cell from the right, without steps
 
     @abstractmethod
     def __call__(
@@ -164,7 +167,7 @@ class Predictor(ABC):
         return self
 
     def watched(self, on_step: OnStep) -> "Predictor":
-        """The same model, which reports each supervision step; one without any reports nothing."""
+        """The same model, which reports as `OnStep` says; a GPT reports nothing."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""What an iterative model thinks after each supervision step, without stopping it early."""
+"""How rows came about: after each supervision step, without stopping early, or symbol by symbol."""
 
 from dataclasses import dataclass
 
@@ -71,6 +71,35 @@ class Trace:
             curves.append(
                 ConfidenceCurve(self.confidence[:, i], exact[:, i], halt, f"{end}, row {verdict}")
             )
+        return curves
+
+
+@dataclass(frozen=True)
+class SymbolTrace:
+    """Rows that were written symbol by symbol, each once.
+
+    Attributes:
+        answers: ``uint8 [B, H, W]``; only masked cells count.
+        log_probs: ``float32 [B, H, W]``, of each symbol that was written, given those before; else
+            0.
+        masked: ``bool [B, H, W]``, the cells to fill in.
+    """
+
+    heading = "confidence symbol by symbol, as it writes"
+
+    answers: np.ndarray
+    log_probs: np.ndarray
+    masked: np.ndarray
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """See `trm.solving.rollout.Look`: a point for each symbol, from the lowest digit up."""
+        curves = []
+        for answer, label, log_probs, masked in zip(
+            self.answers, labels, self.log_probs, self.masked, strict=True
+        ):
+            right = (answer == label)[masked][::-1]
+            outcome = f"row {'right' if right.all() else 'wrong'}"
+            curves.append(ConfidenceCurve(np.exp(log_probs[masked][::-1]), right, 0, outcome))
         return curves
 
 

@@ -202,10 +202,7 @@ class IterativeModule(CanvasModule):
         """See `CanvasModule`; on one row of each problem, when it has settled."""
         which = _one_step(drawing)
         row = np.cumsum(drawing.steps) - drawing.steps + which
-        predictor, inputs = self.predictor(), forced.steps.inputs[row]
-        if predictor.in_order:
-            return predictor.hints_in_order(inputs), which
-        return predictor.hints(inputs, forced.filled.steps[row]), which
+        return self.predictor().hints(forced.steps.inputs[row], forced.filled.steps[row]), which
 
     def predictor(self) -> IterativePredictor:
         """The network as it solves, in at most `solve_steps` steps a row."""

@@ -168,11 +168,12 @@ class ValidationFigures(L.Callback):
             return
         validated: Validated = outputs["validated"]
         self._parts.append(validated)
-        if batch_idx or not pl_module.deepest:
+        predictor = pl_module.predictor()
+        if batch_idx or not pl_module.deepest or predictor.in_order:
             return
         steps = validated.forced.steps
         with trainer.precision_plugin.forward_context():
-            seen = pl_module.predictor().look(steps.inputs[:_TRACED], 2 * pl_module.deepest)
+            seen = predictor.look(steps.inputs[:_TRACED], 2 * pl_module.deepest)
         if isinstance(seen, Trace):
             self._right_by_step = seen.rows_exact(steps.labels[:_TRACED])
 

@@ -147,7 +147,7 @@ def test_the_model_that_comes_with_the_package_is_the_default(command, tmp_path)
     ran = command("evaluate", *words, "--output", tmp_path)
     assert ran.code == 0, ran.err
     grid = json.loads((tmp_path / "grid.json").read_text())
-    assert [model["name"] for model in grid["models"]] == ["decimal"]
+    assert [model["name"] for model in grid["models"]] == ["lattice"]
     assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([2, 3], [1])
 
 

@@ -71,6 +71,19 @@ def test_another_cell_is_another_map(command, checkpoint, tmp_path):
     assert maps[0] != maps[1]
 
 
+def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
+    ran = command("inspect", "12x3", "--output", tmp_path / "glass")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
+    names = {path.name for path in (tmp_path / "glass").glob("*.png")}
+    assert names == {"rows.png", "attention.png", "hints.png"}
+    for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
+        right, of = re.search(rf"  {name} +(\d+) of (\d+)\n", ran.out).groups()
+        assert int(right) == int(of) > 0
+    with Image.open(tmp_path / "glass/solving.gif") as film:
+        assert film.n_frames > 5
+
+
 def test_a_looped_transformer_has_one_state_to_look_at(command, debug_looped, tmp_path):
     ran = command("inspect", "--checkpoint", debug_looped, "12x3", "--output", tmp_path / "glass")
     assert ran.code == 0, ran.err

@@ -18,7 +18,13 @@ from trm.solving.watching import Moment, solve_watched
 
 
 @pytest.fixture(scope="module")
-def solver() -> Solver:
+def solver(stepping: Solver) -> Solver:
+    return stepping
+
+
+@pytest.fixture(scope="module")
+def writer() -> Solver:
+    """The shipped model, which works in the order of writing."""
     return load_solver(SHIPPED, device="cpu")
 
 
@@ -77,6 +83,16 @@ def test_every_supervision_step_is_a_frame_that_says_how_sure_the_model_is(solve
             assert any(f"supervision step {moment.step}" in word for word in words)
             assert f"{moment.step} step{'s' if moment.step > 1 else ''}" in words
             assert any(word.endswith(" %") for word in words)
+
+
+def test_cells_are_written_one_by_one_where_there_are_no_steps(writer):
+    solution, moments = work(writer, 2539, 839)
+    film = Animation(solution, moments)
+    for frame, moment in zip(film.frames, moments, strict=False):
+        (line,) = (word for word in told(frame) if word.startswith("row "))
+        where = f"row {moment.number} of 3"
+        cell = f", cell {moment.step}" if moment.step else ": masked, to be filled in"
+        assert line == where + cell  # and no cell wrong, of those to come either
 
 
 def test_a_wrong_answer_is_told_by_words_and_a_sign(solver):

@@ -13,10 +13,12 @@ from trm.models.in_order import _Pages, work_in_order
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.upright import UprightLoopedConfig, UprightLoopedTransformer
+from trm.solving.hint_reading import hints_after
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.memory import Memory
 from trm.solving.rollout import Prediction, at_once, free_running, teacher_forced
 from trm.solving.solver import Solver
+from trm.solving.trace import SymbolTrace
 from trm.solving.turned import TurnedPredictor
 
 SMALL = {"hidden_size": 32, "num_heads": 2, "num_layers": 2, "intermediate_size": 32}
@@ -129,8 +131,8 @@ def test_pages_of_different_widths_are_not_worked_out_together():
 def test_hints_are_those_that_were_decided_on_the_way():
     predictor, inputs = IterativePredictor(make(), 100), canvases(*PAGES).numpy()
     found, expected = (
-        predictor.hints_in_order(inputs),
-        predictor.hints(inputs, np.full(len(inputs), 100)),
+        predictor.hints(inputs, np.ones(len(inputs), dtype=np.int64)),
+        hints_after(predictor.model, inputs, np.full(len(inputs), 100)),
     )
     assert found.keys() == {"sum", "carry"}
     for name, classes in found.items():
@@ -138,11 +140,11 @@ def test_hints_are_those_that_were_decided_on_the_way():
 
 
 @torch.no_grad()
-def test_a_predictor_works_in_order_unless_its_steps_are_watched():
+def test_a_predictor_works_in_order_unless_it_is_to_take_all_steps():
     model, inputs = make(), canvases(*PAGES).numpy()
     masked = inputs == MASK
     quick, slow = IterativePredictor(model, 1)(inputs), IterativePredictor(model, 100, halt=False)
-    assert (quick.steps == 1).all()
+    assert not quick.steps.any()
     assert quick.settled.all()
     filled = slow(inputs, log_probs=True)
     np.testing.assert_array_equal(quick.canvases[masked], filled.canvases[masked])
@@ -150,8 +152,49 @@ def test_a_predictor_works_in_order_unless_its_steps_are_watched():
     log_probs = IterativePredictor(model, 1)(inputs, log_probs=True).log_probs
     np.testing.assert_allclose(log_probs[masked], filled.log_probs[masked], atol=1e-4)
     numbers: list[int] = []
-    IterativePredictor(model, 7).watched(lambda number, *_: numbers.append(number))(inputs)
-    assert numbers == list(range(1, 8))
+    slow.watched(lambda number, *_: numbers.append(number))(inputs)
+    assert numbers == list(range(1, 101))
+
+
+@torch.no_grad()
+def test_a_model_that_works_in_order_is_watched_cell_by_cell_from_the_right():
+    predictor, inputs = IterativePredictor(make(), 1), canvases(PAGES[0]).numpy()[1:3]
+    filled, masked = predictor(inputs), inputs == MASK
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    predictor.watched(lambda _, samples, cells, sure: seen.append((cells, sure)))(inputs)
+    assert len(seen) == masked.sum(axis=(1, 2)).max()
+    for number, (cells, sure) in enumerate(seen, start=1):
+        for canvas, mask, complete in zip(cells, masked, filled.canvases, strict=True):
+            row = mask.any(axis=1).argmax()
+            written = np.flatnonzero(mask[row])[::-1]
+            there, to_come = written[:number], written[number:]
+            np.testing.assert_array_equal(canvas[row, there], complete[row, there])
+            assert (canvas[row, to_come] == MASK).all()
+        assert np.isnan(sure).all() == (number < len(seen))
+    np.testing.assert_array_equal(seen[-1][1], filled.confidence)
+
+
+@torch.no_grad()
+def test_how_sure_it_was_of_each_symbol_is_seen_of_pages_of_any_width():
+    predictor, wide = IterativePredictor(make(), 1), canvases(*PAGES).numpy()
+    narrow = np.where(wide == MASK, np.uint8(BLANK), wide)
+    narrow[:, 2, 4] = MASK
+    inputs = np.concatenate([wide[:1], narrow[:1]])
+    seen = predictor.look(inputs)
+    assert isinstance(seen, SymbolTrace)
+    for i in range(2):
+        alone = predictor(inputs[i : i + 1], log_probs=True)
+        np.testing.assert_array_equal(
+            seen.answers[i, seen.masked[i]], alone.canvases[0, seen.masked[i]]
+        )
+        of_written = np.take_along_axis(
+            alone.log_probs[0], alone.canvases[0, ..., None].astype(np.int64), -1
+        )[..., 0]
+        np.testing.assert_allclose(seen.log_probs[i], of_written * seen.masked[i], rtol=1e-5)
+    labels = np.where(seen.masked, np.uint8(BLANK), inputs)
+    assert [len(curve.confidence) for curve in seen.curves(labels)] == seen.masked.sum(
+        axis=(1, 2)
+    ).tolist()
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What those who watch a solver see; the model is the shipped one, or knows the answer."""
+"""What those who watch a solver see; the models are trained ones, or know the answer."""
 
 from dataclasses import replace
 
@@ -20,7 +20,13 @@ PROBLEM = Problems.from_ints([(2539, 839)])
 
 
 @pytest.fixture(scope="module")
-def solver() -> Solver:
+def solver(stepping: Solver) -> Solver:
+    return stepping
+
+
+@pytest.fixture(scope="module")
+def writer() -> Solver:
+    """The shipped model, which works in the order of writing."""
     return load_solver(SHIPPED, device="cpu")
 
 
@@ -54,7 +60,22 @@ def test_each_row_is_shown_masked_and_after_each_of_its_supervision_steps(solver
     assert seen == expected
 
 
-def test_watching_changes_nothing(solver):
+def test_a_model_that_works_in_order_is_shown_cell_by_cell_from_the_right(writer):
+    shown, seen = moments_of(writer)
+    width = int((shown[0].canvas[shown[0].row] == MASK).sum())
+    assert seen == [(row, cell) for row in (1, 2, 3) for cell in range(width + 1)]
+    for moment in shown:
+        assert moment.unit == "cell"
+        assert moment.masked == (moment.step == 0)
+        left = np.flatnonzero(moment.canvas[moment.row] == MASK)
+        assert len(left) == width - moment.step
+        assert left.tolist() == list(range(len(left)))
+        assert (moment.confidence is None) == (len(left) > 0)
+
+
+@pytest.mark.parametrize("model", ["solver", "writer"])
+def test_watching_changes_nothing(model, request):
+    solver = request.getfixturevalue(model)
     (alone,) = solver.solve(PROBLEM, with_truth=True)
     watched = solve_watched(solver, PROBLEM, lambda moment: None)
     assert watched.record() == alone.record()
