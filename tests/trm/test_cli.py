@@ -146,7 +146,7 @@ def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_
 def test_verbose_tells_what_goes_on_and_changes_no_result(command):
     plain, told = (command("solve", "-q", "12x34", *more) for more in ((), ("--verbose",)))
     assert plain.err == ""
-    assert "188,194 parameters, lattice in base 10" in told.err
+    assert "346,905 parameters, lattice in base 10" in told.err
     assert told.out == plain.out
     assert command("solve", "-q", "12x34").err == ""  # nothing of it stays
 

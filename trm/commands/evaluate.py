@@ -17,6 +17,8 @@ from trm.commands.arguments import (
     sizes_given,
     whole,
 )
+from trm.commands.contexts import PROBLEMS as CONTEXT_PROBLEMS
+from trm.commands.contexts import show_contexts
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
 from trm.evaluation.grid_schema import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
 from trm.files import replacing, sweep
@@ -59,10 +61,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="families of structured problems instead, such as nines, zeros inside and 10..02, "
         f"of --digits N (default: {','.join(map(str, BATTERY_DIGITS))})",
     )
+    sizes.add_argument(
+        "--contexts",
+        action="store_true",
+        help="what can meet in a cell instead: every digit, factor and carry within the training "
+        "range, row by row, and which are wrong",
+    )
     parser.add_argument(
         "--problems",
         type=whole(1),
-        help=f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS})",
+        help=f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS}; with "
+        f"--contexts those that are looked through, {CONTEXT_PROBLEMS})",
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     parser.add_argument(
@@ -97,6 +106,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
+    if args.contexts:
+        return show_contexts(args)
     voting = voting_of(args)
     checkpoints = args.checkpoint or [SHIPPED]
     for checkpoint in checkpoints:

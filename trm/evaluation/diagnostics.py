@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.task import Task
+from trm.evaluation.columns import columns_of
 from trm.solving.rollout import TeacherForced
 
 EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
@@ -188,27 +188,14 @@ def _rightmost(cells: np.ndarray) -> np.ndarray:
 def _carries(task: Task, problems: Problems, lengths: np.ndarray) -> np.ndarray:
     """Whether a carry enters each place of the true rows, ``bool [N, P]``, problem by problem.
 
-    The parts of a row are summed digit by digit from the right, as on paper.
-
     Args:
         task, problems: see `diagnose`.
         lengths: ``int64 [N]``, digits of each row.
     """
-    named = [task.rules.addends(operands, task.base) for operands in problems.to_ints()]
-    rows = [row for one in named if one is not None for row in one]
-    if not rows:
-        return np.zeros((len(lengths), max(1, int(lengths.max()))), dtype=bool)
-    assert len(rows) == len(lengths), "a layout names the addends of each row that it draws"
-    addends = [addend for row in rows for addend in row]
-    digits = Numbers.from_ints([addend.number for addend in addends], task.base).digits
-    factors, shifts = np.array([addend[1:] for addend in addends]).reshape(-1, 2).T
-    of_row = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    places = shifts[:, None] + np.arange(digits.shape[1])
-    columns = np.zeros((len(rows), max(places.max(), lengths.max()) + 1), dtype=np.int64)
-    np.add.at(columns, (of_row[:, None], places), digits * factors[:, None])
-    carries = np.zeros(columns.shape, dtype=bool)
-    carry = np.zeros(len(rows), dtype=np.int64)
-    for place in range(columns.shape[1]):
-        carries[:, place] = carry > 0
-        carry = (columns[:, place] + carry) // task.base
+    carries = np.zeros((len(lengths), max(1, int(lengths.max()))), dtype=bool)
+    columns = columns_of(task, problems)
+    if columns is not None:
+        assert len(columns.carry) == len(lengths), "a layout names the addends of each of its rows"
+        width = min(carries.shape[1], columns.carry.shape[1])
+        carries[:, :width] = columns.carry[:, :width] > 0
     return carries

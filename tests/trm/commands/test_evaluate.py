@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.families import FAMILIES
@@ -142,6 +143,30 @@ def test_checkpoints_may_be_given_one_by_one_or_as_folders_of_runs(
     assert len({model["name"] for model in grid["models"]}) == 2
 
 
+def test_contexts_are_shown_drawn_and_counted(command, checkpoint, tmp_path):
+    words = ("evaluate", "--contexts", "--checkpoint", checkpoint, "--accelerator", "cpu")
+    ran = command(*words, "--problems", 60, "--output", tmp_path / "met")
+    assert ran.code == 0, ran.err
+    held = json.loads((tmp_path / "met/contexts.json").read_text())
+    number, right = len(held["contexts"]), held["columns"].index("right")
+    assert ran.out.startswith(f"{number:,} contexts in 60 held-out problems, ")
+    failing = sum(line[right] < line[right - 1] for line in held["contexts"])
+    assert f"always right: {number - failing:,}; " in ran.out
+    assert failing > 20  # some seconds of training teach nothing
+    assert f"wrong ones, 20 of {failing:,}" in ran.out
+    assert held["model"]["family"] == "iterative"
+    with Image.open(tmp_path / "met/contexts.png") as picture:
+        assert picture.size[0] > 1000
+    again = command(*words, "--problems", 60, "--output", tmp_path / "met")
+    assert again.out == ran.out
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/contexts.png").write_bytes(b"mine")
+    refused = command(*words, "--problems", 60, "--output", tmp_path / "other")
+    assert refused.code == 2
+    assert "is in the way" in refused.err
+    assert (tmp_path / "other/contexts.png").read_bytes() == b"mine"
+
+
 def test_the_model_that_comes_with_the_package_is_the_default(command, tmp_path):
     words = ("--digits-a", "2-3", "--digits-b", 1, "--problems", 2, "--accelerator", "cpu")
     ran = command("evaluate", *words, "--output", tmp_path)
@@ -164,6 +189,9 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, tmp_path
         ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends are no sizes"),
         ((*good, "--problems", 0), "--problems"),
         ((*good, "--battery", "--digits-a", 3), "by the digits of its problems: --digits, not"),
+        ((*good, "--contexts", "--battery"), "leave out --battery"),
+        ((*good, "--contexts", "--digits-a", 3, "--views", 2), "leave out --digits-a, several"),
+        (("--checkpoint", checkpoint, checkpoint, *good, "--contexts"), "leave out several check"),
         ((*good, "--devices", "0,x"), "'0,x' is no number of devices"),
         ((*good, "--devices", 0), "--devices"),
         ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),

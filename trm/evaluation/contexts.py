@@ -1,0 +1,221 @@
+"""Which digits, factors and carries meet in a cell, and which of these meetings a model gets wrong.
+
+A model that works on a row cell by cell computes a table: from what meets in a cell to the digit
+that is written there. Random problems rarely show the corners of that table, and one corner that
+was never learned fails every long number in which it comes. Here every entry that problems of the
+training range can show is shown, one row at a time from the true rows above it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from canvas.problems import Problems, Split
+from canvas.sampling import sample
+from canvas.symbols import BLANK
+from canvas.task import Task
+from trm.evaluation.columns import columns_of
+from trm.solving.rollout import teacher_forced
+from trm.solving.solver import Solver
+
+ENDS = ("first", "inner", "last")  # digit of a row, from the right; a row's only one is its first
+# What meets in a cell: the digit of the row's last addend, the factor of that (1 in a mere sum),
+# what the other addends bring to the column, the carry, the cell's end of the row, and whether
+# there are other addends at all. In a row of a lattice these are the digit of a, the multiplier
+# digit, the digit handed down and the carry.
+FIELDS = ("digit", "factor", "others", "carry", "end", "sum")
+_SIZES = (10, 10, 2**16, 2**16, len(ENDS), 2)
+_PART = 5_000  # problems that are looked through at once
+_AT_ONCE = 256  # that are solved
+
+Told = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ContextCoverage:
+    """Every context that problems of a split showed, and how a model did in it.
+
+    Attributes:
+        contexts: ``int64 [C, 6]``, by `FIELDS`, ends by their index in `ENDS`.
+        trained: ``int64 [C]``, how often each was among the digits of problems of training.
+        shown: ``int64 [C]``, cells that the model filled in.
+        right: ``int64 [C]``, those that it filled in right.
+        confidence: ``float64 [C]``, the mean probability that it gave to what it wrote.
+        searched: problems of each split that were looked through.
+        digits: of the rows of those of the training split, all together.
+        problems: those of the test split that the model was shown.
+    """
+
+    contexts: np.ndarray
+    trained: np.ndarray
+    shown: np.ndarray
+    right: np.ndarray
+    confidence: np.ndarray
+    searched: int
+    digits: int
+    problems: int
+
+    def failing(self) -> np.ndarray:
+        """The contexts that were wrong at least once, the most often wrong first: ``int64 [F]``."""
+        share = self.right / self.shown
+        wrong = np.flatnonzero(self.right < self.shown)
+        return wrong[np.lexsort((self.trained[wrong], share[wrong]))]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; a line for each context."""
+        counts = (self.trained, self.shown, self.right)
+        whole = np.column_stack([self.contexts, *counts]).tolist()
+        named = [
+            [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], sure]
+            for line, sure in zip(whole, self.confidence.round(4).tolist(), strict=True)
+        ]
+        return {
+            "searched": self.searched,
+            "training_digits": self.digits,
+            "problems": self.problems,
+            "columns": [*FIELDS, "trained", "shown", "right", "confidence"],
+            "contexts": named,
+        }
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Every digit of every row of some problems that is worked out, D in all.
+
+    Attributes:
+        contexts: ``int64 [D, 6]``, what meets there, by `FIELDS`.
+        problem: ``int64 [D]``, which of the problems it is of.
+        row: ``int64 [D]``, which row of all problems together.
+        place: ``int64 [D]``, from the row's right end.
+    """
+
+    contexts: np.ndarray
+    problem: np.ndarray
+    row: np.ndarray
+    place: np.ndarray
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Each context as one number, ``int64 [D]``."""
+        return np.ravel_multi_index(tuple(self.contexts.T), _SIZES)
+
+
+def digits_of(task: Task, problems: Problems) -> Digits:
+    """What meets in every digit of every row that has to be worked out.
+
+    Args:
+        task: its layout says what its rows are sums of.
+        problems: some.
+
+    Raises:
+        ValueError: the layout does not say it.
+    """
+    columns = columns_of(task, problems)
+    if columns is None:
+        raise ValueError(
+            f"the layout {task.layout} does not say what its rows are sums of: it has no "
+            "addends(), see canvas.layouts.Layout"
+        )
+    there = np.arange(columns.carry.shape[1]) < columns.lengths[:, None]
+    there &= columns.addends[:, None] > 0  # a row of carries is no sum
+    row, place = np.nonzero(there)
+    digit, factor = columns.last[row, place], columns.factor[row]
+    others = columns.sums[row, place] - digit * factor
+    end = np.where(place == 0, 0, np.where(place == columns.lengths[row] - 1, 2, 1))
+    parts = (digit, factor, others, columns.carry[row, place], end, columns.addends[row] > 1)
+    return Digits(np.column_stack(parts).astype(np.int64), columns.problem[row], row, place)
+
+
+def cover_contexts(
+    solver: Solver, searched: int, times: int, seed: int = 0, done: Told = lambda _: None
+) -> ContextCoverage:
+    """Show a model every context that held-out problems of its training range have.
+
+    Args:
+        solver: the model.
+        searched: problems that are looked through, of the test split for what can be shown, and of
+            the training split for what was met there.
+        times: how often a context is shown at least, where there are as many problems with it.
+        seed: which problems.
+        done: told of problems when they have been looked through.
+
+    Raises:
+        ValueError: the layout does not say what its rows are sums of, or nothing is asked for.
+    """
+    if searched < 1 or times < 1:
+        raise ValueError(f"search 1 problem or more, 1 time or more; got {searched} and {times}")
+    task = solver.task
+    met: Counter[int] = Counter()
+    for part in _parts(task, "train", seed, searched):
+        met.update(digits_of(task, part).codes.tolist())
+        done(len(part))
+    chosen: list[Problems] = []
+    shown: Counter[int] = Counter()
+    for part in _parts(task, "test", seed, searched):
+        chosen.append(part[_wanted(digits_of(task, part), shown, times)])
+        done(len(part))
+    judged = [_judged(solver, problems) for problems in _alike(chosen)]
+    codes, right, sure = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+    found, which, times_shown = np.unique(codes, return_inverse=True, return_counts=True)
+    return ContextCoverage(
+        np.column_stack(np.unravel_index(found, _SIZES)),
+        np.array([met[code] for code in found.tolist()]),
+        times_shown,
+        np.bincount(which, right).astype(np.int64),
+        np.bincount(which, sure) / times_shown,
+        searched,
+        met.total(),
+        sum(map(len, chosen)),
+    )
+
+
+def _parts(task: Task, split: Split, seed: int, number: int) -> Iterator[Problems]:
+    """So many problems, as the task draws them."""
+    for start in range(0, number, _PART):
+        yield sample(task, seed, split, 0, np.arange(start, min(start + _PART, number)))
+
+
+def _wanted(digits: Digits, shown: Counter[int], times: int) -> np.ndarray:
+    """Problems with a context that has been shown fewer times, ``int64 [K]``; adds what they show.
+
+    Taken one after the other, so that two problems are not taken for the same context.
+    """
+    codes, ends = digits.codes.tolist(), np.flatnonzero(np.diff(digits.problem)) + 1
+    wanted = []
+    for start, end in pairwise([0, *ends.tolist(), len(codes)]):
+        mine = codes[start:end]
+        if any(shown[code] < times for code in mine):
+            wanted.append(int(digits.problem[start]))
+            shown.update(mine)
+    return np.array(wanted, dtype=np.int64)
+
+
+def _alike(parts: list[Problems]) -> Iterator[Problems]:
+    """Problems whose operands are of the same lengths, as many at once as are quick to solve."""
+    for problems in parts:
+        _, which = np.unique(problems.lengths, axis=0, return_inverse=True)
+        for kind in range(int(which.max(initial=-1)) + 1):
+            index = np.flatnonzero(which.reshape(-1) == kind)
+            for start in range(0, len(index), _AT_ONCE):
+                yield problems[index[start : start + _AT_ONCE]]
+
+
+def _judged(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every digit its code ``int64 [D]``, whether a model wrote it, and how sure it was."""
+    digits, drawing = digits_of(solver.task, problems), solver.draw_worked(problems)
+    predictor = solver.predictor.remembering()
+    forced = teacher_forced(lambda inputs: predictor(inputs, log_probs=True), drawing)
+    steps, filled = forced.steps, forced.filled
+    assert filled.log_probs is not None
+    row = digits.row
+    line = (drawing.row_of_step(0)[steps.problem] + steps.step)[row]
+    labels = steps.labels[row, line]  # [D, W]
+    written = steps.answer[row, line] & (labels != BLANK)
+    column = written.shape[1] - 1 - written[:, ::-1].argmax(axis=1) - digits.place
+    true, found = (of[row, line, column] for of in (steps.labels, filled.canvases))
+    sure = np.exp(filled.log_probs[row, line, column].max(axis=1))
+    return digits.codes, true == found, sure
