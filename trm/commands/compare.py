@@ -9,7 +9,7 @@ from trm.evaluation.grid_schema import FORMAT, GRID, reference_of
 from trm.evaluation.run_names import told_apart
 from trm.files import make_folder, read_json, replacing
 
-PICTURE, REPORT = "compare.png", "compare.md"
+PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,14 +34,22 @@ def run(args: argparse.Namespace) -> int:
 
     from trm.evaluation.report import compare_markdown, print_summary
     from trm.figures.heatmaps import comparison_figure
+    from trm.figures.row_errors import row_errors_figure
 
-    picture, report = output / PICTURE, output / REPORT
+    picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
     with replacing(picture) as part:
         comparison_figure(grid, reference).savefig(part, format="png")
+    errors = row_errors_figure(grid)
+    if errors is None:
+        rows.unlink(missing_ok=True)  # of an earlier comparison
+    else:
+        with replacing(rows) as part:
+            errors.savefig(part, format="png")
     with replacing(report) as part:
         part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
     print_summary(Console(highlight=False), grid)
-    aside(args).print(f"heat maps  {picture}\nreport     {report}")
+    drawn = "" if errors is None else f"wrong rows {rows}\n"
+    aside(args).print(f"heat maps  {picture}\n{drawn}report     {report}")
     return 0
 
 

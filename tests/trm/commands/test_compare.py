@@ -34,8 +34,18 @@ def test_two_evaluations_become_a_picture_and_a_report(command, make_grid, tmp_p
         assert picture.width > 600
     assert "## Against small" in report
     assert "All models were asked the same problems." in report
-    for word in ("small", "gpt", "in range", "compare.png", "compare.md"):
+    for word in ("small", "gpt", "in range", "compare.png", "compare-rows.png", "compare.md"):
         assert word in ran.out
+    with Image.open(output / "compare-rows.png") as picture:
+        assert picture.width > 600
+
+
+def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, make_grid, tmp_path):
+    for lengths, there in (([2, 3], True), ([5, 6], False)):
+        grid = make_grid({"small": right, "gpt": wrong}, [2, 3], lengths)
+        ran = command("compare", write(tmp_path / "both", grid), "--output", tmp_path)
+        assert ran.code == 0, ran.err
+        assert (tmp_path / "compare-rows.png").exists() == there
 
 
 def test_the_reference_is_chosen_by_name(command, make_grid, tmp_path):
