@@ -24,7 +24,6 @@ from canvas.task import Task
 from canvas.tasks import TASKS, task_class
 from trm.checkpoints.loading import load_solver as _load_solver
 from trm.checkpoints.paths import SHIPPED
-from trm.evaluation.grid_run import Settings, measure
 from trm.evaluation.grid_schema import AXES
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -206,6 +205,8 @@ def evaluate(
         FileNotFoundError: there is no such checkpoint.
         ValueError: the checkpoints or the sizes do not suit.
     """
+    from trm.evaluation.grid_run import Settings, measure  # brings Lightning, which takes seconds
+
     if len(sizes) != 2 or not set(sizes) <= set(AXES):
         raise ValueError(f"give two sizes among {', '.join(AXES)}, like digits_a=[1, 2, 3]")
     if checkpoints is None or isinstance(checkpoints, str | Path):

@@ -45,6 +45,20 @@ assert solve is trm.solve is trm.api.solve
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("model", ["lattice-seed1", "decimal-seed0", "addition-gpt-seed0"])
+def test_a_model_is_loaded_without_pytorchs_compiler_which_takes_seconds(
+    model, repository, tmp_path
+):
+    lines = f"""
+import sys
+from trm import load_solver, solve
+load_solver({str(repository / f"docs/models/{model}.safetensors")!r}, device="cpu")
+assert not {{"torch._dynamo", "lightning"}} & set(sys.modules)
+"""
+    ran = python(lines, tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_there_is_nothing_else_to_ask_for():
     with pytest.raises(AttributeError, match="has no attribute 'solv'"):
         trm.solv  # noqa: B018

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from importlib import import_module
 from types import NoneType
@@ -9,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from canvas.choices import OPEN
 from canvas.plugins import check_imported, load_class
@@ -21,6 +23,8 @@ _UPDATES = 10_000  # of the states in a supervision step
 _HOMES = tuple(
     f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright")
 )  # of our networks
+
+_DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)  # in place
 
 T = TypeVar("T")
 Network = TypeVar("Network", bound=nn.Module)
@@ -93,6 +97,22 @@ def fits(value: Any, kind: Any) -> bool:
     return any(fits(value, part) for part in parts)  # a union
 
 
+class _Unfilled(TorchFunctionMode):
+    """Weights are made and not drawn: on the meta device that imports PyTorch's compiler."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func in _DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
 def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Network:
     """A network with the given weights.
 
@@ -110,7 +130,7 @@ def network(kind: type[Network], config: Any, weights: dict[str, Tensor]) -> Net
     layers = getattr(config, "num_layers", 1)
     if layers > len(weights) or updates > _UPDATES:
         raise ValueError(f"{layers} layers, {updates} updates of the states in a step")
-    with torch.device("meta"):  # shapes without numbers
+    with torch.device("meta"), _Unfilled():  # shapes without numbers
         shapes = {name: value.shape for name, value in kind(config).state_dict().items()}
     missing, unknown = shapes.keys() - weights.keys(), weights.keys() - shapes.keys()
     if missing or unknown:

@@ -258,12 +258,14 @@ class Relative2D(Position):
         if radius < 0:
             raise ValueError(f"radius must be 0 or more, got {radius}.")
         self.radius, self.scale = radius, bias_scale
-        self.weight = nn.Parameter(torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3))
-        distance = torch.arange(1, radius + 2)
+        # Filled in on the CPU: on the meta device such arithmetic imports PyTorch's compiler.
+        start = torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3, device="cpu")
+        distance = torch.arange(1, radius + 2, device="cpu")
         for head in range(num_heads):
             down, right = _DIRECTIONS_CLOCKWISE[head % len(_DIRECTIONS_CLOCKWISE)]
             ray = offset_classes(distance * down, distance * right, radius)
-            self.weight.data[head, ray] = direction_bias / bias_scale
+            start[head, ray] = direction_bias / bias_scale
+        self.weight = nn.Parameter(torch.empty(start.shape).copy_(start))
 
     def bias(self, cells: Coordinates) -> Tensor:
         """Biases, [num_heads, S, S]: query i, key j."""
