@@ -12,10 +12,8 @@ from canvas.arithmetic import Numbers
 from canvas.hint_rows import (
     add_row,
     digit_classes,
-    factor_rows,
     kind_rows,
     product_rows,
-    products_ahead,
     shifted,
 )
 from canvas.lattice import Lattice
@@ -191,9 +189,9 @@ class RunningSum(RowLayout):
 
         - ``column_multiplicand``: the digit of a in the column; straight down from the first row,
           for the first sum to begin with.
-        - ``multiplicand``, ``multiplier``, ``product``, ``carry``: as in `Accumulate`; in the first
-          sum the multiplicand is that of the column.
-        - ``sum_carry``: in the sums, as in `Accumulate`.
+        - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`; in the first sum the
+          multiplicand is that of the column.
+        - ``product``, ``sum_carry``: in the sums, as in `Accumulate`.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -202,8 +200,7 @@ class RunningSum(RowLayout):
             present = 2 * b.lengths + 2 > row
             yield HintRow("column_multiplicand", digits_a, 0, row, present)
         for i, _, present in partial_products(a, b):
-            yield from factor_rows(a, b.digits[:, i], i, 2 + i, present)
-            yield from products_ahead(a, b.digits[:, i], i, 2 + i, present)
+            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
         yield from _accumulated(a, b, 2 + b.lengths)
 
     def height(self, digits_b: int) -> int:
@@ -292,11 +289,14 @@ class Accumulate(RowLayout):
         """The hints: every row is a partial product added to the symbols above.
 
         - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
-        - ``product``, ``carry``: the digit of the partial product in the cell on the left, and the
-          carry out of that cell; from the digits that meet there, and the carry on the right.
-        - ``sum_carry``: out of the cell of the total above + product, from where the multiplicand
-          begins; it adds the product on the right, the symbol above, and the carry from the right.
-          On the right of that there is none, and the total above is copied.
+        - ``product``, ``carry``: the partial product, as it would be written, and the carry out of
+          its cell; from the digits that meet there, and the carry from the right.
+        - ``sum_carry``: into the cell of the total above + product, on the left of where the
+          multiplicand begins; from the product, the carry into it and the symbol above, all of the
+          cell on the right, where they are decided. Elsewhere the total above is copied.
+
+        Ready one cell ahead, as in `Lattice`, a product has surroundings here that short numbers
+        lack.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -331,10 +331,10 @@ def _accumulated(a: Numbers, b: Numbers, first: np.ndarray) -> Iterator[HintRow]
     """
     above = np.zeros((len(a), 1), dtype=np.uint8)
     for i, partial, total, present in running_sums(a, b):
-        yield from factor_rows(a, b.digits[:, i], i, first + i, present)
-        yield from products_ahead(a, b.digits[:, i], i, first + i, present)
+        yield from product_rows(a, b.digits[:, i], i, first + i, present)
+        yield HintRow("product", digit_classes(partial), i, first + i, present)
         carried = add_row(above, digit_classes(partial), a.base)[1]
-        yield HintRow("sum_carry", carried, i, first + i, present, 1)
+        yield HintRow("sum_carry", carried, i + 1, first + i, present, 1)
         above = digit_classes(total)[:, i + 1 :]
 
 

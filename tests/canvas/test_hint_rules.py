@@ -180,11 +180,11 @@ def adds_product(near: Near, layout: str) -> bool:
     return layout in layouts and near.hint("row_kind") in (SUM, ANSWER)
 
 
-def total_above(near: Near, layout: str) -> int:
-    """The class of the digit that such a row adds it to."""
+def total_above(near: Near, layout: str, left: int = 0) -> int:
+    """The class of the digit that such a row adds it to, here or in a cell beside."""
     if not adds_product(near, layout) or above(near) in (GIVEN, PARTIAL):
         return NONE
-    return near.digit(-1, 1 if layout == "lattice" else 0)
+    return near.digit(-1, left + 1 if layout == "lattice" else left)
 
 
 def multiplier(near: Near, layout: str) -> int:
@@ -198,12 +198,9 @@ def multiplier(near: Near, layout: str) -> int:
 
 
 def carry(near: Near, layout: str) -> int:
-    """Out of the cell; where there is a product ahead, out of the cell on the left."""
+    """Out of the cell; in a lattice, where products are ready ahead, of the cell on the left."""
     if multiplies(near, layout):
-        if "product" in near.hints:
-            (digit, of_row), right = factors_ahead(near, layout), product_here(near)[1]
-        else:
-            (digit, of_row), right = factors(near), near.hint("carry", 0, -1)
+        (digit, of_row), right = factors(near, layout), near.hint("carry", 0, -1)
         if not (right or digit):
             return NONE
         return 1 + (near.product(digit, of_row) + max(right - 1, 0)) // near.base
@@ -215,51 +212,38 @@ def carry(near: Near, layout: str) -> int:
     return near.carried(near.hint("sum", -1), near.digit(-1), right)
 
 
-def factors(near: Near) -> tuple[int, int]:
-    """The digits that meet here."""
+def factors(near: Near, layout: str) -> tuple[int, int]:
+    """The digits that meet here; in a lattice those that will meet in the cell on the left."""
+    if layout == "lattice":
+        multiplier = near.hint("multiplier", 0, -1) or near.digit(0, -1)
+        return near.hint("multiplicand", -1, 1), multiplier
     return near.hint("multiplicand"), near.hint("multiplier")
 
 
-def factors_ahead(near: Near, layout: str) -> tuple[int, int]:
-    """The digits that will meet in the cell on the left."""
-    straight = layout == "lattice" or above(near) == GIVEN
-    first_sum = layout == "running_sum" and above(near) == PARTIAL != near.hint("row_kind")
-    name = "column_multiplicand" if first_sum else "multiplicand"
-    digit = near.hint(name, -1, 1 if straight or first_sum else 0)
-    if layout == "lattice":
-        return digit, near.hint("multiplier", 0, -1) or near.digit(0, -1)
-    # Here is the row's first one, with the multiplier of the column, or before or after it.
-    of_row = near.hint("multiplier", 0, -1)
-    if near.begins("multiplicand") and not of_row:
-        of_row = near.hint("column_multiplier", -1) or near.digit(-1)
-    return digit, of_row or near.hint("column_multiplier", -1, 1)
-
-
 def product(near: Near, layout: str) -> int:
-    """The digit of the partial product in the cell on the left."""
-    if not multiplies(near, layout):
+    """The digit of the partial product here; in a lattice of that in the cell on the left."""
+    if not adds_product(near, layout):
         return NONE
-    (digit, of_row), right = factors_ahead(near, layout), product_here(near)[1]
+    (digit, of_row), right = factors(near, layout), near.hint("carry", 0, -1)
+    if layout != "lattice" and of_row == 1:  # 0 has one digit
+        return 1 if near.begins("multiplicand") else NONE
     if not digit and right <= 1:
         return NONE
     return 1 + (near.product(digit, of_row) + max(right - 1, 0)) % near.base
 
 
-def product_here(near: Near) -> tuple[int, int]:
-    """Digit and carry of this cell's product, from the cell on the right, if there is one."""
-    if near.column + 1 < near.inputs.shape[1]:
-        return near.hint("product", 0, -1), near.hint("carry", 0, -1)
-    if not near.hint("multiplicand"):
-        return NONE, NONE
-    carried, digit = divmod(near.product(*factors(near)), near.base)
-    return 1 + digit, 1 + carried
+def product_here(near: Near, layout: str) -> int:
+    """The digit of this cell's product; in a lattice the cell on the right has prepared it."""
+    return near.hint("product", 0, -1 if layout == "lattice" else 0)
 
 
 def sum_carry_of_accumulated(near: Near, layout: str) -> int:
+    """Out of the cell in a lattice; else into it, out of the cell on the right."""
+    left = 0 if layout == "lattice" else -1
     right = near.hint("sum_carry", 0, -1)
-    if not adds_product(near, layout) or not (right or near.begins("multiplicand")):
+    if not adds_product(near, layout) or not (right or near.begins("multiplicand", 0, left)):
         return NONE
-    return near.carried(total_above(near, layout), product_here(near)[0], right)
+    return near.carried(total_above(near, layout, left), near.hint("product", 0, -1), right)
 
 
 def sum_of_products(near: Near, layout: str) -> int:
@@ -341,12 +325,13 @@ def written(near: Near, layout: str) -> int:
     kind = near.hint("row_kind")
     if layout in Addition.layouts:
         return 1 + hint("carry" if kind == CARRIES else "sum")
+    if adds_product(near, layout):
+        digit = product_here(near, layout)
+        carried = near.hint("sum_carry", 0, -1 if layout == "lattice" else 0)
+        total = total_above(near, layout), digit, carried
+        return 1 + sum(max(one - 1, 0) for one in total) % near.base
     if multiplies(near, layout):
-        if "product" in near.hints:
-            digit = product_here(near)[0]
-            total = total_above(near, layout), digit, near.hint("sum_carry", 0, -1)
-            return 1 + sum(max(one - 1, 0) for one in total) % near.base
-        return 1 + (near.product(*factors(near)) + hint("carry", -1)) % near.base
+        return 1 + (near.product(*factors(near, layout)) + hint("carry", -1)) % near.base
     return 1 + hint("sum")
 
 

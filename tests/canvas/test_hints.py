@@ -98,19 +98,15 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
     totals = [a * (b % base**i) for i in range(n + 1)]
 
     def product(i: int, row: int, shift: int, above: int | None = None) -> None:
+        ahead = layout.name == "lattice"  # all in the cell on the right
         expected.digit_row("multiplicand", row, digits_a, shift)
-        expected.from_column(
-            "multiplier", row, 0 if layout.name == "lattice" else shift, digits_b[i]
-        )
-        if "product" not in layout.hints:
-            expected.carries("carry", row, shift, a, times=digits_b[i])
-            return
-        found = digits(a * digits_b[i], base)  # all in the cell on the right
-        found += [0] * (len(digits_a) - len(found))
-        expected.digit_row("product", row, found, shift - 1)
-        expected.carries("carry", row, shift - 1, a, times=digits_b[i])
+        expected.from_column("multiplier", row, 0 if ahead else shift, digits_b[i])
+        expected.carries("carry", row, shift - ahead, a, times=digits_b[i])
         if above is not None:
-            expected.carries("sum_carry", row, shift, a * digits_b[i], above)
+            found = digits(a * digits_b[i], base)
+            found += [0] * (len(digits_a) - len(found)) * ahead
+            expected.digit_row("product", row, found, shift - ahead)
+            expected.carries("sum_carry", row, shift + (not ahead), a * digits_b[i], above)
 
     if layout.name == "lattice":
         expected.kind(0, GIVEN)
