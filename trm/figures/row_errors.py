@@ -32,6 +32,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     figure = Figure(figsize=(9, 5.2), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
+    ends = []  # of intervals and arrows, below
     for i, (name, wrong) in enumerate(lines.items()):
         colour = _COLOURS[i % len(_COLOURS)]
         # Models measured at the same lengths would hide one another's intervals.
@@ -42,9 +43,11 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
         axes.plot(list(some), shares, label=name, linewidth=1, **style)
         for n, rows in some.items():
             axes.vlines(n, *rows.interval, color=colour, linewidth=1.5, alpha=0.6)
+            ends.append(rows.interval[0])
         for n, rows in wrong.items():
             if not rows.right:
                 top = rows.interval[1]
+                ends.append(top / 2)
                 axes.plot([n * apart], [top], markerfacecolor="white", linestyle="", **style)
                 axes.annotate(
                     "",
@@ -57,6 +60,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
         axes.axvline(most, color=INK, linestyle="--", linewidth=1)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_ylim(bottom=min(ends) / 1.5)
     lengths = sorted({n for wrong in lines.values() for n in wrong})
     axes.set_xticks(lengths, [str(n) for n in lengths])
     axes.xaxis.set_minor_formatter(NullFormatter())
