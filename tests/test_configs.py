@@ -16,7 +16,7 @@ from trm.training.iterative_module import IterativeModule
 from trm.training.lightning_cli import TrainingCLI
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-FILES = sorted(CONFIGS.rglob("*.yaml"))
+FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name != "studies"]
 
 
 def name(path: Path) -> str:

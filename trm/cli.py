@@ -33,6 +33,7 @@ COMMANDS = {
         "linear probes: which sub-tasks a model's states hold",
     ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
+    "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "calibration": (
         "trm.commands.calibration",
         "how well confidence tells right from wrong",
@@ -80,6 +81,7 @@ one of its processes, or `trm doctor` misses something, 2 the call was wrong, 13
 _GOES_ON = {  # after a Ctrl-C or a SIGTERM
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
+    "sweep": "; the same command goes on where it was",
     "fit": "; with --ckpt_path last it goes on from its last complete epoch, if there is one",
 }
 

@@ -105,7 +105,8 @@ def check_call(words: list[str]) -> list[str]:
         if not name:
             raise ValueError("the name after --config is empty: give a file")
         file = find_config(name)
-        read_config(file)
+        if "axes" in read_config(file):
+            raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")
         checked[place] = f"{option}{file}"
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")

@@ -61,7 +61,7 @@ def about(config: Path) -> str:
     lines = config.read_text(encoding="utf-8").splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.removeprefix("#").strip() for line in comment)
-    return re.split(r"\.(?:\s|$)|(?:: )?\btrm fit\b", text)[0].strip()
+    return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
 
 
 def _short(name: str) -> str:

@@ -31,7 +31,7 @@ def counts(right: int, total: int) -> dict[str, float]:
 def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int) -> dict:
     cell: dict[str, Any] = {"row": a, "column": b, "region": where, "reason": None}
     figures = ("solutions", "answers", "rows_free_running", "rows_teacher_forced", "height")
-    figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics")
+    figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics", "solved")
     cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
     if right is None:
@@ -67,6 +67,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
         "confidence": 0.5 + right / 2,
         "seconds_per_problem": 0.001 * a * b,
         "diagnostics": diagnostics.to_json(),
+        "solved": "1" * solved + "0" * (problems - solved),
     }
 
 

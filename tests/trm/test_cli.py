@@ -59,6 +59,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "calibration": ["answers.jsonl", "--output", "trust.png"],
         "compare": ["grid", "other", "--output", "compared"],
         "configs": ["quickstart", "--copy", "mine"],
+        "sweep": ["studies/small_lattices", "--output", "small", "--jobs", "2"],
         "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
         "doctor": [],
         "completion": ["bash"],
@@ -75,6 +76,8 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
         ["compare", "nowhere", "--output", "compared"],
         ["configs", "nowhere"],
+        ["sweep", "nowhere", "--output", "small"],
+        ["sweep", "quickstart", "--output", "small"],
         ["fit"],
         ["fit", "--config", "nowhere.yaml"],
     ]

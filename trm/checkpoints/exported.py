@@ -6,6 +6,7 @@ The tensors have the model's own names. The header has one entry, `HEADER`, in J
     data         task, canvas, seed and symmetries of training: its entry `DATA_KEY`
     symbols      the vocabulary: the character of each id
     step, epoch  of training
+    cost         of training, see `trm.training.cost`; null where it is not known
     card         what people should know, for example figures of `trm evaluate`
 """
 
@@ -18,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from canvas.symbols import CHARACTERS
-from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY
 
 HEADER = "canvas_trm"
 _PREFIX = "model."  # of the network's weights in a checkpoint
@@ -69,6 +70,7 @@ def pack(content: dict[str, Any], card: dict[str, Any]) -> bytes:
         "symbols": CHARACTERS,
         "step": content["global_step"],
         "epoch": content["epoch"],
+        "cost": content.get(COST_KEY),
         "card": card,
     }
     # Weights that share memory, as tied embeddings do, are stored one by one.
@@ -94,5 +96,6 @@ def unpack(path: Path) -> dict[str, Any]:
         "state_dict": weights,
         "global_step": header["step"],
         "epoch": header["epoch"],
+        COST_KEY: header.get("cost"),
         "card": header["card"],
     }

@@ -16,7 +16,7 @@ from canvas.task import Task, describe_ranges
 from canvas.tasks import task_class
 from trm.checkpoints import keys
 from trm.checkpoints.exported import network_weights, unpack
-from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY, FORMAT
+from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.limits import check_archive, check_settings, check_tensors
 from trm.checkpoints.paths import SUFFIX, find_checkpoint
 from trm.checkpoints.settings import (
@@ -75,6 +75,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         for key in (CHECKPOINT_KEY, DATA_KEY, "global_step", "epoch"):
             check_settings(content[key])
+        check_settings(content.get(COST_KEY))
     except (KeyError, ValueError) as error:
         raise ValueError(
             f"{path} does not say which model it holds ({error}): take a checkpoint written by "

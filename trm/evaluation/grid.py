@@ -25,7 +25,7 @@ from trm.solving.solver import Solver
 KEYS = (  # of a cell; those from the height on are null where there are no figures
     *("row", "column", "region", "applicable", "reason", "problems"),
     *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
-    *("steps", "confidence", "seconds_per_problem", "diagnostics"),
+    *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
 )
 
 
@@ -119,6 +119,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),
         "diagnostics": diagnostics.to_json(),
+        "solved": "".join("01"[bool(s.exact)] for s in solutions),
     }
 
 

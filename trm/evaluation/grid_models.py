@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.tasks import task_data
-from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY
 from trm.checkpoints.loading import find_checkpoint, load_checkpoint, load_solver
 from trm.configs import read_config
 from trm.evaluation.run_names import told_apart
@@ -53,6 +53,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "canvas": asdict(solver.canvas),
         "step": content["global_step"],
         "epoch": content["epoch"],
+        "cost": content.get(COST_KEY),
     }
 
 

@@ -22,6 +22,7 @@
         seed        of its training's problems, null: not known
         config      its run's config.yaml as data, null: there is none beside the checkpoint
         step, epoch             of training
+        cost        of training: {flops, samples, seconds}, see `trm.training.cost`; null: not known
         cells       a list, row by row:
             row, column             the size of its problems along both axes; of a battery the
                                     name of a family, and the digits of the longer operand
@@ -38,6 +39,8 @@
             confidence              mean probability that the model gives its whole solution
             seconds_per_problem     of free-running solving, by the clock
             diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
+            solved                  whether each whole solution is right, problem by problem: a text
+                                    of 1 and 0; missing in older files
             computed_on             {device, threads}: cpu, mps or the CUDA device's name, and
                                     the CPU threads of PyTorch
 

@@ -5,7 +5,6 @@ are pooled over cells by adding up what was right and what was asked, and carry 
 interval.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -41,6 +40,9 @@ from trm.evaluation.grid_schema import (
     span,
 )
 from trm.evaluation.intervals import Share
+from trm.evaluation.paired import shared_problems
+from trm.evaluation.seeds import by_setting, figures
+from trm.markdown import safe, table
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
 
@@ -99,7 +101,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
     ]
     for model in grid["models"]:
-        parts += [f"### {_safe(model['name'])}", _cell_table(model, axes)]
+        parts += [f"### {safe(model['name'])}", _cell_table(model, axes)]
     parts += [
         *_what_goes_wrong(grid),
     ]
@@ -130,41 +132,106 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
             worse = [c for c in here if c.told_apart and c.points < 0]
             alike = len(here) - len(better) - len(worse)
             counts = [str(len(cells)) for cells in (here, better, worse)]
-            rows.append([_safe(model["name"]), where, *counts, str(alike)])
+            rows.append([safe(model["name"]), where, *counts, str(alike)])
             if better or worse:
-                lists.append(f"- {_safe(model['name'])}, {where}: {_listed(better + worse)}")
+                lists.append(f"- {safe(model['name'])}, {where}: {_listed(better + worse)}")
     parts = [
         "# Comparison",
         *_overview(grid, figure),
-        f"## Against {_safe(base['name'])}",
+        f"## Against {safe(base['name'])}",
         "Cells in which whole solutions are right more or less often than the reference's, the "
         "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
         "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
         "own.",
-        _table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
+        table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
         *(["\n".join(lists)] if lists else []),
+        *_seeds_together(grid),
+        *_problem_by_problem(grid, base),
         *_what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
 
+def _seeds_together(grid: dict[str, Any]) -> list[str]:
+    """What several seeds of a setting come to; empty where there are none."""
+    settings = {name: models for name, models in by_setting(grid["models"]).items() if models[1:]}
+    if not settings:
+        return []
+    rows = []
+    for name, models in settings.items():
+        words = []
+        for where in _regions(grid):
+            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
+            words.append(figures([s for s in map(pooled, cells) if s.total]))
+        rows.append([safe(name), str(len(models)), *words])
+    return [
+        "## Seeds together",
+        "Models that are named and made alike but for the seed. Whole solutions right, in percent: "
+        "the mean over seeds, the lowest and the highest seed in brackets, and the Wilson 95 % "
+        "interval over all problems of all seeds.",
+        table(["setting", "seeds", *_regions(grid)], rows),
+    ]
+
+
+def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
+    """The same problems solved by one setting and not by another; empty where it is not known."""
+    settings = by_setting(grid["models"])
+    name, reference = next((n, held) for n, held in settings.items() if base in held)
+    if differing_problems(grid):
+        return []
+    rows = []
+    for other, models in settings.items():
+        if other == name:
+            continue
+        for where in [*_regions(grid), "all"]:
+            found = shared_problems(models, reference, None if where == "all" else where)
+            if found is None:
+                continue
+            low, high = (100 * end for end in found.interval)
+            points = 100 * (found.mine - found.theirs)
+            alone = [found.mine_alone, found.theirs_alone]
+            words = ["–" if n is None else str(n) for n in alone]
+            p = "–" if found.p is None else f"{found.p:.2g}"
+            difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
+            rows.append([safe(other), where, f"{found.problems:,}", difference, *words, p])
+    if not rows:
+        return []
+    return [
+        f"## Problem by problem, against {safe(name)}",
+        "Over all cells that both were asked: the difference in percentage points, with its 95 % "
+        "interval by a bootstrap over problems and seeds; how many problems one alone solves, and "
+        "the p of McNemar's exact test, where both have one seed.",
+        table(
+            ["setting", "range", "problems", "difference", "this alone", "that alone", "p"], rows
+        ),
+    ]
+
+
 def _overview(grid: dict[str, Any], figure: str) -> list[str]:
     """What both reports begin with: picture, checkpoints, summary."""
-    heads = ["model", "family", "layout", "parameters", "trained on", "step", "sha256"]
+    heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid["models"]:
         task = model["task"]
         sizes = describe_ranges(model["ranges"])
-        who = [_safe(model["name"]), model["family"], task["layout"], f"{model['parameters']:,}"]
-        rows.append([*who, sizes, f"{model['step']:,}", f"`{model['sha256'][:12]}`"])
+        who = [safe(model["name"]), model["family"], task["layout"], f"{model['parameters']:,}"]
+        done = [f"{model['step']:,}", _cost(model.get("cost"))]
+        rows.append([*who, sizes, *done, f"`{model['sha256'][:12]}`"])
     return [
         *([f"![Share of whole free-running solutions right]({quote(figure)})"] if figure else []),
         "## Models",
-        _table(heads, rows),
+        table(heads, rows),
         "## Summary",
-        "\n".join(f"- {_safe(note)}" for note in _notes(grid)),
+        "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
     ]
+
+
+def _cost(cost: dict[str, float] | None) -> str:
+    """What training has taken, in words."""
+    if not cost:
+        return "not known"
+    return f"{cost['flops'] / 1e12:,.3g} TFLOP, {cost['seconds'] / 60:,.3g} min"
 
 
 def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
@@ -313,15 +380,15 @@ def _figures(share: Share) -> str:
 
 def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Lines]) -> str:
     rows = [
-        ["" if i else f"**{_safe(model['name'])}**", measure, *words]
+        ["" if i else f"**{safe(model['name'])}**", measure, *words]
         for model in grid["models"]
         for i, (measure, words) in enumerate(lines(grid, model))
     ]
-    return _table(["model", "", *_regions(grid)], rows)
+    return table(["model", "", *_regions(grid)], rows)
 
 
 def _cell_table(model: Model, axes: tuple[str, str]) -> str:
-    return _table(*_cell_rows(model, axes))
+    return table(*_cell_rows(model, axes))
 
 
 def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[list[str]]]:
@@ -359,13 +426,3 @@ def _listed(found: list[Contrast]) -> str:
     ]
     more = len(found) - _LISTED
     return "; ".join(words) + (f"; and {more} more, see the figure" if more > 0 else "")
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _safe(text: str) -> str:
-    """A text whose characters Markdown would take for markup."""
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)

@@ -10,8 +10,8 @@ from canvas.picture import GRID, INK
 from trm.evaluation.grid_schema import Model, axes_of, share
 from trm.evaluation.intervals import Share
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-_MARKS = ("o", "s", "D", "^", "v", "P", "X")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKS = ("o", "s", "D", "^", "v", "P", "X")
 
 
 def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
@@ -34,10 +34,10 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     axes = figure.subplots()
     ends = []  # of intervals and arrows, below
     for i, (name, wrong) in enumerate(lines.items()):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = COLOURS[i % len(COLOURS)]
         # Models measured at the same lengths would hide one another's intervals.
         apart = 1.02 ** (i - (len(lines) - 1) / 2)
-        style: dict[str, Any] = {"color": colour, "marker": _MARKS[i % len(_MARKS)]}
+        style: dict[str, Any] = {"color": colour, "marker": MARKS[i % len(MARKS)]}
         some = {n * apart: rows for n, rows in wrong.items() if rows.right}
         shares = [rows.value for rows in some.values()]
         axes.plot(list(some), shares, label=name, linewidth=1, **style)

@@ -38,6 +38,7 @@ from trm.training.callbacks import (
 )
 from trm.training.canvas_module import CanvasModule, learned_hints
 from trm.training.config_errors import explained
+from trm.training.cost import Cost
 from trm.training.data import CanvasDataModule
 from trm.training.predictions import PredictionWriter
 from trm.training.progress import Milestones, TrainingBar
@@ -152,10 +153,10 @@ class TrainingCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on other keys, on the machine and on earlier runs."""
-        self._settle_size(self.config[self.subcommand] if self.subcommand else self.config)
+        config = self.config[self.subcommand] if self.subcommand else self.config
+        self._settle_size(config)
+        self._settle_precision(config)
         if self.subcommand is not None:
-            config = self.config[self.subcommand]
-            self._settle_precision(config)
             self._find_earlier_run(config)
             if self.subcommand in ("validate", "test"):
                 config.verbose = False  # `Scores` says it better
@@ -315,13 +316,17 @@ def import_named(arguments: list[str]) -> list[str]:
     return words
 
 
-def train(arguments: list[str], processes: Processes, oversubscribe: bool = False) -> TrainingCLI:
+def train(
+    arguments: list[str], processes: Processes, oversubscribe: bool = False, run: bool = True
+) -> TrainingCLI:
     """Do what these words of a command line say, in processes that end together.
 
     Args:
         arguments: without those that Lightning does not know.
         processes: see `trm.processes.ending_together`.
         oversubscribe: whether there may be more processes than CPU cores.
+        run: false: there is no subcommand among the words, and model, data and trainer are built
+            alone.
     """
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
@@ -330,15 +335,17 @@ def train(arguments: list[str], processes: Processes, oversubscribe: bool = Fals
         CanvasDataModule,
         subclass_mode_model=True,
         args=arguments,
-        parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands(), quiet)},
+        parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands() if run else (), quiet)},
         seed_everything_default=0,
         save_config_callback=RunPage,
         processes=processes,
         oversubscribe=oversubscribe,
+        run=run,
         trainer_defaults={
             "callbacks": [
                 LearningRates(),
                 Throughput(),
+                Cost(),
                 Gradients(),
                 Milestones(),
                 LastCheckpoint(),

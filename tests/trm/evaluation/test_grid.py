@@ -161,7 +161,7 @@ def test_a_canvas_that_the_model_cannot_work_on_has_a_reason_and_no_figures():
     assert "canvas of 7 x 9 cells or more (height x width), which 5 x 4 digits" in cell["reason"]
     assert [name for name, value in cell.items() if value is None] == [
         *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
-        *("steps", "confidence", "seconds_per_problem", "diagnostics"),
+        *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
     ]
 
 
@@ -286,3 +286,10 @@ def test_more_addends_than_the_layout_can_write_have_no_figures():
     assert not cell["applicable"]
     assert cell["reason"].endswith("at most 3 addends in base 3, not 4")
     assert cell["solutions"] is cell["diagnostics"] is None
+
+
+def test_a_cell_tells_which_problems_were_solved_in_their_order():
+    cell = measured(Oracle(slips=3), 2, 2, problems=11)
+    assert len(cell["solved"]) == 11
+    assert cell["solved"].count("1") == cell["solutions"]["right"]
+    assert set(cell["solved"]) == {"0", "1"}

@@ -162,10 +162,16 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     (row,) = table(text, "## Models")[1:]
     digest = grid["models"][0]["sha256"][:12]
     who = ["one", "recursive", "lattice", "188,322"]
-    assert row == [*who, "1 to 3 x 1 to 2 digits", "3,500", f"`{digest}`"]
+    assert row == [*who, "1 to 3 x 1 to 2 digits", "3,500", "not known", f"`{digest}`"]
     assert "(a%20grid.png)" in text
     assert "test split, seed 5" in text
     assert "torch 2.13.0" in text
+
+
+def test_a_report_tells_what_training_has_cost(make_grid):
+    cost = {"flops": 3.21e14, "samples": 9600, "seconds": 720.0}
+    text = markdown(make_grid({"one": right}, cost=cost))
+    assert table(text, "## Models")[1][6] == "321 TFLOP, 12 min"
 
 
 def test_a_report_of_addition_speaks_of_addends(make_grid):
@@ -256,3 +262,33 @@ def test_a_reference_is_one_of_at_least_two_models(make_grid):
         compare_markdown(make_grid({"one": right}))
     with pytest.raises(ValueError, match=r"--reference must be one of one, two.*mean two"):
         compare_markdown(make_grid({"one": right, "two": right}), "tow")
+
+
+def test_seeds_of_a_setting_are_told_together(make_grid):
+    shares = {"wide, seed 0": 1.0, "wide, seed 1": 0.5, "narrow, seed 0": 0.25}
+    grid = make_grid({name: lambda a, b, s=s: s for name, s in shares.items()}, [2], [1])
+    text = compare_markdown(grid, "narrow, seed 0")
+    rows = table(text, "## Seeds together")
+    assert rows[1][:3] == ["wide", "2", "75.0 [50.0–100.0] (69.4–79.9)"]
+    assert len(rows) == 2
+    pairs = table(text, "## Problem by problem, against narrow, seed 0")
+    assert pairs[1][:3] == ["wide", "in range", "128"]
+    assert pairs[1][3].startswith("+50.0 (")
+    assert pairs[1][4:] == ["–", "–", "–"]  # McNemar's test is of one seed each
+
+
+def test_single_models_are_compared_problem_by_problem(make_grid):
+    grid = make_grid({"one": lambda a, b: 0.5, "other": lambda a, b: 0.75}, [2], [1])
+    text = compare_markdown(grid)
+    assert "## Seeds together" not in text
+    rows = table(text, "## Problem by problem, against one")
+    assert rows[1][4:6] == ["32", "0"]
+    assert float(rows[1][6]) == pytest.approx(2 / 2**32, rel=0.1)
+    assert rows[-1][1] == "all"
+
+
+def test_problems_that_differ_are_not_paired(make_grid):
+    grid, other = (make_grid({str(seed): lambda a, b: 0.5}, [2], [1], seed=seed) for seed in (0, 1))
+    grid["models"][0]["settings"] = grid["settings"]
+    grid["models"].append(other["models"][0] | {"settings": other["settings"]})
+    assert "Problem by problem" not in compare_markdown(grid)

@@ -1,0 +1,131 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from trm.sweeps import plan as planning
+from trm.sweeps.plan import PLAN, make_plan, read_plan
+from trm.sweeps.study import study_of
+from trm.sweeps.trial import Trial
+
+SIZE = "model.network.config.intermediate_size"
+
+
+def quiet(name: str) -> None:
+    pass
+
+
+@pytest.fixture
+def trials(monkeypatch) -> list:
+    """What was tried out: 100 operations a sample of the small model, 200 of the large one."""
+    tried = []
+
+    def option(words, key: str, default: int) -> int:
+        return next((int(w.partition("=")[2]) for w in words if w.startswith(f"--{key}=")), default)
+
+    def parameters(words) -> int:
+        return 1000 * option(words, "model.network.config.num_layers", 1) + 10 * option(
+            words, SIZE, 30
+        )
+
+    def try_out(words) -> Trial:
+        tried.append(tuple(words))
+        batch = option(words, "data.batch_size", 16)
+        large = option(words, "model.network.config.num_layers", 1) > 1
+        flops = 100.0 * batch * (2 if large else 1)
+        return Trial(parameters(words), 60, 6, 1, batch, flops, flops / 1000)
+
+    monkeypatch.setattr(planning, "try_out", try_out)
+    monkeypatch.setattr(planning, "parameters_of", parameters)
+    return tried
+
+
+def a_study(**more):
+    held = {"config": "debug", "axes": {"model.network.config.num_layers": [1, 2]}, **more}
+    return study_of(held)
+
+
+def test_nothing_is_set_where_nothing_is_held_equal(trials):
+    plan = make_plan(a_study(), None, quiet)
+    assert [one.words[1:] for one in plan.settings] == [
+        ("--model.network.config.num_layers=1",),
+        ("--model.network.config.num_layers=2",),
+    ]
+
+
+@pytest.mark.parametrize("training", ["flops", "seconds"])
+def test_runs_of_equal_cost_are_shorter_where_a_step_costs_more(trials, training):
+    plan = make_plan(a_study(equal={"training": training}), None, quiet)
+    small, large = plan.settings
+    assert small.trial.steps == 60
+    assert large.trial.steps == 30
+    assert large.words[-1] == "--data.batches_per_epoch=5"  # six epochs, as before
+
+
+def test_runs_of_equal_samples_are_shorter_where_batches_are_larger(trials):
+    axes = {"data.batch_size": [16, 64]}
+    plan = make_plan(a_study(axes=axes, equal={"training": "samples"}), None, quiet)
+    assert [one.trial.steps * one.trial.samples for one in plan.settings] == [960, 960]
+
+
+def test_a_key_makes_up_for_the_parameters(trials):
+    held = {"axes": {"model.network.config.num_layers": [2, 1]}, "equal": {"parameters": SIZE}}
+    plan = make_plan(a_study(**held), None, quiet)
+    deep, flat = plan.settings
+    assert deep.trial.parameters == flat.trial.parameters == 2300
+    assert f"--{SIZE}=130" in flat.words
+
+
+def test_a_key_that_cannot_make_up_for_them_is_told(trials):
+    with pytest.raises(ValueError, match=r"num layers 2: with .* 1 the model has 2,010 .* 1,300"):
+        make_plan(a_study(equal={"parameters": SIZE}), None, quiet)
+
+
+def test_a_plan_is_kept_and_more_seeds_and_values_try_out_only_what_is_new(trials, tmp_path):
+    plan = make_plan(a_study(), None, quiet)
+    plan.write(tmp_path)
+    assert read_plan(tmp_path) == plan
+    wider = a_study(axes={"model.network.config.num_layers": [1, 2, 3]}, seeds=[0, 1])
+    told = []
+    more = make_plan(wider, read_plan(tmp_path), told.append)
+    assert told == ["num layers 3"]
+    assert len(trials) == 3
+    assert more.settings[:2] == plan.settings
+    names = [point.name for point in more.points()]
+    assert names[2:4] == ["num layers 3, seed 0", "num layers 1, seed 1"]
+
+
+def test_a_config_that_has_changed_is_tried_out_again(trials, tmp_path, repository):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text((repository / "configs/debug.yaml").read_text())
+    study = a_study(config=str(mine))
+    plan = make_plan(study, None, quiet)
+    mine.write_text(mine.read_text() + "\n")
+    again = make_plan(study, plan, quiet)
+    assert len(trials) == 4
+    assert again.settings[0].config != plan.settings[0].config
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"format": 1}', '{"format": 9}', "[1]"])
+def test_a_damaged_plan_is_told_and_kept(tmp_path, content):
+    (tmp_path / PLAN).write_text(content)
+    with pytest.raises(ValueError, match=r"study\.json is not what trm sweep writes"):
+        read_plan(tmp_path)
+    assert (tmp_path / PLAN).read_text() == content
+
+
+def test_where_steps_end_a_run_they_are_what_is_set(trials, monkeypatch):
+    def try_out(words) -> Trial:
+        return Trial(10, 100, None, 1, 16, 50.0 if "--a.b=2" in words else 100.0, 1.0)
+
+    monkeypatch.setattr(planning, "try_out", try_out)
+    study = a_study(axes={"a.b": [1, 2]}, equal={"training": "flops"})
+    assert make_plan(study, None, quiet).settings[1].words[-1] == "--trainer.max_steps=200"
+
+
+def test_a_plan_is_plain_data(trials, tmp_path):
+    plan = make_plan(a_study(), None, quiet)
+    replace(plan, evaluations={"x": ["--battery"]}).write(tmp_path)
+    held = json.loads((tmp_path / PLAN).read_text())
+    assert held["format"] == 1
+    assert held["evaluations"] == {"x": ["--battery"]}

@@ -1,0 +1,113 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trm.evaluation.intervals import Share
+from trm.figures.studies import study_figure
+from trm.files import write_object
+from trm.sweeps.plan import Plan, Planned
+from trm.sweeps.report import duration, gathered, page
+from trm.sweeps.running import State, folder_of, grid_of
+from trm.sweeps.trial import Trial
+
+TRIAL = Trial(10, 60, 6, 1, 16, 1e9, 0.1)
+COST = {"flops": 2e12, "samples": 960, "seconds": 120.0}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    settings = tuple(Planned(name, {}, (name,), (name,), "sha", TRIAL) for name in ("a_b", "c"))
+    return Plan(settings, (0, 1), "last", {"near": []})
+
+
+@pytest.fixture
+def output(tmp_path, plan, make_grid) -> Path:
+    """A study of two settings and two seeds: one of the second setting's has failed."""
+    rights = {"a_b, seed 0": 1.0, "a_b, seed 1": 0.5, "c, seed 0": 0.25}
+    for point in plan.points():
+        right = rights.get(point.name)
+        if right is None:
+            state = State(list(point.words), "sha", "failed", error="out of *memory*")
+        else:
+            state = State(list(point.words), "sha", "done", trained=True, evaluated={"near": []})
+            grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4], cost=COST)
+            write_object(grid_of(tmp_path, "near", point), grid)
+        write_object(folder_of(tmp_path, point) / "point.json", vars(state))
+    return tmp_path
+
+
+def test_seeds_of_a_setting_stand_together(output, plan):
+    first, second = gathered(output, plan, "near")
+    assert (first.setting.name, first.seeds) == ("a_b", 2)
+    assert first.shares == {
+        "4 x 2 digits": [Share(128, 128), Share(64, 128)],
+        "4 x 4 digits": [Share(128, 128), Share(64, 128)],
+    }
+    assert (second.seeds, second.flops, second.seconds) == (1, 2e12, 120.0)
+
+
+def test_of_many_cells_the_regions_are_told(output, plan, make_grid):
+    for point in plan.points():
+        grid = make_grid({"m": lambda a, b: 1.0}, 5, 4)
+        write_object(grid_of(output, "near", point), grid)
+    [first, _] = gathered(output, plan, "near")
+    assert list(first.shares) == ["in range", "first beyond", "second beyond", "both beyond"]
+    assert first.flops is None  # of older checkpoints it is not known
+
+
+def test_an_evaluation_that_is_being_made_is_not_counted(output, plan):
+    point = next(plan.points())
+    state = State(list(point.words), "sha", "evaluating", trained=True)
+    write_object(folder_of(output, point) / "point.json", vars(state))
+    assert gathered(output, plan, "near")[0].seeds == 1
+
+
+def test_the_page_tells_what_is_done_what_came_out_and_what_failed(output, plan):
+    text = page(output, plan)
+    assert "3 of 4 runs are done" in text
+    assert "- c, seed 1: out of \\*memory\\*" in text
+    assert "| a\\_b | 10 | 2 | 2 min | 2 | 75.0 [50.0–100.0]" in text
+    assert "![Whole solutions right](study.png)" in text
+
+
+def test_the_page_tells_what_runs_and_its_last_figures(output, plan):
+    point = list(plan.points())[-1]
+    write_object(folder_of(output, point) / "point.json", vars(State(stage="training")))
+    (folder_of(output, point) / "log.txt").write_text("epoch 1, step 5: x\nepoch 2, step 9: y\n\n")
+    assert "- c, seed 1: training, epoch 2, step 9: y" in page(output, plan)
+
+
+def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, plan):
+    text = page(tmp_path, plan)
+    assert "0 of 4 runs are done" in text
+    assert "study.png" not in text
+    assert study_figure({"near": gathered(tmp_path, plan, "near")}) is None
+
+
+def test_the_picture_has_a_mark_for_every_seed(output, plan):
+    figure = study_figure({"near": gathered(output, plan, "near"), "far": []})
+    by_setting, by_cost = figure.axes
+    assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a_b", "c"]
+    marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
+    assert sorted(x for line in marks for x in line.get_xdata()) == [0.25] * 2 + [0.5] * 2 + [1] * 2
+    assert {x for line in by_cost.lines for x in line.get_xdata()} == {2.0}
+
+
+def test_the_picture_does_without_costs(output, plan, make_grid):
+    for point in plan.points():
+        write_object(grid_of(output, "near", point), make_grid({"m": lambda a, b: 1.0}, [4], [2]))
+    assert not study_figure({"near": gathered(output, plan, "near")}).axes[1].axison
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "4 s"), (89, "89 s"), (120, "2 min"), (7200, "2.0 h")]
+)
+def test_times_are_told_in_words(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_settings_of_a_plan_are_told_with_what_they_take(plan, tmp_path):
+    larger = replace(plan.settings[1], trial=replace(TRIAL, parameters=1234567))
+    text = page(tmp_path, replace(plan, settings=(plan.settings[0], larger)))
+    assert "| c | 1,234,567 | 60 | 960 | 0.06 | 6 s |" in text

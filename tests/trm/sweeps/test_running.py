@@ -1,0 +1,147 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from trm.files import alone
+from trm.sweeps.plan import Plan, Planned
+from trm.sweeps.running import (
+    DONE,
+    FAILED,
+    State,
+    Workers,
+    check_unchanged,
+    finished,
+    folder_of,
+    run_point,
+    state_of,
+)
+from trm.sweeps.trial import Trial
+
+TRIAL = Trial(10, 60, 6, 1, 16, 100.0, 0.1)
+
+
+def a_plan(*names: str, seeds: tuple[int, ...] = (0,), **evaluations: list[str]) -> Plan:
+    settings = tuple(
+        Planned(name, {}, (name,), ("--config=c", f"--x={name}"), "sha", TRIAL) for name in names
+    )
+    return Plan(settings, seeds, "last", evaluations)
+
+
+class Trm:
+    """Stands for `trm`: remembers its words, and ends with the codes it is given."""
+
+    def __init__(self, **codes: int) -> None:
+        self.words: list[list[str]] = []
+        self.codes = codes
+
+    def __call__(self, words, log: Path) -> int:
+        self.words.append(list(words))
+        with log.open("a") as out:
+            out.write(f"some figures\ntrm {words[0]}: it says why\n")
+        return self.codes.get(words[0], 0)
+
+    @property
+    def commands(self) -> list[str]:
+        return [words[0] for words in self.words]
+
+
+def test_a_run_is_trained_and_evaluated_once(tmp_path):
+    plan, trm = a_plan("a", near=["--digits-a", "1"], far=["--digits-a", "9"]), Trm()
+    [point] = plan.points()
+    assert not finished(tmp_path, plan, point)
+    assert run_point(tmp_path, plan, point, trm).stage == DONE
+    assert finished(tmp_path, plan, point)
+    run_point(tmp_path, plan, point, trm)
+    assert trm.commands == ["fit", "evaluate", "evaluate"]
+    fit, near, far = trm.words
+    assert "--seed=0" in fit
+    assert fit[-1] == "--ckpt_path=last"  # goes on where it was killed
+    assert f"--output={tmp_path / 'evaluations/near/a-seed0'}" in near
+    assert far[1:3] == ["--digits-a", "9"]
+
+
+def test_another_evaluation_is_made_of_a_run_that_is_done(tmp_path):
+    plan = a_plan("a", near=["--digits-a", "1"])
+    [point] = plan.points()
+    run_point(tmp_path, plan, point, Trm())
+    wider, trm = a_plan("a", near=["--digits-a", "1"], far=["--digits-a", "9"]), Trm()
+    assert not finished(tmp_path, wider, point)
+    run_point(tmp_path, wider, point, trm)
+    assert trm.commands == ["evaluate"]
+    assert finished(tmp_path, wider, point)
+
+
+@pytest.mark.parametrize("failing", ["fit", "evaluate"])
+def test_a_run_that_fails_says_why_and_goes_on_there_the_next_time(tmp_path, failing):
+    plan = a_plan("a", near=[])
+    [point] = plan.points()
+    state = run_point(tmp_path, plan, point, Trm(**{failing: 2}))
+    assert state.stage == FAILED
+    assert state.error == f"trm {failing} ended with code 2: trm {failing}: it says why"
+    assert state_of(tmp_path, point) == state
+    again = Trm()
+    assert run_point(tmp_path, plan, point, again).error == ""
+    assert again.commands == (["fit", "evaluate"] if failing == "fit" else ["evaluate"])
+
+
+def test_a_run_belongs_to_one_process(tmp_path):
+    plan, trm = a_plan("a"), Trm()
+    [point] = plan.points()
+    folder_of(tmp_path, point).mkdir(parents=True)
+    with (
+        alone(folder_of(tmp_path, point) / "point.json"),
+        pytest.raises(ValueError, match="another process is at work"),
+    ):
+        run_point(tmp_path, plan, point, trm)
+    assert not trm.words
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path):
+    plan = a_plan("a")
+    [point] = plan.points()
+    run_point(tmp_path, plan, point, Trm())
+    check_unchanged(tmp_path, plan)
+    [one] = plan.settings
+    for name, value in (("words", ("--config=c", "--x=b")), ("config", "other")):
+        changed = Plan((Planned(**vars(one) | {name: value}),), (0,), "last", {})
+        with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
+            check_unchanged(tmp_path, changed)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"stage": "done"', '{"strange": 1}'])
+def test_a_damaged_state_is_none(tmp_path, content):
+    plan = a_plan("a")
+    [point] = plan.points()
+    folder_of(tmp_path, point).mkdir(parents=True)
+    (folder_of(tmp_path, point) / "point.json").write_text(content)
+    assert state_of(tmp_path, point) == State()
+
+
+def test_one_failure_stops_no_other_and_each_process_has_its_share(tmp_path, monkeypatch):
+    seen = []
+
+    def call(words, log, environment, started) -> int:
+        seen.append((words[2], environment["OMP_NUM_THREADS"]))
+        log.write_text("trm fit: no\n")
+        return int("--x=b" in words)
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("trm.sweeps.running.call", call)
+    monkeypatch.setattr("trm.sweeps.running.cores", lambda: 8)
+    plan, told = a_plan("a", "b", "c"), []
+    points = list(plan.points())
+    workers = Workers(2, len(points))
+    workers.run(tmp_path, plan, points, lambda point, state: told.append(state.stage), lambda: None)
+    assert sorted(seen) == [("--x=a", "4"), ("--x=b", "4"), ("--x=c", "4")]
+    assert [state_of(tmp_path, point).stage for point in points] == [DONE, FAILED, DONE]
+    assert sorted(told) == sorted(["training"] * 3 + ["done"] * 2 + ["failed"])
+
+
+def test_its_state_is_plain_data(tmp_path):
+    plan = a_plan("a")
+    [point] = plan.points()
+    run_point(tmp_path, plan, point, Trm())
+    held = json.loads((folder_of(tmp_path, point) / "point.json").read_text())
+    assert held["stage"] == "done"
+    assert held["trained"] is True

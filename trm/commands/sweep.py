@@ -1,0 +1,197 @@
+"""`trm sweep`: the runs of a study, trained, evaluated and laid side by side.
+
+A study is a YAML file: a config, the settings that are varied, seeds, what is held equal, and what
+is evaluated at the end. All of it is looked at before the first run starts. Started again, the
+command goes on where it was.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from trm.commands import evaluate
+from trm.commands.arguments import aside, whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trm.sweeps.plan import Plan
+    from trm.sweeps.running import State
+    from trm.sweeps.study import Point, Study
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a YAML file, or the name of one of the package's own, such as studies/small_lattices",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="folder for all of it")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what would run and what it would take, and start nothing",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=whole(1),
+        help="runs at once (default: one for each GPU; without any, one for each CPU core)",
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), help="the first seed; the study says how many (default: its own)"
+    )
+    parser.add_argument(
+        "--slurm",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="send the runs to SLURM as an array instead, by submitit: options of sbatch, like "
+        "partition=gpu gpus_per_node=1 timeout_min=600; --jobs of them at once",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, train, evaluate, and write the page."""
+    from trm.files import alone, make_folder
+    from trm.processes import ending_together
+    from trm.shipped_configs import find_config
+    from trm.sweeps.study import read_study
+
+    study = read_study(find_config(args.study))
+    _check_evaluations(study)
+    if args.seed is not None:
+        study = study.with_seed(args.seed)
+    options = _slurm_options(args.slurm)
+
+    from rich.console import Console
+
+    from trm.sweeps.plan import PLAN, make_plan, read_plan
+    from trm.sweeps.running import Workers, check_unchanged, finished
+    from trm.sweeps.slurm import submit
+
+    output, beside = Path(args.output), aside(args)
+    plan = make_plan(study, read_plan(output), lambda name: beside.print(f"trying out {name}"))
+    check_unchanged(output, plan)
+    points = list(plan.points())
+    todo = [point for point in points if not finished(output, plan, point)]
+    workers = Workers(args.jobs, len(todo))
+    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), workers.number)
+    if args.dry_run:
+        return 0
+    make_folder(output)
+    with alone(output / PLAN):
+        plan.write(output)
+    _write_page(output, plan)
+    if options is not None and todo:
+        jobs = submit(output, plan, todo, options, args.jobs)
+        array = jobs[0].job_id.partition("_")[0]
+        beside.print(
+            f"SLURM has {len(jobs)} runs as array {array}. When they are done, the same command "
+            "without --slurm gathers them"
+        )
+        return 0
+    with ending_together():
+        workers.run(
+            output,
+            plan,
+            todo,
+            lambda point, state: _tell(beside, point, state),
+            lambda: _write_page(output, plan),
+        )
+    return _finish(output, plan, points, beside)
+
+
+def _check_evaluations(study: "Study") -> None:
+    """Look at the options of evaluations as `trm evaluate` would.
+
+    Raises:
+        ValueError: it would not take them.
+    """
+    for name, words in study.evaluations.items():
+        parser = _Parser(prog=f"evaluate: {name}", add_help=False, allow_abbrev=False)
+        evaluate.add_arguments(parser)
+        if parser.parse_args([*words, "--output", "."]).contexts:
+            raise ValueError(f"evaluate: {name}: contexts are of one model, not of a study")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong by an exception."""
+
+    def error(self, message: str) -> NoReturn:
+        """See `argparse.ArgumentParser`.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.prog}: {message}")
+
+
+def _slurm_options(given: Sequence[str] | None) -> dict[str, str | int] | None:
+    """What ``--slurm`` says; None where the runs are of this machine."""
+    if given is None:
+        return None
+    options: dict[str, str | int] = {}
+    for word in given:
+        key, joined, value = word.partition("=")
+        if not joined or not key.isidentifier():
+            raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
+        options[key] = int(value) if value.isdecimal() else value
+    return options
+
+
+def _tell_plan(console: "Console", plan: "Plan", done: int, jobs: int) -> None:
+    """Print what is going to run, and what it will take."""
+    from rich.table import Table
+
+    from trm.sweeps.report import duration, expected
+
+    table = Table(pad_edge=False)
+    for heading in ("setting", "parameters", "steps", "samples", "TFLOP", "about"):
+        table.add_column(heading, overflow="fold")
+    for one in plan.settings:
+        table.add_row(one.name, *expected(one))
+    console.print(table)
+    seeds = len(plan.seeds)
+    total = sum(one.trial.steps * one.trial.seconds for one in plan.settings) * seeds
+    already = f", {done} of them done already" if done else ""
+    console.print(
+        f"{len(plan.settings)} settings x {seeds} seeds: {len(plan.settings) * seeds} runs"
+        f"{already}, {jobs} at once. All of them together train for about {duration(total)} of one "
+        "process, as fast as a few steps went just now",
+        soft_wrap=True,
+    )
+
+
+def _tell(console: "Console", point: "Point", state: "State") -> None:
+    said = f": {state.error}" if state.error else ""
+    console.print(f"{point.name}: {state.stage}{said}")
+
+
+def _write_page(output: Path, plan: "Plan") -> None:
+    from trm.figures.studies import study_figure
+    from trm.files import replacing
+    from trm.sweeps.report import PAGE, PICTURE, gathered, page
+
+    figure = study_figure({name: gathered(output, plan, name) for name in plan.evaluations})
+    if figure is not None:
+        with replacing(output / PICTURE) as part:
+            figure.savefig(part, format="png")
+    with replacing(output / PAGE) as part:
+        part.write_text(page(output, plan), encoding="utf-8")
+
+
+def _finish(output: Path, plan: "Plan", points: Sequence["Point"], beside: "Console") -> int:
+    """Say where everything is; returns the exit code."""
+    from trm.sweeps.report import PAGE
+    from trm.sweeps.running import finished
+
+    left = [point for point in points if not finished(output, plan, point)]
+    beside.print(
+        f"page        {output / PAGE}\ncurves      tensorboard --logdir {output / 'points'}"
+    )
+    for name in plan.evaluations:
+        beside.print(f"side by side  trm compare {output / 'evaluations' / name}/* --output DIR")
+    if left:
+        beside.print(f"{len(left)} of {len(points)} runs are not done: the page says why")
+    return 1 if left else 0

@@ -1,0 +1,186 @@
+"""What a study comes to: its settings with all that is held equal, and what they will take.
+
+It is kept in ``study.json``, format 1:
+
+    format       1
+    settings     a list of `Planned` as data, in the study's order
+    seeds, checkpoint, evaluations      as in `trm.sweeps.study.Study`
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trm.files import fingerprint, read_object, write_object
+from trm.shipped_configs import find_config
+from trm.sweeps.study import Point, Setting, Study
+from trm.sweeps.trial import Trial, parameters_of, try_out
+
+PLAN, FORMAT = "study.json", 1
+_WIDEST = 2**20  # value of a key that makes up for others
+_APART = 0.05  # of the parameters, that may be left over then
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A setting as its runs are started.
+
+    Attributes:
+        name, labels: the setting's.
+        asked: what decides `words` and `trial`: the options that the study asks for, and what it
+            holds equal to what.
+        words: the options of `trm fit`, with what is held equal.
+        config: SHA-256 of the config among them.
+        trial: what a run is going to take.
+    """
+
+    name: str
+    labels: dict[str, str]
+    asked: tuple[str, ...]
+    words: tuple[str, ...]
+    config: str
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study that can be started."""
+
+    settings: tuple[Planned, ...]
+    seeds: tuple[int, ...]
+    checkpoint: str
+    evaluations: dict[str, list[str]]
+
+    def points(self) -> Iterator[Point]:
+        """All runs, every setting's first seed before any second one."""
+        for seed in self.seeds:
+            for setting in self.settings:
+                words = (*setting.words, f"--seed={seed}")
+                yield Point(setting.name, seed, words, setting.config)
+
+    def write(self, folder: Path) -> None:
+        """Keep it."""
+        write_object(folder / PLAN, {"format": FORMAT} | asdict(self))
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan in the folder of a study; None where there is none.
+
+    Raises:
+        ValueError: it is damaged, or something else is in its place.
+    """
+    file = folder / PLAN
+    if not file.exists():
+        return None
+    held: Any = read_object(file) or {}
+    try:
+        if held.pop("format") != FORMAT:
+            raise ValueError("another format")
+        settings = tuple(
+            Planned(
+                one["name"],
+                dict(one["labels"]),
+                tuple(one["asked"]),
+                tuple(one["words"]),
+                one["config"],
+                Trial(**one["trial"]),
+            )
+            for one in held.pop("settings")
+        )
+        return Plan(settings, tuple(held.pop("seeds")), **held)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} is not what trm sweep writes ({error}): choose another --output, or remove it"
+        ) from None
+
+
+def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -> Plan:
+    """Settle what all settings have in common, by trying each of them out.
+
+    Args:
+        study: what is asked for.
+        earlier: a plan, whose settings are not tried out again where they are the same.
+        tell: is told each setting's name before it is tried out.
+
+    Raises:
+        ValueError: options of a setting are wrong; the message names it.
+    """
+    known = {one.asked: one for one in earlier.settings} if earlier else {}
+    planned: list[Planned] = []
+    for setting in study.settings:
+        asked = _asked(study, setting)
+        if asked not in known:
+            tell(setting.name)
+            try:
+                words, trial = _settled(study, setting, planned[0].trial if planned else None)
+            except ValueError as error:
+                raise ValueError(f"{setting.name}: {error}") from None
+            config = fingerprint(find_config(setting.config))
+            known[asked] = Planned("", {}, asked, tuple(words), config, trial)
+        planned.append(replace(known[asked], name=setting.name, labels=setting.labels))
+    return Plan(tuple(planned), study.seeds, study.checkpoint, study.evaluations)
+
+
+def _asked(study: Study, setting: Setting) -> tuple[str, ...]:
+    """What decides the words and the trial of a setting."""
+    words = [*setting.words(), fingerprint(find_config(setting.config))]
+    if study.training or study.parameters:
+        first = study.settings[0]
+        words += [f"training={study.training}", f"parameters={study.parameters}", *first.words()]
+        words.append(fingerprint(find_config(first.config)))
+    return tuple(words)
+
+
+def _settled(study: Study, setting: Setting, first: Trial | None) -> tuple[list[str], Trial]:
+    """A setting's words with what is held equal to the first one's, and its trial."""
+    words = setting.words()
+    if first is not None and study.parameters is not None:
+        value = _making_up(words, study.parameters, first.parameters)
+        words.append(f"--{study.parameters}={value}")
+    trial = try_out(words)
+    if first is None or study.training is None:
+        return words, trial
+    wanted = first.steps * getattr(first, study.training) / getattr(trial, study.training)
+    length = _of_length(words, trial, wanted)
+    return words + length, replace(trial, steps=round(wanted))
+
+
+def _of_length(words: list[str], trial: Trial, wanted: float) -> list[str]:
+    """The option that gives a run so many steps.
+
+    Where it is as long as a number of epochs, these stay, with their validations, and become longer
+    or shorter.
+    """
+    if round(wanted) == trial.steps:
+        return []
+    if trial.epochs is None:
+        return [f"--trainer.max_steps={max(1, round(wanted))}"]
+    return [f"--data.batches_per_epoch={max(1, round(wanted * trial.accumulated / trial.epochs))}"]
+
+
+def _making_up(words: list[str], key: str, parameters: int) -> int:
+    """The value of a key with which a model has this number of parameters, as nearly as may be.
+
+    Raises:
+        ValueError: none has, or an option is wrong.
+    """
+
+    def many(value: int) -> int:
+        return parameters_of([*words, f"--{key}={value}"])
+
+    low, high = 1, 2
+    while many(high) < parameters:
+        low, high = high, 2 * high
+        if high > _WIDEST:
+            raise ValueError(f"no {key} up to {_WIDEST:,} makes up {parameters:,} parameters")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if many(middle) < parameters else (low, middle)
+    found = min((low, high), key=lambda value: abs(many(value) - parameters))
+    if abs(many(found) - parameters) > _APART * parameters:
+        raise ValueError(
+            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are "
+            "wanted: let another key make up for them, or vary less"
+        )
+    return found

@@ -1,0 +1,278 @@
+"""The runs of a study, each in processes of its own: trained, then evaluated.
+
+    OUTPUT/points/<run>/             the run as `trm fit` keeps it, its checkpoints and curves
+        log.txt                      what `trm fit` and `trm evaluate` said
+        point.json                   how far it is, see `State`
+    OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
+
+A run whose processes were killed goes on from its last epoch. One that failed begins again where it
+failed, the next time that the study is started; one that is done is left alone.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+
+from trm.devices import cores
+from trm.evaluation.grid_schema import GRID
+from trm.files import alone, read_object, write_object
+from trm.sweeps.plan import Plan
+from trm.sweeps.study import Point
+
+WAITING, TRAINING, EVALUATING, DONE, FAILED = "waiting", "training", "evaluating", "done", "failed"
+_STATE, _LOG = "point.json", "log.txt"
+_SHOWN = 300  # characters of an error
+
+
+@dataclass
+class State:
+    """How far a run is.
+
+    Attributes:
+        words: the options that it was started with.
+        config: SHA-256 of the config among them.
+        stage: waiting, training, evaluating, done or failed.
+        trained: whether training has come to its end.
+        evaluated: evaluations that are finished, name to options.
+        error: of a run that failed.
+    """
+
+    words: list[str] = field(default_factory=list)
+    config: str = ""
+    stage: str = WAITING
+    trained: bool = False
+    evaluated: dict[str, list[str]] = field(default_factory=dict)
+    error: str = ""
+
+
+def folder_of(output: Path, point: Point) -> Path:
+    """Where a run is kept."""
+    return output / "points" / point.folder
+
+
+def evaluation_of(output: Path, name: str, point: Point) -> Path:
+    """Where one of its evaluations is."""
+    return output / "evaluations" / name / point.folder
+
+
+def state_of(output: Path, point: Point) -> State:
+    """How far a run is."""
+    held = read_object(folder_of(output, point) / _STATE) or {}
+    try:
+        return State(**held)
+    except TypeError:  # damaged
+        return State()
+
+
+def finished(output: Path, plan: Plan, point: Point) -> bool:
+    """Whether nothing is left to do of a run."""
+    state = state_of(output, point)
+    return state.stage == DONE and state.evaluated == plan.evaluations
+
+
+def check_unchanged(output: Path, plan: Plan) -> None:
+    """Raise ValueError if a run was started with other settings than those of the plan."""
+    for point in plan.points():
+        before = state_of(output, point)
+        if not before.words:
+            continue
+        changed = sorted(set(before.words) ^ set(point.words))
+        if not changed and before.config != point.config:
+            changed = [next(word for word in point.words if word.startswith("--config"))]
+        if changed:
+            raise ValueError(
+                f"{point.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
+                f"choose another --output, or remove {folder_of(output, point)}"
+            )
+
+
+def run_point(
+    output: Path,
+    plan: Plan,
+    point: Point,
+    start: Callable[[Sequence[str], Path], int],
+    tell: Callable[[State], None] = lambda state: None,
+) -> State:
+    """Train and evaluate one run, as far as that is left to do.
+
+    Args:
+        output: of the study.
+        plan: of the study.
+        point: the run.
+        start: runs `trm` with some words, adds what it says to a file, and returns its exit code.
+        tell: is told each change.
+
+    Raises:
+        ValueError: another process is at work on it.
+    """
+    folder = folder_of(output, point)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def now(stage: str) -> None:
+        state.stage = stage
+        write_object(folder / _STATE, asdict(state))
+        tell(state)
+
+    def done(words: Sequence[str]) -> bool:
+        code = start(words, folder / _LOG)
+        if code:
+            state.error = f"trm {words[0]} ended with code {code}: {_last_line(folder / _LOG)}"
+            now(FAILED)
+        return code == 0
+
+    with alone(folder / _STATE):
+        state = state_of(output, point)
+        state.words, state.config, state.error = list(point.words), point.config, ""
+        if not state.trained:
+            now(TRAINING)
+            if not done(["fit", *point.words, _logger(output, point), "--ckpt_path=last"]):
+                return state
+            state.trained = True
+        for name, options in plan.evaluations.items():
+            if state.evaluated.get(name) == options:
+                continue
+            now(EVALUATING)
+            checkpoint = newest_checkpoint(output, point, plan.checkpoint)
+            there = evaluation_of(output, name, point)
+            words = [f"--checkpoint={checkpoint}", f"--output={there}", f"--name={point.name}"]
+            if not done(["evaluate", *options, *words, "--quiet"]):
+                return state
+            state.evaluated[name] = options
+        state.evaluated = {name: state.evaluated[name] for name in plan.evaluations}
+        now(DONE)
+        return state
+
+
+def newest_checkpoint(output: Path, point: Point, name: str) -> Path:
+    """The run's `best` or `last`; where nothing was the best of a validation, the last."""
+    folder = folder_of(output, point)
+    found = [*folder.glob(f"version_*/checkpoints/{name}.ckpt")] or [
+        *folder.glob("version_*/checkpoints/last.ckpt")
+    ]
+    return max(found, key=lambda file: file.stat().st_mtime_ns, default=folder / f"{name}.ckpt")
+
+
+def grid_of(output: Path, name: str, point: Point) -> Path:
+    """The figures of one of its evaluations."""
+    return evaluation_of(output, name, point) / GRID
+
+
+def _logger(output: Path, point: Point) -> str:
+    """The option that keeps a run in its folder."""
+    place = {"save_dir": str(output / "points"), "name": point.folder}
+    kind = "lightning.pytorch.loggers.TensorBoardLogger"
+    return f"--trainer.logger={json.dumps({'class_path': kind, 'init_args': place})}"
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line[:_SHOWN] for line in reversed(lines) if line), "it said nothing")
+
+
+class Workers:
+    """Processes of this machine that take one run after another.
+
+    Each gets a GPU of its own; without any, its share of the CPU's cores.
+
+    Args:
+        number: of them; None: one for each GPU, or for each core.
+        most: runs there are.
+    """
+
+    def __init__(self, number: int | None, most: int) -> None:
+        gpus = torch.cuda.device_count()
+        self.number = max(1, min(number or gpus or cores(), most))
+        self._share = {"OMP_NUM_THREADS": str(max(1, cores() // self.number))}
+        self._slots: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+        for i in range(self.number):
+            self._slots.put({"CUDA_VISIBLE_DEVICES": str(i % gpus)} if gpus else {})
+        self._started: set[subprocess.Popen[bytes]] = set()
+        self._ended = threading.Event()
+
+    def run(
+        self,
+        output: Path,
+        plan: Plan,
+        points: Sequence[Point],
+        tell: Callable[[Point, State], None],
+        look: Callable[[], None],
+        interval: float = 20.0,
+    ) -> None:
+        """Do all runs; `look` is called again and again meanwhile, and after each of them."""
+        pool = ThreadPoolExecutor(self.number)
+        try:
+            todo: set[Future[State]] = {
+                pool.submit(self._one, output, plan, point, tell) for point in points
+            }
+            while todo:
+                done, todo = wait(todo, timeout=interval, return_when=FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                look()
+        finally:
+            self._ended.set()
+            for process in list(self._started):
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
+
+    def _one(
+        self, output: Path, plan: Plan, point: Point, tell: Callable[[Point, State], None]
+    ) -> State:
+        slot = self._slots.get()
+        try:
+            return run_point(
+                output,
+                plan,
+                point,
+                lambda words, log: self._start(words, log, slot),
+                lambda state: tell(point, state),
+            )
+        except ValueError as error:  # another process has it
+            state = State(stage=FAILED, error=str(error))
+            tell(point, state)
+            return state
+        finally:
+            self._slots.put(slot)
+
+    def _start(self, words: Sequence[str], log: Path, gpu: dict[str, str]) -> int:
+        if self._ended.is_set():
+            raise InterruptedError
+        # The environment as it is by now: it names the process to end with.
+        return call(words, log, {**self._share, **os.environ, **gpu}, self._started)
+
+
+def call(
+    words: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    started: set[subprocess.Popen[bytes]] | None = None,
+) -> int:
+    """Run `trm` with some words in a process of its own; returns its exit code.
+
+    Args:
+        words: of the command line.
+        log: what the process says is added to it.
+        environment: of the process; None: this one's.
+        started: holds the process as long as it runs.
+    """
+    with log.open("ab") as out:
+        out.write(f"{time.strftime('%F %T')} trm {words[0]}\n".encode())
+        out.flush()
+        command = [sys.executable, "-m", "trm", *words]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        held = started if started is not None else set()
+        held.add(process)
+        try:
+            return process.wait()
+        finally:
+            held.discard(process)

@@ -1,0 +1,279 @@
+"""A study: the runs that a YAML file asks for.
+
+config: generalise/lattice        # what every run begins with, as `trm fit --config` takes it
+set:                              # of every run
+  trainer.max_epochs: 12
+axes:                             # what is varied; every combination is a setting
+  data.task.base: [2, 10]         # values of one key
+  size:                           # or settings of several keys each, under names
+    small: {model.network.config.hidden_size: 64, model.network.config.intermediate_size: 128}
+    large: {}
+seeds: [0, 1]                     # a run of every setting each; default: 0 alone
+equal:                            # what all settings have in common; default: nothing is changed
+  training: flops                 # or seconds, or samples: sets the length of the runs
+  parameters: model.network.config.intermediate_size    # the key that makes up for the others
+checkpoint: last                  # which one is evaluated; default: best
+evaluate:                         # what is, by name: the options of `trm evaluate`
+  longer: {digits-a: "4,16", digits-b: "4,16", problems: 200}
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from canvas.choices import meant
+from trm.configs import read_config
+from trm.shipped_configs import find_config
+
+CONFIG = "config"  # as a key of an axis: the config itself
+TRAINING = ("samples", "flops", "seconds")
+CHECKPOINTS = ("best", "last")
+_KEYS = (CONFIG, "set", "axes", "seeds", "equal", "checkpoint", "evaluate")
+_OURS = {  # keys that are none of a setting's
+    "seed": "seeds of the study",
+    "seed_everything": "seeds of the study",
+    "data.seed": "seeds of the study",
+    "model.seed": "seeds of the study",
+    "ckpt_path": "the study, which goes on by itself",
+    "checkpoint.dirpath": "the study's --output",
+}
+_EVALUATION_OURS = ("checkpoint", "output", "name", "import")
+_MOST = 10_000  # runs
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What runs of several seeds have in common.
+
+    Attributes:
+        name: the labels of all axes, like ``base 10, small``.
+        labels: one for each axis.
+        config: file, or name of one of the package's own.
+        keys: what is set otherwise than there.
+    """
+
+    name: str
+    labels: dict[str, str]
+    config: str
+    keys: dict[str, Any]
+
+    def words(self) -> list[str]:
+        """The options of `trm fit` that ask for this."""
+        found = [f"--config={find_config(self.config).resolve()}"]
+        for key, value in self.keys.items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            found.append(f"--{key}={text}")
+        return found
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as its file says it; see the module.
+
+    Attributes:
+        settings: every combination of the axes, in order.
+        seeds: of each.
+        training: one of `TRAINING`, or None.
+        parameters: a key, or None.
+        checkpoint: one of `CHECKPOINTS`.
+        evaluations: name to the options of `trm evaluate`, as words.
+    """
+
+    settings: tuple[Setting, ...]
+    seeds: tuple[int, ...] = (0,)
+    training: str | None = None
+    parameters: str | None = None
+    checkpoint: str = "best"
+    evaluations: dict[str, list[str]] = field(default_factory=dict)
+
+    def with_seed(self, seed: int) -> "Study":
+        """The same from another first seed on."""
+        return replace(self, seeds=tuple(range(seed, seed + len(self.seeds))))
+
+
+def read_study(file: Path) -> Study:
+    """The study in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is no study; the message names the file and what is wrong.
+    """
+    held = read_config(file)
+    try:
+        return study_of(held)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def study_of(held: Mapping[str, Any]) -> Study:
+    """A study from plain data.
+
+    Raises:
+        ValueError: something in it is wrong.
+    """
+    _check_keys("a study", held, _KEYS)
+    config, common, axes = held.get(CONFIG), held.get("set") or {}, held.get("axes") or {}
+    if not isinstance(common, dict) or not isinstance(axes, dict):
+        raise ValueError("set and axes hold keys and values, as trainer.max_epochs: 12")
+    choices = [_values(str(axis), values) for axis, values in axes.items()]
+    settings = []
+    for chosen in itertools.product(*choices):
+        keys = {**common}
+        for _, some in chosen:
+            keys |= some
+        own = keys.pop(CONFIG, config)
+        if not isinstance(own, str):
+            raise ValueError("a study begins with a config, as in config: quickstart")
+        for key in keys:
+            _check_key(key)
+        labels = dict(zip(map(str, axes), (label for label, _ in chosen), strict=True))
+        settings.append(Setting(_name(labels) or Path(own).stem, labels, own, keys))
+    names = [_folder(setting.name) for setting in settings]
+    if twice := next((n for n in names if names.count(n) > 1), None):
+        raise ValueError(f"two settings are called {twice}: give the values of axes other names")
+    equal = held.get("equal") or {}
+    _check_keys("equal", equal, ("training", "parameters"))
+    checkpoint = held.get("checkpoint", "best")
+    for what, value, known in (
+        ("equal.training", equal.get("training"), (None, *TRAINING)),
+        ("checkpoint", checkpoint, CHECKPOINTS),
+    ):
+        if value not in known:
+            listed = ", ".join(name for name in known if name)
+            raise ValueError(f"{what} is one of {listed}, not {value}")
+    parameters = equal.get("parameters")
+    if parameters is not None:
+        _check_key(parameters)
+    return Study(
+        tuple(settings),
+        _seeds(held.get("seeds", [0]), len(settings)),
+        equal.get("training"),
+        parameters,
+        checkpoint,
+        _evaluations(held.get("evaluate") or {}),
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a study.
+
+    Attributes:
+        setting: what it shares with other seeds.
+        seed: of everything.
+        words: the options of `trm fit`, less where the run is kept.
+        config: SHA-256 of the config among them.
+    """
+
+    setting: str
+    seed: int
+    words: tuple[str, ...]
+    config: str
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.setting}, seed {self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """For files."""
+        return f"{_folder(self.setting)}-seed{self.seed}"
+
+
+def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The labels of an axis, and what each of them sets."""
+    if isinstance(values, dict) and all(isinstance(some, dict) for some in values.values()):
+        found = [(str(label), dict(some)) for label, some in values.items()]
+    elif isinstance(values, list):
+        short = axis.rpartition(".")[2].replace("_", " ")
+        own = [Path(str(value)).as_posix() if axis == CONFIG else value for value in values]
+        found = [
+            (str(value) if axis == CONFIG else f"{short} {_shown(value)}", {axis: value})
+            for value in own
+        ]
+    else:
+        raise ValueError(
+            f"axes: {axis} is a list of values, or names with the keys that each of them sets"
+        )
+    if not found:
+        raise ValueError(f"axes: {axis} has no values")
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_shown(below)}" for key, below in value.items())
+    if isinstance(value, list):
+        return "-".join(map(_shown, value))
+    return "none" if value is None else str(value)
+
+
+def _name(labels: Mapping[str, str]) -> str:
+    return ", ".join(labels.values())
+
+
+def _folder(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "_", name).strip("_.") or "run"
+
+
+def _check_keys(what: str, held: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(held, dict):
+        raise ValueError(f"{what} has keys like {', '.join(known[:3])}")
+    for key in held:
+        if key not in known:
+            near = meant(str(key), known) or f" There are {', '.join(known)}."
+            raise ValueError(f"{what} has no key {key}.{near}")
+
+
+def _check_key(key: Any) -> None:
+    """Raise ValueError if a key is not a setting's to give."""
+    if not isinstance(key, str) or not re.fullmatch(r"[\w.]+", key):
+        raise ValueError(f"{key} is no key of a config; one looks like trainer.max_epochs")
+    plain = key.replace("init_args.", "")
+    for ours, where in _OURS.items():
+        if plain == ours:
+            raise ValueError(f"{key} is set by {where}: leave it out")
+    if plain.startswith("trainer.logger"):
+        raise ValueError(f"{key} is set by the study, which keeps its runs together: leave it out")
+
+
+def _seeds(held: Any, settings: int) -> tuple[int, ...]:
+    if (
+        not isinstance(held, list)
+        or not held
+        or not all(type(seed) is int and 0 <= seed < 2**32 for seed in held)
+        or len(set(held)) < len(held)
+    ):
+        raise ValueError(f"seeds are different whole numbers, as [0, 1, 2], not {held}")
+    if settings * len(held) > _MOST:
+        raise ValueError(f"{settings * len(held):,} runs are more than {_MOST:,}")
+    return tuple(held)
+
+
+def _evaluations(held: Any) -> dict[str, list[str]]:
+    """The words of each evaluation."""
+    if not isinstance(held, dict) or not all(isinstance(some, dict) for some in held.values()):
+        raise ValueError(
+            'evaluate holds names, each with options of trm evaluate, as longer: {digits-a: "4,8"}'
+        )
+    found = {}
+    for name, options in held.items():
+        if (label := _folder(str(name))) in found:
+            raise ValueError(f"evaluate: two are called {label}")
+        found[label] = [word for key, value in options.items() for word in _option(str(key), value)]
+    return found
+
+
+def _option(key: str, value: Any) -> Iterator[str]:
+    if key.replace("_", "-") in _EVALUATION_OURS:
+        raise ValueError(f"evaluate: {key} is set by the study: leave it out")
+    if value is False or value is None:
+        return
+    yield f"--{key.replace('_', '-')}"
+    if value is not True:
+        yield ",".join(map(str, value)) if isinstance(value, list) else str(value)

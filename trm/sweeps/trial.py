@@ -1,0 +1,163 @@
+"""A few steps of a run, to know before it begins what it is going to take."""
+
+import logging
+import math
+import statistics
+import time
+import warnings
+from argparse import ArgumentError
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from trm.processes import Processes
+from trm.training.config_errors import explained
+from trm.training.cost import Cost
+from trm.training.lightning_cli import TrainingCLI, train
+
+_COUNTED, _TIMED = 4, 4  # batches: first those whose operations are counted, then those timed
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known of a run before it begins.
+
+    Attributes:
+        parameters: of the model.
+        steps: optimiser steps of the whole run.
+        epochs: of the whole run; None where it is optimiser steps that end it.
+        accumulated: batches of an optimiser step.
+        samples: of a step, on one device.
+        flops: of a step, on one device: the mean of a few.
+        seconds: of a step: the median of a few, on this machine, in one process.
+    """
+
+    parameters: int
+    steps: int
+    epochs: int | None
+    accumulated: int
+    samples: int
+    flops: float
+    seconds: float
+
+
+def parameters_of(words: Sequence[str]) -> int:
+    """The parameters of the model that these options of `trm fit` build.
+
+    Raises:
+        ValueError: an option is wrong.
+    """
+    with TemporaryDirectory() as folder:
+        model: Any = _built(words, folder).model
+    return int(model.model.num_parameters)
+
+
+def try_out(words: Sequence[str]) -> Trial:
+    """Take a few steps of the run that these options of `trm fit` ask for; nothing is kept.
+
+    Raises:
+        ValueError: an option is wrong, or the run has no end.
+    """
+    with TemporaryDirectory() as folder:
+        cli = _built(words, folder)
+        steps, epochs = run_length(cli.trainer, cli.datamodule.batches_per_epoch)
+        cost, clock = Cost(every=1), _Clock()
+        trainer: Any = cli.trainer
+        trainer.callbacks = [clock]
+        accumulated = cli.trainer.accumulate_grad_batches
+        # An option for it would hide the length of the whole run.
+        cli.trainer.fit_loop.epoch_loop.max_steps = max(1, (_COUNTED + _TIMED) // accumulated)
+        clock.cost = cost
+        with _silent():
+            cli.trainer.fit(cli.model, cli.datamodule)
+    model: Any = cli.model
+    return Trial(
+        int(model.model.num_parameters),
+        steps,
+        epochs,
+        accumulated,
+        cli.datamodule.batch_size * accumulated,
+        cost.flops / max(1, cost.batches) * accumulated,
+        statistics.median(clock.seconds) * accumulated,
+    )
+
+
+def run_length(trainer: L.Trainer, batches_per_epoch: int) -> tuple[int, int | None]:
+    """Optimiser steps of a run, and its epochs unless it is steps that end it.
+
+    Raises:
+        ValueError: it has no end.
+    """
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    if epochs is not None and epochs >= 0:
+        whole = epochs * math.ceil(batches_per_epoch / trainer.accumulate_grad_batches)
+        if not 0 <= steps < whole:
+            return whole, epochs
+    if steps < 0:
+        raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
+    return steps, None
+
+
+class _Clock(L.Callback):
+    """Counts the operations of the first batches, and times the others."""
+
+    cost: Cost
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._begun = 0.0
+
+    def on_train_batch_start(self, *args: Any, **more: Any) -> None:
+        """Start counting, or the clock."""
+        if self.cost.batches < _COUNTED:
+            self.cost.on_train_batch_start(*args, **more)
+        self._begun = time.perf_counter()
+
+    def on_train_batch_end(self, *args: Any, **more: Any) -> None:
+        """Stop either."""
+        if self.cost.batches < _COUNTED:
+            self.cost.on_train_batch_end(*args, **more)
+        else:
+            self.seconds.append(time.perf_counter() - self._begun)
+
+    def on_exception(self, *args: Any, **more: Any) -> None:
+        """Leave nothing on."""
+        self.cost.on_exception(*args, **more)
+
+
+def _built(words: Sequence[str], folder: str) -> TrainingCLI:
+    """Model, data and trainer, which writes nothing outside a folder."""
+    aside = (
+        "--trainer.logger=false",
+        "--trainer.enable_progress_bar=false",
+        "--trainer.limit_val_batches=0",
+        f"--trainer.default_root_dir={folder}",
+        f"--checkpoint.dirpath={folder}",
+        "--trainer.devices=1",
+    )
+    try:
+        with _silent():
+            return train([*words, *aside], Processes(), run=False)
+    except (MisconfigurationException, ArgumentError, ValueError) as error:
+        raise ValueError(explained(str(error))) from error
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without what Lightning says of a run."""
+    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
