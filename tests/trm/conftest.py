@@ -32,6 +32,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     cell: dict[str, Any] = {"row": a, "column": b, "region": where, "reason": None}
     figures = ("solutions", "answers", "rows_free_running", "rows_teacher_forced", "height")
     figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics", "solved")
+    figures += ("flops_per_problem",)
     cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
     if right is None:
@@ -68,6 +69,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
         "seconds_per_problem": 0.001 * a * b,
         "diagnostics": diagnostics.to_json(),
         "solved": "1" * solved + "0" * (problems - solved),
+        "flops_per_problem": 1e6 * a * b,
     }
 
 

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             plan,
             todo,
             lambda point, state: _tell(beside, point, state),
-            lambda: _write_page(output, plan),
+            lambda ended: _write_page(output, plan, drawn=ended),
         )
     return _finish(output, plan, points, beside)
 
@@ -168,30 +168,38 @@ def _tell(console: "Console", point: "Point", state: "State") -> None:
     console.print(f"{point.name}: {state.stage}{said}")
 
 
-def _write_page(output: Path, plan: "Plan") -> None:
+def _write_page(output: Path, plan: "Plan", drawn: bool = True) -> None:
+    """Write the page, and if something new is to be drawn the picture and TensorBoard's page."""
     from trm.figures.studies import study_figure
     from trm.files import replacing
+    from trm.sweeps.board import write_board
     from trm.sweeps.report import PAGE, PICTURE, gathered, page
 
+    with replacing(output / PAGE) as part:
+        part.write_text(page(output, plan), encoding="utf-8")
+    if not drawn:
+        return
     figure = study_figure({name: gathered(output, plan, name) for name in plan.evaluations})
     if figure is not None:
         with replacing(output / PICTURE) as part:
             figure.savefig(part, format="png")
-    with replacing(output / PAGE) as part:
-        part.write_text(page(output, plan), encoding="utf-8")
+    write_board(output, plan)
 
 
 def _finish(output: Path, plan: "Plan", points: Sequence["Point"], beside: "Console") -> int:
     """Say where everything is; returns the exit code."""
+    from trm.evaluation.grid_schema import BOARD
     from trm.sweeps.report import PAGE
     from trm.sweeps.running import finished
 
     left = [point for point in points if not finished(output, plan, point)]
     beside.print(
-        f"page        {output / PAGE}\ncurves      tensorboard --logdir {output / 'points'}"
+        f"page      {output / PAGE}\n"
+        f"curves    tensorboard --logdir {output / 'points'}\n"
+        f"HParams   tensorboard --logdir {output / BOARD}"
     )
     for name in plan.evaluations:
-        beside.print(f"side by side  trm compare {output / 'evaluations' / name}/* --output DIR")
+        beside.print(f"together  trm compare {output / 'evaluations' / name}/* --output DIR")
     if left:
         beside.print(f"{len(left)} of {len(points)} runs are not done: the page says why")
     return 1 if left else 0

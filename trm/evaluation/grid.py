@@ -18,6 +18,7 @@ from trm.evaluation.cell_problems import SPLIT, problems_of
 from trm.evaluation.diagnostics import Diagnostics, diagnose
 from trm.evaluation.grid_schema import Key, region, size_name
 from trm.evaluation.intervals import Share
+from trm.flops import counted_flops
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -26,6 +27,7 @@ KEYS = (  # of a cell; those from the height on are null where there are no figu
     *("row", "column", "region", "applicable", "reason", "problems"),
     *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
     *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
+    "flops_per_problem",
 )
 
 
@@ -93,7 +95,8 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     right = total = 0  # teacher-forced rows
     diagnostics = Diagnostics()
     seconds = 0.0
-    solver.solve(problems[:1])  # warms the device up for what is timed
+    with counted_flops() as counter:
+        solver.solve(problems[:1])  # which also warms the device up for what is timed
     solver = replace(solver, predictor=solver.predictor.remembering())
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
@@ -120,6 +123,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "seconds_per_problem": seconds / len(solutions),
         "diagnostics": diagnostics.to_json(),
         "solved": "".join("01"[bool(s.exact)] for s in solutions),
+        "flops_per_problem": counter.get_total_flops(),
     }
 
 

@@ -41,6 +41,8 @@
             diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
             solved                  whether each whole solution is right, problem by problem: a text
                                     of 1 and 0; missing in older files
+            flops_per_problem       operations of the first problem's free-running solution, see
+                                    `trm.flops`; missing in older files
             computed_on             {device, threads}: cpu, mps or the CUDA device's name, and
                                     the CPU threads of PyTorch
 

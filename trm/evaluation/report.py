@@ -54,6 +54,7 @@ _MEASURES = {
 _MEANS = {
     "steps": ("supervision steps a row", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
+    "flops_per_problem": ("operations a problem", "{:.2g}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
 _LISTED = 24  # cells that a comparison lists of a region; of more it says how many
@@ -366,7 +367,7 @@ def _share(cells: list[Cell], figure_of: str) -> str:
 
 def _mean(cells: list[Cell], key: str, form: str) -> str:
     """The mean over problems."""
-    known = [(cell[key], cell["problems"]) for cell in cells if cell[key] is not None]
+    known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
     total = sum(n for _, n in known)
     return form.format(sum(value * n for value, n in known) / total) if total else "–"
 

@@ -17,9 +17,10 @@ _WIDE = 4  # times the least cost, from which on costs are drawn on a logarithmi
 
 
 def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
-    """Every seed's share of whole solutions right, by setting and against training's operations.
+    """Every seed's share of whole solutions right: by setting, and against what it takes.
 
-    A row for each evaluation. A mark is a seed, a bar the mean of a setting's.
+    A row for each evaluation: the settings, operations of training, operations of solving a
+    problem. A mark is a seed, a bar the mean of a setting's.
 
     Args:
         evaluations: what was found, by name.
@@ -27,32 +28,39 @@ def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
     Returns:
         None where nothing is evaluated yet.
     """
-    some = {name: found for name, found in evaluations.items() if found}
+    some = {name: settings for name, settings in evaluations.items() if settings}
     if not some:
         return None
-    heights = [1.6 + _LINE * len(found) * len(found[0].shares) for found in some.values()]
-    figure = Figure(figsize=(12, sum(heights)), dpi=100, layout="constrained")
+    heights = [1.6 + _LINE * len(held) * len(_columns(held)) for held in some.values()]
+    figure = Figure(figsize=(15, sum(heights)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     rows: Any = figure.subplots(
-        len(some), 2, squeeze=False, height_ratios=heights, width_ratios=(3, 2)
+        len(some), 3, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3)
     )
-    for (name, found), (left, right) in zip(some.items(), rows, strict=True):
-        _by_setting(left, found)
-        _by_cost(right, found)
-        left.set_title(name, loc="left", fontsize=11, color=INK)
+    for (name, settings), (first, second, third) in zip(some.items(), rows, strict=True):
+        _by_setting(first, settings)
+        training = [(one, one.cost("flops")) for one in settings]
+        _against(second, [(one, n / 1e12) for one, n in training if n], "TFLOP of training")
+        solving = [(one, one.flops) for one in settings]
+        _against(third, [(one, n / 1e6) for one, n in solving if n], "MFLOP of solving a problem")
+        first.set_title(name, loc="left", fontsize=11, color=INK)
     return figure
+
+
+def _columns(settings: Sequence[Gathered]) -> list[str]:
+    return list(settings[0].seeds[0].shares)
 
 
 def _style(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKS[i % len(MARKS)]}
 
 
-def _by_setting(axes: Axes, found: Sequence[Gathered]) -> None:
-    columns = list(found[0].shares)
-    for place, one in enumerate(found):
+def _by_setting(axes: Axes, settings: Sequence[Gathered]) -> None:
+    columns = _columns(settings)
+    for place, one in enumerate(settings):
         for i, column in enumerate(columns):
             y = place + (i + 1) / (len(columns) + 1) - 0.5
-            values = [share.value for share in one.shares[column]]
+            values = [share.value for share in one.shares(column)]
             label = column if place == 0 else None
             axes.plot(values, [y] * len(values), linestyle="", label=label, alpha=0.8, **_style(i))
             if values:
@@ -60,28 +68,27 @@ def _by_setting(axes: Axes, found: Sequence[Gathered]) -> None:
                 axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=COLOURS[i % len(COLOURS)])
         if place:
             axes.axhline(place - 0.5, color=GRID, linewidth=0.8)
-    axes.set_yticks(range(len(found)), [one.setting.name for one in found])
-    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set_yticks(range(len(settings)), [one.setting.name for one in settings])
+    axes.set_ylim(len(settings) - 0.5, -0.5)
     axes.set_xlim(-0.03, 1.03)
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlabel("whole solutions right")
     axes.legend(fontsize=8, loc="best")
 
 
-def _by_cost(axes: Axes, found: Sequence[Gathered]) -> None:
-    known = [one for one in found if one.flops]
-    if not known:
+def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) -> None:
+    """Shares against a cost of the settings of which it is known."""
+    if not settings:
         axes.set_axis_off()
         return
-    for i, column in enumerate(found[0].shares):
-        for one in known:
-            values = [share.value for share in one.shares[column]]
-            cost = [(one.flops or 0) / 1e12] * len(values)
-            axes.plot(cost, values, linestyle="", alpha=0.8, **_style(i))
-    costs = [one.flops or 0 for one in known]
+    for i, column in enumerate(_columns([one for one, _ in settings])):
+        for one, cost in settings:
+            values = [share.value for share in one.shares(column)]
+            axes.plot([cost] * len(values), values, linestyle="", alpha=0.8, **_style(i))
+    costs = [cost for _, cost in settings]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel("TFLOP of training")
+    axes.set_xlabel(what)
     axes.grid(color=GRID, linewidth=0.5)

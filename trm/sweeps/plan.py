@@ -124,17 +124,21 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
 
 def _asked(study: Study, setting: Setting) -> tuple[str, ...]:
     """What decides the words and the trial of a setting."""
-    words = [*setting.words(), fingerprint(find_config(setting.config))]
+    words = _told(setting)
     if study.training or study.parameters:
         first = study.settings[0]
-        words += [f"training={study.training}", f"parameters={study.parameters}", *first.words()]
-        words.append(fingerprint(find_config(first.config)))
+        words += [f"training={study.training}", f"parameters={study.parameters}", *_told(first)]
     return tuple(words)
+
+
+def _told(setting: Setting) -> list[str]:
+    """A setting's options, its config by what it holds, not by where it lies."""
+    return [f"config={fingerprint(find_config(setting.config))}", *setting.options()]
 
 
 def _settled(study: Study, setting: Setting, first: Trial | None) -> tuple[list[str], Trial]:
     """A setting's words with what is held equal to the first one's, and its trial."""
-    words = setting.words()
+    words = [f"--config={find_config(setting.config).resolve()}", *setting.options()]
     if first is not None and study.parameters is not None:
         value = _making_up(words, study.parameters, first.parameters)
         words.append(f"--{study.parameters}={value}")

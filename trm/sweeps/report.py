@@ -25,50 +25,72 @@ _MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
 
 
 @dataclass(frozen=True)
+class Found:
+    """What an evaluation found of one run.
+
+    Attributes:
+        shares: of whole solutions right, by cell or region.
+        cost: of training, see `trm.training.cost`; None: not known.
+        flops: of solving a problem, the mean of the cells; None: not known.
+    """
+
+    shares: dict[str, Share]
+    cost: dict[str, float] | None
+    flops: float | None
+
+
+@dataclass(frozen=True)
 class Gathered:
     """What an evaluation found of one setting.
 
     Attributes:
         setting: which one.
-        seeds: how many are evaluated.
-        shares: of each column, those of the seeds.
-        flops, seconds: that training took, the mean of the seeds; None: not known.
+        seeds: of the runs that are evaluated.
     """
 
     setting: Planned
-    seeds: int
-    shares: dict[str, list[Share]]
-    flops: float | None
-    seconds: float | None
+    seeds: tuple[Found, ...]
+
+    def shares(self, column: str) -> list[Share]:
+        """Of the seeds that were asked something there."""
+        return [share for seed in self.seeds if (share := seed.shares[column]).total]
+
+    def cost(self, name: str) -> float | None:
+        """What training took, the mean of the seeds of which it is known."""
+        return _mean([seed.cost[name] for seed in self.seeds if seed.cost])
+
+    @property
+    def flops(self) -> float | None:
+        """Of solving a problem, the mean of the seeds."""
+        return _mean([seed.flops for seed in self.seeds if seed.flops])
+
+
+def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
+    """What is known so far of one evaluation, of every run that has it behind it."""
+    grids = {
+        point: grid
+        for point in plan.points()
+        if evaluation in state_of(output, point).evaluated
+        and (grid := read_object(grid_of(output, evaluation, point))) is not None
+    }
+    columns = _columns(list(grids.values()))
+    outcome = {}
+    for point, grid in grids.items():
+        [model] = grid["models"]
+        flops = [n for cell in model["cells"] if (n := cell.get("flops_per_problem"))]
+        shares = {name: pooled(cells(model)) for name, cells in columns.items()}
+        outcome[point] = Found(shares, model.get("cost"), _mean(flops))
+    return outcome
 
 
 def gathered(output: Path, plan: Plan, evaluation: str) -> list[Gathered]:
-    """What is known so far of one evaluation, of each setting that has a seed evaluated."""
-    of_setting: dict[str, list[dict[str, Any]]] = {}
-    for point in plan.points():
-        grid = read_object(grid_of(output, evaluation, point))
-        if grid is not None and evaluation in state_of(output, point).evaluated:
-            of_setting.setdefault(point.setting, []).append(grid)
-    every = [grid for grids in of_setting.values() for grid in grids]
-    ways = _columns(every)
-    found = []
-    for setting in plan.settings:
-        grids = of_setting.get(setting.name, [])
-        models = [grid["models"][0] for grid in grids]
-        if not models:
-            continue
-        shares = {name: [pooled(cells(model)) for model in models] for name, cells in ways.items()}
-        costs = [model["cost"] for model in models if model.get("cost")]
-        found.append(
-            Gathered(
-                setting,
-                len(models),
-                {name: [s for s in some if s.total] for name, some in shares.items()},
-                _mean([cost["flops"] for cost in costs]),
-                _mean([cost["seconds"] for cost in costs]),
-            )
-        )
-    return found
+    """The same by setting, of each that has a seed evaluated."""
+    outcome = found(output, plan, evaluation)
+    settings = [
+        Gathered(one, tuple(f for point, f in outcome.items() if point.setting == one.name))
+        for one in plan.settings
+    ]
+    return [one for one in settings if one.seeds]
 
 
 def page(output: Path, plan: Plan) -> str:
@@ -131,17 +153,30 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _results(found: Sequence[Gathered]) -> str:
-    if not found:
+def _results(settings: Sequence[Gathered]) -> str:
+    if not settings:
         return ""
-    columns = list(found[0].shares)
+    columns = list(settings[0].seeds[0].shares)
     rows = []
-    for one in found:
-        cost = "–" if one.flops is None else f"{one.flops / 1e12:,.3g}"
-        took = "–" if one.seconds is None else duration(one.seconds)
-        who = [safe(one.setting.name), f"{one.setting.trial.parameters:,}", cost, took]
-        rows.append([*who, str(one.seeds), *(figures(one.shares[name]) for name in columns)])
-    return table(["setting", "parameters", "TFLOP", "training", "seeds", *columns], rows)
+    for one in settings:
+        seconds = one.cost("seconds")
+        rows.append(
+            [
+                safe(one.setting.name),
+                f"{one.setting.trial.parameters:,}",
+                _in(one.cost("flops"), 1e12),
+                "–" if seconds is None else duration(seconds),
+                _in(one.flops, 1e6),
+                str(len(one.seeds)),
+                *(figures(one.shares(name)) for name in columns),
+            ]
+        )
+    heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
+    return table([*heads, *columns], rows)
+
+
+def _in(value: float | None, unit: float) -> str:
+    return "–" if value is None else f"{value / unit:,.3g}"
 
 
 def _columns(grids: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ failed, the next time that the study is started; one that is done is left alone.
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -26,12 +27,14 @@ import torch
 from trm.devices import cores
 from trm.evaluation.grid_schema import GRID
 from trm.files import alone, read_object, write_object
+from trm.processes import INTERRUPTED, TERMINATED
 from trm.sweeps.plan import Plan
 from trm.sweeps.study import Point
 
 WAITING, TRAINING, EVALUATING, DONE, FAILED = "waiting", "training", "evaluating", "done", "failed"
 _STATE, _LOG = "point.json", "log.txt"
 _SHOWN = 300  # characters of an error
+_STOPPED = (TERMINATED, INTERRUPTED, -signal.SIGTERM, -signal.SIGINT)  # codes of no failure
 
 
 @dataclass
@@ -86,9 +89,10 @@ def check_unchanged(output: Path, plan: Plan) -> None:
         before = state_of(output, point)
         if not before.words:
             continue
-        changed = sorted(set(before.words) ^ set(point.words))
-        if not changed and before.config != point.config:
-            changed = [next(word for word in point.words if word.startswith("--config"))]
+        words = set(before.words) ^ set(point.words)
+        changed = sorted(word for word in words if not word.startswith("--config="))
+        if before.config != point.config:  # wherever it lies by now
+            changed.append("the config itself")
         if changed:
             raise ValueError(
                 f"{point.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
@@ -125,7 +129,9 @@ def run_point(
 
     def done(words: Sequence[str]) -> bool:
         code = start(words, folder / _LOG)
-        if code:
+        if code in _STOPPED:
+            now(WAITING)
+        elif code:
             state.error = f"trm {words[0]} ended with code {code}: {_last_line(folder / _LOG)}"
             now(FAILED)
         return code == 0
@@ -190,12 +196,14 @@ class Workers:
     """
 
     def __init__(self, number: int | None, most: int) -> None:
-        gpus = torch.cuda.device_count()
-        self.number = max(1, min(number or gpus or cores(), most))
+        named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        there = torch.cuda.device_count()
+        gpus = named.split(",")[:there] if named else [str(i) for i in range(there)]
+        self.number = max(1, min(number or there or cores(), most))
         self._share = {"OMP_NUM_THREADS": str(max(1, cores() // self.number))}
         self._slots: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
         for i in range(self.number):
-            self._slots.put({"CUDA_VISIBLE_DEVICES": str(i % gpus)} if gpus else {})
+            self._slots.put({"CUDA_VISIBLE_DEVICES": gpus[i % there]} if gpus else {})
         self._started: set[subprocess.Popen[bytes]] = set()
         self._ended = threading.Event()
 
@@ -205,10 +213,18 @@ class Workers:
         plan: Plan,
         points: Sequence[Point],
         tell: Callable[[Point, State], None],
-        look: Callable[[], None],
+        look: Callable[[bool], None],
         interval: float = 20.0,
     ) -> None:
-        """Do all runs; `look` is called again and again meanwhile, and after each of them."""
+        """Do all runs.
+
+        Args:
+            output, plan: of the study.
+            points: the runs.
+            tell: is told each change of each.
+            look: is called again and again meanwhile, with whether another run has ended.
+            interval: seconds from one call to the next, if none ends before.
+        """
         pool = ThreadPoolExecutor(self.number)
         try:
             todo: set[Future[State]] = {
@@ -218,7 +234,7 @@ class Workers:
                 done, todo = wait(todo, timeout=interval, return_when=FIRST_COMPLETED)
                 for one in done:
                     one.result()
-                look()
+                look(bool(done))
         finally:
             self._ended.set()
             for process in list(self._started):

@@ -27,7 +27,6 @@ from typing import Any
 
 from canvas.choices import meant
 from trm.configs import read_config
-from trm.shipped_configs import find_config
 
 CONFIG = "config"  # as a key of an axis: the config itself
 TRAINING = ("samples", "flops", "seconds")
@@ -41,7 +40,7 @@ _OURS = {  # keys that are none of a setting's
     "ckpt_path": "the study, which goes on by itself",
     "checkpoint.dirpath": "the study's --output",
 }
-_EVALUATION_OURS = ("checkpoint", "output", "name", "import")
+_EVALUATION_OURS = ("checkpoint", "output", "name")
 _MOST = 10_000  # runs
 
 
@@ -61,13 +60,12 @@ class Setting:
     config: str
     keys: dict[str, Any]
 
-    def words(self) -> list[str]:
-        """The options of `trm fit` that ask for this."""
-        found = [f"--config={find_config(self.config).resolve()}"]
-        for key, value in self.keys.items():
-            text = value if isinstance(value, str) else json.dumps(value)
-            found.append(f"--{key}={text}")
-        return found
+    def options(self) -> list[str]:
+        """The keys as options of `trm fit`."""
+        return [
+            f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in self.keys.items()
+        ]
 
 
 @dataclass(frozen=True)

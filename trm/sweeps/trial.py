@@ -15,6 +15,7 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from canvas.plugins import look_here
 from trm.processes import Processes
 from trm.training.config_errors import explained
 from trm.training.cost import Cost
@@ -70,7 +71,8 @@ def try_out(words: Sequence[str]) -> Trial:
         trainer: Any = cli.trainer
         trainer.callbacks = [clock]
         accumulated = cli.trainer.accumulate_grad_batches
-        # An option for it would hide the length of the whole run.
+        # Options for it would hide the length of the whole run.
+        cli.trainer.fit_loop.max_epochs = -1
         cli.trainer.fit_loop.epoch_loop.max_steps = max(1, (_COUNTED + _TIMED) // accumulated)
         clock.cost = cost
         with _silent():
@@ -140,6 +142,7 @@ def _built(words: Sequence[str], folder: str) -> TrainingCLI:
         f"--checkpoint.dirpath={folder}",
         "--trainer.devices=1",
     )
+    look_here()
     try:
         with _silent():
             return train([*words, *aside], Processes(), run=False)

@@ -1,35 +1,16 @@
 """What training costs: floating-point operations, samples and seconds, kept in its checkpoints."""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import lightning as L
-import torch
-from torch.utils.flop_counter import (
-    FlopCounterMode,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
+from torch.utils.flop_counter import FlopCounterMode
 
 from trm.checkpoints.keys import COST_KEY
+from trm.flops import counted_flops
 
 _MEASURED = "trm.cost"  # in a checkpoint: what the counting goes on with
-
-
-@contextmanager
-def counted_flops() -> Iterator[FlopCounterMode]:
-    """Count the floating-point operations within, a multiplication and an addition as two.
-
-    Of matrix products and attention, as PyTorch counts them; what works on single elements is not
-    counted. Compiled code runs uncompiled meanwhile, as its kernels could not be looked into.
-    """
-    counter = FlopCounterMode(display=False, custom_mapping=_ATTENTION_ON_CPU)
-    with ExitStack() as stack:
-        if _compiles():
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        yield stack.enter_context(counter)
 
 
 class Cost(L.Callback):
@@ -123,27 +104,3 @@ class Cost(L.Callback):
 
 
 _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")
-
-
-def _compiles() -> bool:
-    """Whether anything may have been compiled; asking must not import the compiler."""
-    import sys
-
-    return "torch._dynamo" in sys.modules
-
-
-def _attention(query: Any, key: Any, value: Any, *args: Any, **more: Any) -> int:
-    return int(sdpa_flop_count(query, key, value))
-
-
-def _attention_backward(
-    grad: Any, query: Any, key: Any, value: Any, *args: Any, **more: Any
-) -> int:
-    return int(sdpa_backward_flop_count(grad, query, key, value))
-
-
-# PyTorch counts those of accelerators alone.
-_ATTENTION_ON_CPU = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-}

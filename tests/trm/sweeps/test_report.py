@@ -2,10 +2,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from trm.evaluation.intervals import Share
 from trm.figures.studies import study_figure
 from trm.files import write_object
+from trm.sweeps.board import write_board
 from trm.sweeps.plan import Plan, Planned
 from trm.sweeps.report import duration, gathered, page
 from trm.sweeps.running import State, folder_of, grid_of
@@ -39,12 +42,12 @@ def output(tmp_path, plan, make_grid) -> Path:
 
 def test_seeds_of_a_setting_stand_together(output, plan):
     first, second = gathered(output, plan, "near")
-    assert (first.setting.name, first.seeds) == ("a_b", 2)
-    assert first.shares == {
-        "4 x 2 digits": [Share(128, 128), Share(64, 128)],
-        "4 x 4 digits": [Share(128, 128), Share(64, 128)],
-    }
-    assert (second.seeds, second.flops, second.seconds) == (1, 2e12, 120.0)
+    assert first.setting.name == "a_b"
+    for column in ("4 x 2 digits", "4 x 4 digits"):
+        assert first.shares(column) == [Share(128, 128), Share(64, 128)]
+    assert len(second.seeds) == 1
+    assert (second.cost("flops"), second.cost("seconds")) == (2e12, 120.0)
+    assert second.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
 
 
 def test_of_many_cells_the_regions_are_told(output, plan, make_grid):
@@ -52,22 +55,27 @@ def test_of_many_cells_the_regions_are_told(output, plan, make_grid):
         grid = make_grid({"m": lambda a, b: 1.0}, 5, 4)
         write_object(grid_of(output, "near", point), grid)
     [first, _] = gathered(output, plan, "near")
-    assert list(first.shares) == ["in range", "first beyond", "second beyond", "both beyond"]
-    assert first.flops is None  # of older checkpoints it is not known
+    assert list(first.seeds[0].shares) == [
+        "in range",
+        "first beyond",
+        "second beyond",
+        "both beyond",
+    ]
+    assert first.cost("flops") is None  # of older checkpoints it is not known
 
 
 def test_an_evaluation_that_is_being_made_is_not_counted(output, plan):
     point = next(plan.points())
     state = State(list(point.words), "sha", "evaluating", trained=True)
     write_object(folder_of(output, point) / "point.json", vars(state))
-    assert gathered(output, plan, "near")[0].seeds == 1
+    assert len(gathered(output, plan, "near")[0].seeds) == 1
 
 
 def test_the_page_tells_what_is_done_what_came_out_and_what_failed(output, plan):
     text = page(output, plan)
     assert "3 of 4 runs are done" in text
     assert "- c, seed 1: out of \\*memory\\*" in text
-    assert "| a\\_b | 10 | 2 | 2 min | 2 | 75.0 [50.0–100.0]" in text
+    assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "![Whole solutions right](study.png)" in text
 
 
@@ -87,11 +95,12 @@ def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, plan):
 
 def test_the_picture_has_a_mark_for_every_seed(output, plan):
     figure = study_figure({"near": gathered(output, plan, "near"), "far": []})
-    by_setting, by_cost = figure.axes
+    by_setting, training, solving = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a_b", "c"]
     marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
     assert sorted(x for line in marks for x in line.get_xdata()) == [0.25] * 2 + [0.5] * 2 + [1] * 2
-    assert {x for line in by_cost.lines for x in line.get_xdata()} == {2.0}
+    assert {x for line in training.lines for x in line.get_xdata()} == {2.0}
+    assert {x for line in solving.lines for x in line.get_xdata()} == {12.0}
 
 
 def test_the_picture_does_without_costs(output, plan, make_grid):
@@ -111,3 +120,23 @@ def test_settings_of_a_plan_are_told_with_what_they_take(plan, tmp_path):
     larger = replace(plan.settings[1], trial=replace(TRIAL, parameters=1234567))
     text = page(tmp_path, replace(plan, settings=(plan.settings[0], larger)))
     assert "| c | 1,234,567 | 60 | 960 | 0.06 | 6 s |" in text
+
+
+def test_the_hparams_tab_has_what_is_varied_and_what_came_out(output, plan):
+    labelled = tuple(replace(one, labels={"size": one.name}) for one in plan.settings)
+    write_board(output, replace(plan, settings=labelled))
+    write_board(output, replace(plan, settings=labelled))
+    [file] = (output / "tensorboard/a_b-seed1").glob("events*")  # the second in place of the first
+    events = EventAccumulator(str(file)).Reload()
+    assert {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]} == {
+        "near/4 x 2 digits": 0.5,
+        "near/4 x 4 digits": 0.5,
+        "training/TFLOP": 2.0,
+        "training/minutes": 2.0,
+    }
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    started = HParamsPluginData.FromString(content).session_start_info.hparams
+    assert {key: value.string_value or value.number_value for key, value in started.items()} == {
+        "size": "a_b",
+        "seed": 1.0,
+    }

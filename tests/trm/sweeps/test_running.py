@@ -132,7 +132,9 @@ def test_one_failure_stops_no_other_and_each_process_has_its_share(tmp_path, mon
     plan, told = a_plan("a", "b", "c"), []
     points = list(plan.points())
     workers = Workers(2, len(points))
-    workers.run(tmp_path, plan, points, lambda point, state: told.append(state.stage), lambda: None)
+    workers.run(
+        tmp_path, plan, points, lambda point, state: told.append(state.stage), lambda ended: None
+    )
     assert sorted(seen) == [("--x=a", "4"), ("--x=b", "4"), ("--x=c", "4")]
     assert [state_of(tmp_path, point).stage for point in points] == [DONE, FAILED, DONE]
     assert sorted(told) == sorted(["training"] * 3 + ["done"] * 2 + ["failed"])
@@ -145,3 +147,32 @@ def test_its_state_is_plain_data(tmp_path):
     held = json.loads((folder_of(tmp_path, point) / "point.json").read_text())
     assert held["stage"] == "done"
     assert held["trained"] is True
+
+
+def test_a_config_may_have_moved(tmp_path):
+    plan = a_plan("a")
+    [point] = plan.points()
+    run_point(tmp_path, plan, point, Trm())
+    [one] = plan.settings
+    moved = Planned(**vars(one) | {"words": ("--config=elsewhere/c", "--x=a")})
+    check_unchanged(tmp_path, Plan((moved,), (0,), "last", {}))
+
+
+@pytest.mark.parametrize("code", [130, 143, -15, -2])
+def test_a_run_that_was_stopped_has_not_failed(tmp_path, code):
+    plan = a_plan("a")
+    [point] = plan.points()
+    state = run_point(tmp_path, plan, point, Trm(fit=code))
+    assert (state.stage, state.error) == ("waiting", "")
+    again = Trm()
+    run_point(tmp_path, plan, point, again)
+    assert again.commands == ["fit"]
+
+
+def test_each_process_has_a_gpu_of_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr("trm.sweeps.running.torch.cuda.device_count", lambda: 2)
+    for named, wanted in (("2,5", ["2", "5", "2"]), ("", ["0", "1", "0"])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+        slots = Workers(3, 9)._slots
+        assert [slots.get()["CUDA_VISIBLE_DEVICES"] for _ in range(3)] == wanted
+    assert Workers(None, 9).number == 2

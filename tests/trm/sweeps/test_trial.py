@@ -29,6 +29,12 @@ def test_accumulated_batches_are_one_step(words):
     assert twice.flops == pytest.approx(2 * once.flops)
 
 
+def test_a_run_of_few_steps_can_be_tried_out(words):
+    trial = try_out([*words, "--trainer.max_epochs=1", "--data.batches_per_epoch=1"])
+    assert trial.steps == 1
+    assert trial.seconds > 0
+
+
 def test_steps_may_end_a_run(words):
     trial = try_out([*words, "--trainer.max_steps=3"])
     assert (trial.steps, trial.epochs) == (3, None)

@@ -1,0 +1,42 @@
+import sys
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import nn
+
+from trm.flops import counted_flops
+
+
+def test_a_matrix_product_is_two_operations_an_element_and_three_times_that_with_its_gradients():
+    layer, x = nn.Linear(8, 16, bias=False), torch.randn(4, 8, requires_grad=True)
+    with counted_flops() as counter:
+        layer(x).sum().backward()
+    assert counter.get_total_flops() == 3 * 2 * 4 * 8 * 16
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_a_cpu_is_counted_with_and_without_a_mask(causal):
+    q = torch.randn(2, 4, 8, 16)
+    one_product = 2 * 2 * 4 * 8 * 8 * 16
+    for mask in (None, torch.zeros(8, 8)):
+        with counted_flops() as counter:
+            nn.functional.scaled_dot_product_attention(
+                q, q, q, attn_mask=mask, is_causal=causal and mask is None
+            )
+        assert counter.get_total_flops() == 2 * one_product  # scores, and what they weigh
+
+
+def test_compiled_code_is_counted_as_if_it_were_not(monkeypatch):
+    stances = []
+
+    def set_stance(name: str) -> nullcontext:
+        stances.append(name)
+        return nullcontext()
+
+    monkeypatch.setattr(torch.compiler, "set_stance", set_stance)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", object())
+    with counted_flops() as counter:
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert stances == ["force_eager"]
+    assert counter.get_total_flops() == 2 * 2 * 3 * 4
