@@ -233,6 +233,50 @@ class Alibi(Position):
         return -slopes[:, None, None] * distance.unsqueeze(-3)
 
 
+class Fire(Position):
+    """A learned function of the flat distance, relative to how far on a token is (FIRE).
+
+    Functional interpolation for relative position encodings, Li et al. 2024 (arXiv 2310.04418): a
+    small network f gives each head's bias for the token at place i that looks at place j,
+
+        f(ψ(|i - j|) / ψ(max(L, i, j))),  ψ(x) = log(c x + 1).
+
+    Its argument stays between 0 and 1 however long the sequence is. L and c are learned, too. Of a
+    causal model j comes before i, as in the paper; in a bidirectional one the later of both counts.
+
+    Args:
+        num_heads: of attention.
+        hidden: channels inside f.
+        threshold: L at the beginning, the length up to which distances are not made relative.
+        slope: c at the beginning.
+    """
+
+    absolute = False
+
+    def __init__(
+        self, num_heads: int, hidden: int = 32, threshold: float = 64.0, slope: float = 0.1
+    ):
+        super().__init__()
+        self.threshold = nn.Parameter(torch.tensor(threshold))
+        self.slope = nn.Parameter(torch.tensor(slope))
+        self.inner, self.outer = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
+        for layer in (self.inner, self.outer):
+            truncated_normal_(layer.weight, 1 / math.sqrt(layer.in_features))
+            nn.init.zeros_(layer.bias)
+
+    def bias(self, cells: Coordinates) -> Tensor:
+        """Biases, [num_heads, S, S]: query i, key j."""
+        places = cells.index.float()
+        i, j = places.unsqueeze(-1), places.unsqueeze(-2)
+        longest = torch.maximum(torch.maximum(i, j), self.threshold.abs())
+        relative = self._squeezed((i - j).abs()) / self._squeezed(longest)
+        return self.outer(F.relu(self.inner(relative.unsqueeze(-1)))).movedim(-1, -3).contiguous()
+
+    def _squeezed(self, distance: Tensor) -> Tensor:
+        """ψ of a distance."""
+        return torch.log1p(self.slope.abs() * distance)
+
+
 class Relative2D(Position):
     """A learned bias per head for the offset from query to key; fits a canvas of any size.
 
@@ -298,7 +342,7 @@ def check_canvas(name: str, cells: Coordinates, height: int, width: int, exact: 
     raise ValueError(
         f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x {width}, "
         f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
-        "rope_1d, rope_2d, sinusoidal, alibi or relative_2d, which take any size."
+        "rope_1d, rope_2d, sinusoidal, alibi, fire or relative_2d, which take any size."
     )
 
 
@@ -311,6 +355,7 @@ POSITIONS: dict[str, type[Position]] = {
     "sinusoidal": Sinusoidal,
     "randomised": Randomised,
     "alibi": Alibi,
+    "fire": Fire,
     "relative_2d": Relative2D,
 }
 

@@ -1,6 +1,7 @@
 """Position encodings and neighbourhoods, against their definitions."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -198,6 +199,31 @@ def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
     assert make("alibi", num_heads=4).bias(Coordinates.canvas(1, 2))[:, 1, 0].tolist() == [
         -(2.0 ** (-2 * head)) for head in range(1, 5)
     ]
+
+
+def test_fire_is_a_function_of_the_distance_relative_to_the_place():
+    """Against the formula of the paper, worked out pair by pair."""
+    position = make("fire", num_heads=3)
+    position.threshold.data.fill_(4.0)
+    bias = position.bias(Coordinates.canvas(2, 5, prefix_length=1))
+    assert bias.shape == (3, 11, 11)
+
+    def squeezed(x: float) -> float:
+        return math.log(position.slope.item() * x + 1)
+
+    weights = position.inner.weight[:, 0], position.outer.weight
+    for i, j in [(0, 0), (3, 1), (1, 3), (10, 0), (10, 9)]:
+        x = squeezed(abs(i - j)) / squeezed(max(4.0, i, j))
+        assert 0 <= x <= 1
+        f = weights[1] @ (weights[0] * x).clamp(min=0)
+        torch.testing.assert_close(bias[:, i, j], f)
+
+
+def test_what_fire_learns_includes_where_distances_become_relative():
+    position = make("fire", num_heads=2)
+    position.threshold.data.fill_(4.0)
+    position.bias(Coordinates.canvas(3, 4)).square().sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for name, parameter in position.named_parameters())
 
 
 @pytest.mark.parametrize("name", POSITIONS)

@@ -14,7 +14,7 @@ from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
-ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "alibi", "relative_2d"}
+ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "alibi", "fire", "relative_2d"}
 FIXED = [position for position in POSITIONS if position != "randomised"]
 
 
