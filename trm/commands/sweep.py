@@ -1,11 +1,12 @@
 """`trm sweep`: the runs of a study, trained, evaluated and laid side by side.
 
 A study is a YAML file: a config, the settings that are varied, seeds, what is held equal, and what
-is evaluated at the end. All of it is looked at before the first run starts. Started again, the
-command goes on where it was.
+is evaluated at the end. Every setting takes a few steps before the first run starts. Started again,
+the command goes on where it was.
 """
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -43,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole(0), help="the first seed; the study says how many (default: its own)"
     )
     parser.add_argument(
+        "--gather",
+        action="store_true",
+        help="start nothing: write the page of what is there, for example from SLURM's nodes",
+    )
+    parser.add_argument(
         "--slurm",
         nargs="*",
         metavar="KEY=VALUE",
@@ -67,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.sweeps.plan import PLAN, make_plan, read_plan
-    from trm.sweeps.running import Workers, check_unchanged, finished
+    from trm.sweeps.running import Workers, check_unchanged, finished, let_wait
     from trm.sweeps.slurm import submit
 
     output, beside = Path(args.output), aside(args)
@@ -81,16 +87,20 @@ def run(args: argparse.Namespace) -> int:
         return 0
     make_folder(output)
     with alone(output / PLAN):
-        plan.write(output)
+        plan.write(output, study)
     _write_page(output, plan)
+    if args.gather:
+        return _finish(output, plan, points, beside)
     if options is not None and todo:
         jobs = submit(output, plan, todo, options, args.jobs)
         array = jobs[0].job_id.partition("_")[0]
         beside.print(
-            f"SLURM has {len(jobs)} runs as array {array}. When they are done, the same command "
-            "without --slurm gathers them"
+            f"SLURM has {len(jobs)} runs as array {array}. The same command with --gather in place "
+            "of --slurm tells how far they are"
         )
         return 0
+    for point in todo:
+        let_wait(output, point)
     with ending_together():
         workers.run(
             output,
@@ -143,6 +153,7 @@ def _slurm_options(given: Sequence[str] | None) -> dict[str, str | int] | None:
 def _tell_plan(console: "Console", plan: "Plan", done: int, jobs: int) -> None:
     """Print what is going to run, and what it will take."""
     from rich.table import Table
+    from rich.text import Text
 
     from trm.sweeps.report import duration, expected
 
@@ -150,7 +161,7 @@ def _tell_plan(console: "Console", plan: "Plan", done: int, jobs: int) -> None:
     for heading in ("setting", "parameters", "steps", "samples", "TFLOP", "about"):
         table.add_column(heading, overflow="fold")
     for one in plan.settings:
-        table.add_row(one.name, *expected(one))
+        table.add_row(Text(one.name), *expected(one))
     console.print(table)
     seeds = len(plan.seeds)
     total = sum(one.trial.steps * one.trial.seconds for one in plan.settings) * seeds
@@ -190,7 +201,7 @@ def _finish(output: Path, plan: "Plan", points: Sequence["Point"], beside: "Cons
     """Say where everything is; returns the exit code."""
     from trm.evaluation.grid_schema import BOARD
     from trm.sweeps.report import PAGE
-    from trm.sweeps.running import finished
+    from trm.sweeps.running import finished, grid_of
 
     left = [point for point in points if not finished(output, plan, point)]
     beside.print(
@@ -199,7 +210,10 @@ def _finish(output: Path, plan: "Plan", points: Sequence["Point"], beside: "Cons
         f"HParams   tensorboard --logdir {output / BOARD}"
     )
     for name in plan.evaluations:
-        beside.print(f"together  trm compare {output / 'evaluations' / name}/* --output DIR")
+        done = [grid_of(output, name, point).parent for point in points if point not in left]
+        if len(done) > 1:
+            folders = " ".join(shlex.quote(str(folder)) for folder in done)
+            beside.print(f"together  trm compare {folders} --output {name}")
     if left:
         beside.print(f"{len(left)} of {len(points)} runs are not done: the page says why")
     return 1 if left else 0

@@ -41,7 +41,7 @@ from trm.evaluation.grid_schema import (
 )
 from trm.evaluation.intervals import Share
 from trm.evaluation.paired import shared_problems
-from trm.evaluation.seeds import by_setting, figures
+from trm.evaluation.seeds import FIGURES, by_setting, figures
 from trm.markdown import safe, table
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
@@ -168,8 +168,7 @@ def _seeds_together(grid: dict[str, Any]) -> list[str]:
     return [
         "## Seeds together",
         "Models that are named and made alike but for the seed. Whole solutions right, in percent: "
-        "the mean over seeds, the lowest and the highest seed in brackets, and the Wilson 95 % "
-        "interval over all problems of all seeds.",
+        f"{FIGURES}.",
         table(["setting", "seeds", *_regions(grid)], rows),
     ]
 
@@ -199,9 +198,10 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
         return []
     return [
         f"## Problem by problem, against {safe(name)}",
-        "Over all cells that both were asked: the difference in percentage points, with its 95 % "
-        "interval by a bootstrap over problems and seeds; how many problems one alone solves, and "
-        "the p of McNemar's exact test, where both have one seed.",
+        "Over all cells that both were asked: the difference in percentage points; how many "
+        "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
+        "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds and "
+        "problems, and too narrow where they are few.",
         table(
             ["setting", "range", "problems", "difference", "this alone", "that alone", "p"], rows
         ),

@@ -1,5 +1,6 @@
 """Models that differ in the seed alone, taken together."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -8,6 +9,10 @@ from trm.evaluation.intervals import Share
 
 _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
+FIGURES = (
+    "of several seeds the mean, the lowest and the highest in brackets; then Wilson's 95 % "
+    "interval for as many problems as each seed was asked, which are the same ones"
+)
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
@@ -17,28 +22,27 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
     1``, and of which all that their checkpoints tell of model and task is the same. Others keep
     their names.
     """
-    found: dict[str, list[Model]] = {}
+    found: dict[tuple[str, ...], list[Model]] = {}
     for model in models:
-        name = _SEED.sub("", model["name"]) or model["name"]
-        others = found.setdefault(name, [])
-        if others and any(others[0].get(key) != model.get(key) for key in _ALIKE):
-            name = model["name"]
-            others = found.setdefault(name, [])
-        others.append(model)
-    return {(n if len(held) > 1 else held[0]["name"]): held for n, held in found.items()}
+        name = model["name"]
+        common = _SEED.sub("", name)
+        alike = json.dumps([model.get(key) for key in _ALIKE], sort_keys=True, default=str)
+        key = (common, alike) if common and common != name else (name,)
+        found.setdefault(key, []).append(model)
+    names = [key[0] if len(held) > 1 else held[0]["name"] for key, held in found.items()]
+    return {
+        name if names.count(name) == 1 else ", ".join(model["name"] for model in held): held
+        for name, held in zip(names, found.values(), strict=True)
+    }
 
 
 def figures(shares: Sequence[Share]) -> str:
-    """Shares of several seeds in words: mean, [lowest to highest], (Wilson interval of all)."""
+    """Shares of several seeds in words, in percent: see `FIGURES`."""
     if not shares:
         return "–"
     values = [100 * share.value for share in shares]
-    low, high = sum_of(shares).interval
+    mean = sum(values) / len(values)
+    asked = max(share.total for share in shares)
+    low, high = Share(round(mean / 100 * asked), asked).interval
     spread = f" [{min(values):.1f}–{max(values):.1f}]" if len(values) > 1 else ""
-    return f"{sum(values) / len(values):.1f}{spread} ({100 * low:.1f}–{100 * high:.1f})"
-
-
-def sum_of(shares: Iterable[Share]) -> Share:
-    """Shares put together."""
-    held = list(shares)
-    return Share(sum(share.right for share in held), sum(share.total for share in held))
+    return f"{mean:.1f}{spread} ({100 * low:.1f}–{100 * high:.1f})"

@@ -12,7 +12,7 @@ from canvas.picture import GRID, INK
 from trm.figures.row_errors import COLOURS, MARKS
 from trm.sweeps.report import Gathered
 
-_LINE = 0.32  # inches of a setting
+_LINE, _HIGHEST = 0.32, 150.0  # inches of a setting, and of all
 _WIDE = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
 
@@ -32,7 +32,7 @@ def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
     if not some:
         return None
     heights = [1.6 + _LINE * len(held) * len(_columns(held)) for held in some.values()]
-    figure = Figure(figsize=(15, sum(heights)), dpi=100, layout="constrained")
+    figure = Figure(figsize=(15, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     rows: Any = figure.subplots(
         len(some), 3, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3)

@@ -4,22 +4,27 @@ It is kept in ``study.json``, format 1:
 
     format       1
     settings     a list of `Planned` as data, in the study's order
+    others       the same of settings that were in the study before
     seeds, checkpoint, evaluations      as in `trm.sweeps.study.Study`
+
+with a copy of each config beside it, from which the runs are started: one that is changed or moved
+later changes no run.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
-from trm.files import fingerprint, read_object, write_object
+from trm.files import fingerprint, read_object, replacing, write_object
 from trm.shipped_configs import find_config
 from trm.sweeps.study import Point, Setting, Study
 from trm.sweeps.trial import Trial, parameters_of, try_out
 
 PLAN, FORMAT = "study.json", 1
 _WIDEST = 2**20  # value of a key that makes up for others
-_APART = 0.05  # of the parameters, that may be left over then
+_APART = 0.05  # share of parameters or steps by which settings may differ that have equally many
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,8 @@ class Planned:
         name, labels: the setting's.
         asked: what decides `words` and `trial`: the options that the study asks for, and what it
             holds equal to what.
-        words: the options of `trm fit`, with what is held equal.
-        config: SHA-256 of the config among them.
+        words: the options of `trm fit` beside its config, with what is held equal.
+        config: SHA-256 of the config.
         trial: what a run is going to take.
     """
 
@@ -45,12 +50,24 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study that can be started."""
+    """A study that can be started.
+
+    Attributes:
+        settings: what it varies.
+        seeds, checkpoint, evaluations: as in `trm.sweeps.study.Study`.
+        others: settings that were in the study before, and may come back.
+    """
 
     settings: tuple[Planned, ...]
     seeds: tuple[int, ...]
     checkpoint: str
     evaluations: dict[str, list[str]]
+    others: tuple[Planned, ...] = ()
+
+    @property
+    def wanted(self) -> dict[str, list[str]]:
+        """What decides each evaluation's figures: the checkpoint, and options."""
+        return {name: [self.checkpoint, *options] for name, options in self.evaluations.items()}
 
     def points(self) -> Iterator[Point]:
         """All runs, every setting's first seed before any second one."""
@@ -59,9 +76,21 @@ class Plan:
                 words = (*setting.words, f"--seed={seed}")
                 yield Point(setting.name, seed, words, setting.config)
 
-    def write(self, folder: Path) -> None:
-        """Keep it."""
+    def write(self, folder: Path, study: Study) -> None:
+        """Keep it, and the configs of the study that it was made from."""
+        for setting in study.settings:
+            file = find_config(setting.config)
+            copy = config_of(folder, fingerprint(file))
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(copy) as part:
+                    part.write_bytes(file.read_bytes())
         write_object(folder / PLAN, {"format": FORMAT} | asdict(self))
+
+
+def config_of(folder: Path, sha256: str) -> Path:
+    """The copy of a config in the folder of a study."""
+    return folder / "configs" / f"{sha256[:16]}.yaml"
 
 
 def read_plan(folder: Path) -> Plan | None:
@@ -77,18 +106,21 @@ def read_plan(folder: Path) -> Plan | None:
     try:
         if held.pop("format") != FORMAT:
             raise ValueError("another format")
-        settings = tuple(
-            Planned(
-                one["name"],
-                dict(one["labels"]),
-                tuple(one["asked"]),
-                tuple(one["words"]),
-                one["config"],
-                Trial(**one["trial"]),
+        settings, others = (
+            tuple(
+                Planned(
+                    one["name"],
+                    dict(one["labels"]),
+                    tuple(one["asked"]),
+                    tuple(one["words"]),
+                    one["config"],
+                    Trial(**one["trial"]),
+                )
+                for one in held.pop(name)
             )
-            for one in held.pop("settings")
+            for name in ("settings", "others")
         )
-        return Plan(settings, tuple(held.pop("seeds")), **held)
+        return Plan(settings, tuple(held.pop("seeds")), others=others, **held)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file} is not what trm sweep writes ({error}): choose another --output, or remove it"
@@ -106,7 +138,8 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
     Raises:
         ValueError: options of a setting are wrong; the message names it.
     """
-    known = {one.asked: one for one in earlier.settings} if earlier else {}
+    before = (*earlier.others, *earlier.settings) if earlier else ()
+    known = {one.asked: one for one in before}
     planned: list[Planned] = []
     for setting in study.settings:
         asked = _asked(study, setting)
@@ -119,7 +152,9 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
             config = fingerprint(find_config(setting.config))
             known[asked] = Planned("", {}, asked, tuple(words), config, trial)
         planned.append(replace(known[asked], name=setting.name, labels=setting.labels))
-    return Plan(tuple(planned), study.seeds, study.checkpoint, study.evaluations)
+    mine = {one.asked for one in planned}
+    others = tuple(one for asked, one in known.items() if asked not in mine)
+    return Plan(tuple(planned), study.seeds, study.checkpoint, study.evaluations, others)
 
 
 def _asked(study: Study, setting: Setting) -> tuple[str, ...]:
@@ -138,29 +173,32 @@ def _told(setting: Setting) -> list[str]:
 
 def _settled(study: Study, setting: Setting, first: Trial | None) -> tuple[list[str], Trial]:
     """A setting's words with what is held equal to the first one's, and its trial."""
-    words = [f"--config={find_config(setting.config).resolve()}", *setting.options()]
+    words, config = setting.options(), f"--config={find_config(setting.config)}"
     if first is not None and study.parameters is not None:
-        value = _making_up(words, study.parameters, first.parameters)
+        value = _making_up([config, *words], study.parameters, first.parameters)
         words.append(f"--{study.parameters}={value}")
-    trial = try_out(words)
+    trial = try_out([config, *words])
     if first is None or study.training is None:
         return words, trial
     wanted = first.steps * getattr(first, study.training) / getattr(trial, study.training)
-    length = _of_length(words, trial, wanted)
-    return words + length, replace(trial, steps=round(wanted))
+    length, steps = _of_length(trial, max(1, round(wanted)))
+    return words + length, replace(trial, steps=steps)
 
 
-def _of_length(words: list[str], trial: Trial, wanted: float) -> list[str]:
-    """The option that gives a run so many steps.
+def _of_length(trial: Trial, steps: int) -> tuple[list[str], int]:
+    """The options that give a run so many steps, and how many it then has.
 
     Where it is as long as a number of epochs, these stay, with their validations, and become longer
-    or shorter.
+    or shorter by whole batches, unless that comes too far from what is wanted.
     """
-    if round(wanted) == trial.steps:
-        return []
-    if trial.epochs is None:
-        return [f"--trainer.max_steps={max(1, round(wanted))}"]
-    return [f"--data.batches_per_epoch={max(1, round(wanted * trial.accumulated / trial.epochs))}"]
+    if steps == trial.steps:
+        return [], steps
+    if trial.epochs:
+        batches = max(1, round(steps * trial.accumulated / trial.epochs))
+        found = trial.epochs * ceil(batches / trial.accumulated)
+        if abs(found - steps) <= _APART * steps:
+            return [f"--data.batches_per_epoch={batches}"], found
+    return ["--trainer.max_epochs=-1", f"--trainer.max_steps={steps}"], steps
 
 
 def _making_up(words: list[str], key: str, parameters: int) -> int:
@@ -174,6 +212,13 @@ def _making_up(words: list[str], key: str, parameters: int) -> int:
         return parameters_of([*words, f"--{key}={value}"])
 
     low, high = 1, 2
+    try:
+        many(low), many(high)
+    except ValueError as error:
+        raise ValueError(
+            f"equal.parameters: {key} has to take any whole number from 1 up, as "
+            f"intermediate_size does ({error})"
+        ) from None
     while many(high) < parameters:
         low, high = high, 2 * high
         if high > _WIDEST:

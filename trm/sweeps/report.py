@@ -1,7 +1,6 @@
 """A study as a page: how far its runs are, and what came out, setting by setting.
 
-Seeds of a setting stand together: the mean of their shares, the lowest and the highest of them, and
-Wilson's 95 % interval over all their problems, which says nothing about other seeds.
+Seeds of a setting stand together, see `trm.evaluation.seeds`.
 """
 
 import re
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trm.evaluation.grid_schema import FAMILY, INSIDE, REGIONS, Model, axes_of, pooled, size_name
+from trm.evaluation.grid_schema import FAMILY, REGIONS, SHORTER, Model, axes_of, pooled, size_name
 from trm.evaluation.intervals import Share
-from trm.evaluation.seeds import figures
+from trm.evaluation.seeds import FIGURES, figures
 from trm.files import read_object
 from trm.markdown import safe, table
 from trm.sweeps.plan import Plan, Planned
-from trm.sweeps.running import DONE, EVALUATING, FAILED, TRAINING, folder_of, grid_of, state_of
+from trm.sweeps.running import EVALUATING, FAILED, TRAINING, finished, folder_of, grid_of, state_of
 from trm.sweeps.study import Point
 
 PAGE, PICTURE = "study.md", "study.png"
@@ -30,7 +29,7 @@ class Found:
 
     Attributes:
         shares: of whole solutions right, by cell or region.
-        cost: of training, see `trm.training.cost`; None: not known.
+        cost: of the whole training, see `trm.training.cost`; None: not known.
         flops: of solving a problem, the mean of the cells; None: not known.
     """
 
@@ -70,7 +69,7 @@ def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
     grids = {
         point: grid
         for point in plan.points()
-        if evaluation in state_of(output, point).evaluated
+        if state_of(output, point).evaluated.get(evaluation) == plan.wanted[evaluation]
         and (grid := read_object(grid_of(output, evaluation, point))) is not None
     }
     columns = _columns(list(grids.values()))
@@ -79,7 +78,7 @@ def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
         [model] = grid["models"]
         flops = [n for cell in model["cells"] if (n := cell.get("flops_per_problem"))]
         shares = {name: pooled(cells(model)) for name, cells in columns.items()}
-        outcome[point] = Found(shares, model.get("cost"), _mean(flops))
+        outcome[point] = Found(shares, state_of(output, point).cost, _mean(flops))
     return outcome
 
 
@@ -97,7 +96,7 @@ def page(output: Path, plan: Plan) -> str:
     """The study as Markdown."""
     points = list(plan.points())
     states = {point: state_of(output, point) for point in points}
-    done = sum(state.stage == DONE for state in states.values())
+    done = sum(finished(output, plan, point) for point in points)
     parts = [f"# {output.resolve().name}: {done} of {len(points)} runs are done"]
     failed = [(point, state) for point, state in states.items() if state.stage == FAILED]
     if failed:
@@ -120,8 +119,9 @@ def page(output: Path, plan: Plan) -> str:
 
 
 _MEANING = (
-    "Whole free-running solutions right, in percent: the mean over seeds, the lowest and the "
-    "highest seed in brackets, and the Wilson 95 % interval over all problems of all seeds."
+    f"Whole free-running solutions right, in percent: {FIGURES}. Of many cells the regions are "
+    "told: each setting's are seen from its own training range, and a cell that a model cannot "
+    "work on is left out."
 )
 
 
@@ -200,7 +200,7 @@ def _columns(grids: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return lambda model: _of_region(model, where)
 
     there = {cell["region"] for grid in grids for cell in grid["models"][0]["cells"]}
-    return {where: in_region(where) for where in (INSIDE, *REGIONS[1:]) if where in there}
+    return {where: in_region(where) for where in (*REGIONS, SHORTER) if where in there}
 
 
 def _of_region(model: Model, where: str) -> list[dict[str, Any]]:

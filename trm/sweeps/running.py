@@ -10,6 +10,7 @@ failed, the next time that the study is started; one that is done is left alone.
 """
 
 import json
+import logging
 import os
 import queue
 import signal
@@ -19,19 +20,23 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 
+from trm.checkpoints.keys import COST_KEY
+from trm.checkpoints.loading import load_checkpoint
 from trm.devices import cores
 from trm.evaluation.grid_schema import GRID
 from trm.files import alone, read_object, write_object
 from trm.processes import INTERRUPTED, TERMINATED
-from trm.sweeps.plan import Plan
+from trm.sweeps.plan import Plan, config_of
 from trm.sweeps.study import Point
 
 WAITING, TRAINING, EVALUATING, DONE, FAILED = "waiting", "training", "evaluating", "done", "failed"
+_log = logging.getLogger(__name__)
 _STATE, _LOG = "point.json", "log.txt"
 _SHOWN = 300  # characters of an error
 _STOPPED = (TERMINATED, INTERRUPTED, -signal.SIGTERM, -signal.SIGINT)  # codes of no failure
@@ -43,10 +48,11 @@ class State:
 
     Attributes:
         words: the options that it was started with.
-        config: SHA-256 of the config among them.
+        config: SHA-256 of the config.
         stage: waiting, training, evaluating, done or failed.
         trained: whether training has come to its end.
-        evaluated: evaluations that are finished, name to options.
+        cost: of the whole training, see `trm.training.cost`; None: not known.
+        evaluated: evaluations that are finished, see `Plan.wanted`.
         error: of a run that failed.
     """
 
@@ -54,6 +60,7 @@ class State:
     config: str = ""
     stage: str = WAITING
     trained: bool = False
+    cost: dict[str, float] | None = None
     evaluated: dict[str, list[str]] = field(default_factory=dict)
     error: str = ""
 
@@ -80,7 +87,16 @@ def state_of(output: Path, point: Point) -> State:
 def finished(output: Path, plan: Plan, point: Point) -> bool:
     """Whether nothing is left to do of a run."""
     state = state_of(output, point)
-    return state.stage == DONE and state.evaluated == plan.evaluations
+    return state.stage == DONE and state.evaluated == plan.wanted
+
+
+def let_wait(output: Path, point: Point) -> None:
+    """Say of a run that it waits, where the processes that were at work on it are gone."""
+    state = state_of(output, point)
+    if state.stage in (TRAINING, EVALUATING):
+        with suppress(ValueError), alone(folder_of(output, point) / _STATE):
+            state.stage = WAITING
+            write_object(folder_of(output, point) / _STATE, asdict(state))
 
 
 def check_unchanged(output: Path, plan: Plan) -> None:
@@ -89,9 +105,8 @@ def check_unchanged(output: Path, plan: Plan) -> None:
         before = state_of(output, point)
         if not before.words:
             continue
-        words = set(before.words) ^ set(point.words)
-        changed = sorted(word for word in words if not word.startswith("--config="))
-        if before.config != point.config:  # wherever it lies by now
+        changed = sorted(set(before.words) ^ set(point.words))
+        if before.config != point.config:
             changed.append("the config itself")
         if changed:
             raise ValueError(
@@ -141,11 +156,12 @@ def run_point(
         state.words, state.config, state.error = list(point.words), point.config, ""
         if not state.trained:
             now(TRAINING)
-            if not done(["fit", *point.words, _logger(output, point), "--ckpt_path=last"]):
+            config = f"--config={config_of(output, point.config)}"
+            if not done(["fit", config, *point.words, _logger(output, point), "--ckpt_path=last"]):
                 return state
-            state.trained = True
+            state.trained, state.cost = True, _cost(newest_checkpoint(output, point, "last"))
         for name, options in plan.evaluations.items():
-            if state.evaluated.get(name) == options:
+            if state.evaluated.get(name) == plan.wanted[name]:
                 continue
             now(EVALUATING)
             checkpoint = newest_checkpoint(output, point, plan.checkpoint)
@@ -153,7 +169,7 @@ def run_point(
             words = [f"--checkpoint={checkpoint}", f"--output={there}", f"--name={point.name}"]
             if not done(["evaluate", *options, *words, "--quiet"]):
                 return state
-            state.evaluated[name] = options
+            state.evaluated[name] = plan.wanted[name]
         state.evaluated = {name: state.evaluated[name] for name in plan.evaluations}
         now(DONE)
         return state
@@ -166,6 +182,13 @@ def newest_checkpoint(output: Path, point: Point, name: str) -> Path:
         *folder.glob("version_*/checkpoints/last.ckpt")
     ]
     return max(found, key=lambda file: file.stat().st_mtime_ns, default=folder / f"{name}.ckpt")
+
+
+def _cost(checkpoint: Path) -> dict[str, float] | None:
+    """What the training that led to a checkpoint has taken; None: not known."""
+    found = load_checkpoint(checkpoint) if checkpoint.is_file() else {}
+    cost: dict[str, float] | None = found.get(COST_KEY)
+    return cost
 
 
 def grid_of(output: Path, name: str, point: Point) -> Path:
@@ -234,7 +257,10 @@ class Workers:
                 done, todo = wait(todo, timeout=interval, return_when=FIRST_COMPLETED)
                 for one in done:
                     one.result()
-                look(bool(done))
+                try:
+                    look(bool(done))
+                except (OSError, ValueError) as error:  # the runs go on without a page
+                    _log.warning("the page could not be written: %s", error)
         finally:
             self._ended.set()
             for process in list(self._started):
@@ -253,7 +279,9 @@ class Workers:
                 lambda words, log: self._start(words, log, slot),
                 lambda state: tell(point, state),
             )
-        except ValueError as error:  # another process has it
+        except InterruptedError:
+            return State()
+        except (ValueError, OSError) as error:  # another process has it, or a disk is full
             state = State(stage=FAILED, error=str(error))
             tell(point, state)
             return state

@@ -11,7 +11,8 @@ axes:                             # what is varied; every combination is a setti
 seeds: [0, 1]                     # a run of every setting each; default: 0 alone
 equal:                            # what all settings have in common; default: nothing is changed
   training: flops                 # or seconds, or samples: sets the length of the runs
-  parameters: model.network.config.intermediate_size    # the key that makes up for the others
+  parameters: model.network.config.intermediate_size    # a key of any whole number, by which all
+                                  # models get as many as the first setting's
 checkpoint: last                  # which one is evaluated; default: best
 evaluate:                         # what is, by name: the options of `trm evaluate`
   longer: {digits-a: "4,16", digits-b: "4,16", problems: 200}
@@ -39,6 +40,8 @@ _OURS = {  # keys that are none of a setting's
     "model.seed": "seeds of the study",
     "ckpt_path": "the study, which goes on by itself",
     "checkpoint.dirpath": "the study's --output",
+    "trainer.devices": "the study: a run has one GPU, or its share of the CPU",
+    "trainer.num_nodes": "the study: a run has one GPU, or its share of the CPU",
 }
 _EVALUATION_OURS = ("checkpoint", "output", "name")
 _MOST = 10_000  # runs
@@ -120,8 +123,11 @@ def study_of(held: Mapping[str, Any]) -> Study:
     choices = [_values(str(axis), values) for axis, values in axes.items()]
     settings = []
     for chosen in itertools.product(*choices):
-        keys = {**common}
+        keys, taken = {**common}, set[str]()
         for _, some in chosen:
+            if again := {_plain(key) for key in some} & taken:
+                raise ValueError(f"two axes set {min(again)}: let one of them do it")
+            taken |= {_plain(key) for key in some}
             keys |= some
         own = keys.pop(CONFIG, config)
         if not isinstance(own, str):
@@ -146,6 +152,8 @@ def study_of(held: Mapping[str, Any]) -> Study:
     parameters = equal.get("parameters")
     if parameters is not None:
         _check_key(parameters)
+        if any(_plain(parameters) in map(_plain, setting.keys) for setting in settings):
+            raise ValueError(f"{parameters} makes up for the parameters: set it nowhere else")
     return Study(
         tuple(settings),
         _seeds(held.get("seeds", [0]), len(settings)),
@@ -163,8 +171,8 @@ class Point:
     Attributes:
         setting: what it shares with other seeds.
         seed: of everything.
-        words: the options of `trm fit`, less where the run is kept.
-        config: SHA-256 of the config among them.
+        words: the options of `trm fit` beside its config and where the run is kept.
+        config: SHA-256 of the config.
     """
 
     setting: str
@@ -232,12 +240,17 @@ def _check_key(key: Any) -> None:
     """Raise ValueError if a key is not a setting's to give."""
     if not isinstance(key, str) or not re.fullmatch(r"[\w.]+", key):
         raise ValueError(f"{key} is no key of a config; one looks like trainer.max_epochs")
-    plain = key.replace("init_args.", "")
+    plain = _plain(key)
     for ours, where in _OURS.items():
         if plain == ours:
             raise ValueError(f"{key} is set by {where}: leave it out")
     if plain.startswith("trainer.logger"):
         raise ValueError(f"{key} is set by the study, which keeps its runs together: leave it out")
+
+
+def _plain(key: str) -> str:
+    """A key as people write it, with or without the parts that may be left out."""
+    return key.replace("init_args.", "")
 
 
 def _seeds(held: Any, settings: int) -> tuple[int, ...]:

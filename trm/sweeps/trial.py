@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.plugins import look_here
@@ -21,7 +22,7 @@ from trm.training.config_errors import explained
 from trm.training.cost import Cost
 from trm.training.lightning_cli import TrainingCLI, train
 
-_COUNTED, _TIMED = 4, 4  # batches: first those whose operations are counted, then those timed
+_BATCHES, _LONGEST = 16, 15.0  # whose operations are counted, or that are timed; seconds of each
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,9 @@ class Trial:
         epochs: of the whole run; None where it is optimiser steps that end it.
         accumulated: batches of an optimiser step.
         samples: of a step, on one device.
-        flops: of a step, on one device: the mean of a few.
-        seconds: of a step: the median of a few, on this machine, in one process.
+        flops: of a step, on one device: the mean of the first few batches. Where a batch draws its
+            depth it is rough, though alike for settings that draw the same.
+        seconds: of a step: the mean of a few, on this machine, in one process.
     """
 
     parameters: int
@@ -67,16 +69,18 @@ def try_out(words: Sequence[str]) -> Trial:
     with TemporaryDirectory() as folder:
         cli = _built(words, folder)
         steps, epochs = run_length(cli.trainer, cli.datamodule.batches_per_epoch)
-        cost, clock = Cost(every=1), _Clock()
+        clock = _Clock()
         trainer: Any = cli.trainer
         trainer.callbacks = [clock]
-        accumulated = cli.trainer.accumulate_grad_batches
-        # Options for it would hide the length of the whole run.
-        cli.trainer.fit_loop.max_epochs = -1
-        cli.trainer.fit_loop.epoch_loop.max_steps = max(1, (_COUNTED + _TIMED) // accumulated)
-        clock.cost = cost
-        with _silent():
-            cli.trainer.fit(cli.model, cli.datamodule)
+        # Options for the length would hide that of the whole run.
+        trainer.fit_loop.max_epochs = -1
+        trainer.fit_loop.epoch_loop.max_steps = 2 * _BATCHES + 2
+        try:
+            with _silent():
+                trainer.fit(cli.model, cli.datamodule)
+        except RuntimeError as error:  # too little memory, for example
+            raise ValueError(f"its first steps fail: {str(error).splitlines()[0]}") from error
+    cost, accumulated = clock.cost, cli.trainer.accumulate_grad_batches
     model: Any = cli.model
     return Trial(
         int(model.model.num_parameters),
@@ -85,7 +89,7 @@ def try_out(words: Sequence[str]) -> Trial:
         accumulated,
         cli.datamodule.batch_size * accumulated,
         cost.flops / max(1, cost.batches) * accumulated,
-        statistics.median(clock.seconds) * accumulated,
+        statistics.mean(clock.seconds) * accumulated,
     )
 
 
@@ -106,30 +110,42 @@ def run_length(trainer: L.Trainer, batches_per_epoch: int) -> tuple[int, int | N
 
 
 class _Clock(L.Callback):
-    """Counts the operations of the first batches, and times the others."""
-
-    cost: Cost
+    """Counts the operations of the first batches, times the next, and ends training."""
 
     def __init__(self) -> None:
+        self.cost = Cost(every=1)
         self.seconds: list[float] = []
+        self._counts, self._until = True, time.perf_counter() + _LONGEST
         self._begun = 0.0
 
     def on_train_batch_start(self, *args: Any, **more: Any) -> None:
         """Start counting, or the clock."""
-        if self.cost.batches < _COUNTED:
+        if self._counts:
             self.cost.on_train_batch_start(*args, **more)
-        self._begun = time.perf_counter()
+        self._begun = _now()
 
-    def on_train_batch_end(self, *args: Any, **more: Any) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any, **more: Any) -> None:
         """Stop either."""
-        if self.cost.batches < _COUNTED:
-            self.cost.on_train_batch_end(*args, **more)
+        now = _now()
+        late = now > self._until
+        if self._counts:
+            self.cost.on_train_batch_end(trainer, *args, **more)
+            self._counts = self.cost.batches < _BATCHES and not (late and self.cost.batches > 1)
+            self._until = self._until if self._counts else now + _LONGEST
         else:
-            self.seconds.append(time.perf_counter() - self._begun)
+            self.seconds.append(now - self._begun)
+            trainer.should_stop = len(self.seconds) == _BATCHES or late
 
     def on_exception(self, *args: Any, **more: Any) -> None:
         """Leave nothing on."""
         self.cost.on_exception(*args, **more)
+
+
+def _now() -> float:
+    """The time, once all that was launched is done."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+    return time.perf_counter()
 
 
 def _built(words: Sequence[str], folder: str) -> TrainingCLI:

@@ -53,6 +53,10 @@ def test_runs_are_trained_evaluated_and_told_and_done_ones_stay(process, study, 
     assert again.code == 0, again.err
     assert "1 of them done already" in again.out
     assert done.stat().st_mtime_ns == before
+    (tmp_path / "out/study.md").unlink()
+    gathered = process("sweep", study, "--output", "out", "--gather", folder=tmp_path)
+    assert gathered.code == 0, gathered.err
+    assert "1 of 1 runs are done" in (tmp_path / "out/study.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_slurm_gets_the_runs_as_an_array(study, tmp_path, monkeypatch):
     # What a node does, in a process of this machine: the words of a run that is done.
     monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     folder.mkdir(parents=True)
-    state = running.State(list(point.words), point.config, "done", True, dict(plan.evaluations))
+    state = running.State(list(point.words), point.config, "done", True, None, plan.wanted)
     (folder / "point.json").write_text(json.dumps(vars(state)))
     [job] = slurm.submit(tmp_path, plan, [point], {"timeout_min": 5}, 1, cluster="local")
     assert job.result() == running.DONE

@@ -37,11 +37,32 @@ def test_the_interval_is_as_wide_as_theory_has_it_for_paired_shares():
     assert found.interval == pytest.approx((each.mean() - half, each.mean() + half), abs=0.01)
 
 
-def test_models_that_differ_on_no_problem_have_no_difference():
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    """Pairs of 60 problems: both solve 70 %, one alone 20, the other alone 2."""
+    random, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        kind = random.choice(4, size=60, p=(0.7, 0.2, 0.02, 0.08))
+        mine, theirs = (
+            "".join("01"[int(k in solved)] for k in kind) for solved in ((0, 1), (0, 2))
+        )
+        low, high = paired([[mine]], [[theirs]]).interval
+        held += low <= 0.18 <= high
+    assert 0.93 * 400 <= held <= 0.99 * 400
+
+
+def test_models_that_differ_on_no_problem_may_still_differ():
     found = paired([["1011", "01"]], [["1011", "01"]])
-    assert found.interval == (0.0, 0.0)
+    low, high = found.interval
+    assert low < 0 < high
     assert found.p == 1.0
     assert found.problems == 6
+
+
+def test_an_interval_beside_no_difference_beyond_chance_holds_none():
+    mine, theirs = "1" * 500, "0" * 4 + "1" * 496
+    found = paired([[mine]], [[theirs]])
+    assert found.p == pytest.approx(0.125)
+    assert found.interval[0] < 0.002
 
 
 def test_seeds_that_disagree_widen_the_interval():

@@ -269,7 +269,7 @@ def test_seeds_of_a_setting_are_told_together(make_grid):
     grid = make_grid({name: lambda a, b, s=s: s for name, s in shares.items()}, [2], [1])
     text = compare_markdown(grid, "narrow, seed 0")
     rows = table(text, "## Seeds together")
-    assert rows[1][:3] == ["wide", "2", "75.0 [50.0–100.0] (69.4–79.9)"]
+    assert rows[1][:3] == ["wide", "2", "75.0 [50.0–100.0] (66.8–81.7)"]
     assert len(rows) == 2
     pairs = table(text, "## Problem by problem, against narrow, seed 0")
     assert pairs[1][:3] == ["wide", "in range", "128"]

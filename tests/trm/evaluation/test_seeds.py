@@ -27,6 +27,12 @@ def test_a_single_seed_keeps_its_name():
 def test_models_that_are_made_otherwise_are_not_one_setting():
     held = models("a, seed 0", "a, seed 1") + models("a, seed 2", model={"hidden_size": 16})
     assert {n: len(some) for n, some in by_setting(held).items()} == {"a": 2, "a, seed 2": 1}
+    assert {n: len(some) for n, some in by_setting(held[::-1]).items()} == {"a": 2, "a, seed 2": 1}
+
+
+def test_a_model_without_a_seed_in_its_name_joins_no_others():
+    held = models("a", "a, seed 0", "a, seed 1")
+    assert sorted(len(some) for some in by_setting(held).values()) == [1, 2]
 
 
 def test_a_name_that_is_a_seed_alone_stays():
@@ -34,6 +40,6 @@ def test_a_name_that_is_a_seed_alone_stays():
 
 
 def test_figures_are_mean_spread_and_interval():
-    assert figures([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (68.6–80.5)"
+    assert figures([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
     assert figures([Share(50, 100)]) == "50.0 (40.4–59.6)"
     assert figures([]) == "–"

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from trm.sweeps import plan as planning
-from trm.sweeps.plan import PLAN, make_plan, read_plan
+from trm.sweeps.plan import PLAN, config_of, make_plan, read_plan
 from trm.sweeps.study import study_of
 from trm.sweeps.trial import Trial
 
@@ -47,7 +47,7 @@ def a_study(**more):
 
 def test_nothing_is_set_where_nothing_is_held_equal(trials):
     plan = make_plan(a_study(), None, quiet)
-    assert [one.words[1:] for one in plan.settings] == [
+    assert [one.words for one in plan.settings] == [
         ("--model.network.config.num_layers=1",),
         ("--model.network.config.num_layers=2",),
     ]
@@ -83,7 +83,7 @@ def test_a_key_that_cannot_make_up_for_them_is_told(trials):
 
 def test_a_plan_is_kept_and_more_seeds_and_values_try_out_only_what_is_new(trials, tmp_path):
     plan = make_plan(a_study(), None, quiet)
-    plan.write(tmp_path)
+    plan.write(tmp_path, a_study())
     assert read_plan(tmp_path) == plan
     wider = a_study(axes={"model.network.config.num_layers": [1, 2, 3]}, seeds=[0, 1])
     told = []
@@ -123,9 +123,37 @@ def test_where_steps_end_a_run_they_are_what_is_set(trials, monkeypatch):
     assert make_plan(study, None, quiet).settings[1].words[-1] == "--trainer.max_steps=200"
 
 
+def test_epochs_of_few_batches_give_way_to_steps(trials, monkeypatch):
+    def try_out(words) -> Trial:  # 40 epochs of two batches, one of three of them too many
+        return Trial(10, 80, 40, 1, 16, 400.0 if "--a.b=2" in words else 300.0, 1.0)
+
+    monkeypatch.setattr(planning, "try_out", try_out)
+    one = make_plan(a_study(axes={"a.b": [1, 2]}, equal={"training": "flops"}), None, quiet)
+    assert one.settings[1].words[1:] == ("--trainer.max_epochs=-1", "--trainer.max_steps=60")
+    assert one.settings[1].trial.steps == 60
+
+
+def test_a_setting_that_comes_back_is_as_it_was(trials, tmp_path):
+    values = {"model.network.config.num_layers": [1, 2, 3]}
+    whole = make_plan(a_study(axes=values), None, quiet)
+    part = make_plan(a_study(), whole, quiet)
+    part.write(tmp_path, a_study())
+    again = make_plan(a_study(axes=values), read_plan(tmp_path), quiet)
+    assert again.settings == whole.settings
+    assert len(trials) == 3
+
+
+def test_runs_start_from_a_copy_of_their_config(trials, tmp_path, repository):
+    plan = make_plan(a_study(), None, quiet)
+    plan.write(tmp_path, a_study())
+    [copy] = (tmp_path / "configs").iterdir()
+    assert copy == config_of(tmp_path, plan.settings[0].config)
+    assert copy.read_text() == (repository / "configs/debug.yaml").read_text()
+
+
 def test_a_plan_is_plain_data(trials, tmp_path):
     plan = make_plan(a_study(), None, quiet)
-    replace(plan, evaluations={"x": ["--battery"]}).write(tmp_path)
+    replace(plan, evaluations={"x": ["--battery"]}).write(tmp_path, a_study())
     held = json.loads((tmp_path / PLAN).read_text())
     assert held["format"] == 1
     assert held["evaluations"] == {"x": ["--battery"]}

@@ -11,7 +11,7 @@ from trm.files import write_object
 from trm.sweeps.board import write_board
 from trm.sweeps.plan import Plan, Planned
 from trm.sweeps.report import duration, gathered, page
-from trm.sweeps.running import State, folder_of, grid_of
+from trm.sweeps.running import State, folder_of, grid_of, state_of
 from trm.sweeps.trial import Trial
 
 TRIAL = Trial(10, 60, 6, 1, 16, 1e9, 0.1)
@@ -33,11 +33,19 @@ def output(tmp_path, plan, make_grid) -> Path:
         if right is None:
             state = State(list(point.words), "sha", "failed", error="out of *memory*")
         else:
-            state = State(list(point.words), "sha", "done", trained=True, evaluated={"near": []})
-            grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4], cost=COST)
+            state = State(
+                list(point.words), "sha", "done", trained=True, evaluated={"near": ["last"]}
+            )
+            state.cost = COST
+            grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4])
             write_object(grid_of(tmp_path, "near", point), grid)
         write_object(folder_of(tmp_path, point) / "point.json", vars(state))
     return tmp_path
+
+
+def forget_cost(output: Path, point) -> None:
+    state = replace(state_of(output, point), cost=None)
+    write_object(folder_of(output, point) / "point.json", vars(state))
 
 
 def test_seeds_of_a_setting_stand_together(output, plan):
@@ -54,6 +62,7 @@ def test_of_many_cells_the_regions_are_told(output, plan, make_grid):
     for point in plan.points():
         grid = make_grid({"m": lambda a, b: 1.0}, 5, 4)
         write_object(grid_of(output, "near", point), grid)
+        forget_cost(output, point)
     [first, _] = gathered(output, plan, "near")
     assert list(first.seeds[0].shares) == [
         "in range",
@@ -62,6 +71,12 @@ def test_of_many_cells_the_regions_are_told(output, plan, make_grid):
         "both beyond",
     ]
     assert first.cost("flops") is None  # of older checkpoints it is not known
+
+
+def test_figures_of_other_options_are_not_shown_beside_these(output, plan):
+    wider = replace(plan, evaluations={"near": ["--problems", "500"]})
+    assert gathered(output, wider, "near") == []
+    assert "0 of 4 runs are done" in page(output, wider)
 
 
 def test_an_evaluation_that_is_being_made_is_not_counted(output, plan):
@@ -106,6 +121,7 @@ def test_the_picture_has_a_mark_for_every_seed(output, plan):
 def test_the_picture_does_without_costs(output, plan, make_grid):
     for point in plan.points():
         write_object(grid_of(output, "near", point), make_grid({"m": lambda a, b: 1.0}, [4], [2]))
+        forget_cost(output, point)
     assert not study_figure({"near": gathered(output, plan, "near")}).axes[1].axison
 
 

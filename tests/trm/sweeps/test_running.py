@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from trm.files import alone
-from trm.sweeps.plan import Plan, Planned
+from trm.files import alone, write_object
+from trm.sweeps.plan import Plan, Planned, config_of
 from trm.sweeps.running import (
     DONE,
     FAILED,
@@ -13,6 +14,7 @@ from trm.sweeps.running import (
     check_unchanged,
     finished,
     folder_of,
+    let_wait,
     run_point,
     state_of,
 )
@@ -22,9 +24,7 @@ TRIAL = Trial(10, 60, 6, 1, 16, 100.0, 0.1)
 
 
 def a_plan(*names: str, seeds: tuple[int, ...] = (0,), **evaluations: list[str]) -> Plan:
-    settings = tuple(
-        Planned(name, {}, (name,), ("--config=c", f"--x={name}"), "sha", TRIAL) for name in names
-    )
+    settings = tuple(Planned(name, {}, (name,), (f"--x={name}",), "sha", TRIAL) for name in names)
     return Plan(settings, seeds, "last", evaluations)
 
 
@@ -55,6 +55,7 @@ def test_a_run_is_trained_and_evaluated_once(tmp_path):
     run_point(tmp_path, plan, point, trm)
     assert trm.commands == ["fit", "evaluate", "evaluate"]
     fit, near, far = trm.words
+    assert fit[1] == f"--config={config_of(tmp_path, point.config)}"
     assert "--seed=0" in fit
     assert fit[-1] == "--ckpt_path=last"  # goes on where it was killed
     assert f"--output={tmp_path / 'evaluations/near/a-seed0'}" in near
@@ -103,7 +104,7 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
     run_point(tmp_path, plan, point, Trm())
     check_unchanged(tmp_path, plan)
     [one] = plan.settings
-    for name, value in (("words", ("--config=c", "--x=b")), ("config", "other")):
+    for name, value in (("words", ("--x=b",)), ("config", "other")):
         changed = Plan((Planned(**vars(one) | {name: value}),), (0,), "last", {})
         with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
             check_unchanged(tmp_path, changed)
@@ -149,13 +150,38 @@ def test_its_state_is_plain_data(tmp_path):
     assert held["trained"] is True
 
 
-def test_a_config_may_have_moved(tmp_path):
-    plan = a_plan("a")
+def test_another_checkpoint_is_another_evaluation(tmp_path):
+    plan = a_plan("a", near=["--digits-a", "1"])
     [point] = plan.points()
     run_point(tmp_path, plan, point, Trm())
-    [one] = plan.settings
-    moved = Planned(**vars(one) | {"words": ("--config=elsewhere/c", "--x=a")})
-    check_unchanged(tmp_path, Plan((moved,), (0,), "last", {}))
+    other, trm = replace(plan, checkpoint="best"), Trm()
+    assert not finished(tmp_path, other, point)
+    run_point(tmp_path, other, point, trm)
+    assert trm.commands == ["evaluate"]
+
+
+def test_a_run_whose_processes_are_gone_waits(tmp_path):
+    plan = a_plan("a")
+    [point] = plan.points()
+    write_object(folder_of(tmp_path, point) / "point.json", vars(State(stage="training")))
+    let_wait(tmp_path, point)
+    assert state_of(tmp_path, point).stage == "waiting"
+    write_object(folder_of(tmp_path, point) / "point.json", vars(State(stage="training")))
+    with alone(folder_of(tmp_path, point) / "point.json"):
+        let_wait(tmp_path, point)  # another process is at work on it
+    assert state_of(tmp_path, point).stage == "training"
+
+
+def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, monkeypatch, caplog):
+    def look(ended: bool) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("trm.sweeps.running.call", lambda *all: 0)
+    plan = a_plan("a", "b")
+    points = list(plan.points())
+    Workers(1, 2).run(tmp_path, plan, points, lambda point, state: None, look)
+    assert [state_of(tmp_path, point).stage for point in points] == [DONE, DONE]
+    assert "the disk is full" in caplog.text
 
 
 @pytest.mark.parametrize("code", [130, 143, -15, -2])
