@@ -200,8 +200,8 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
         f"## Problem by problem, against {safe(name)}",
         "Over all cells that both were asked: the difference in percentage points; how many "
         "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
-        "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds and "
-        "problems, and too narrow where they are few.",
+        "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
+        "and problems, and too narrow where they are few.",
         table(
             ["setting", "range", "problems", "difference", "this alone", "that alone", "p"], rows
         ),
