@@ -19,7 +19,8 @@ from trm.training.gpt_module import GPTModule
 from trm.training.help import keys_of, network_keys, page
 from trm.training.iterative_module import IterativeModule
 
-CONFIGS = sorted((Path(__file__).parents[3] / "configs").rglob("*.yaml"))
+FILES = sorted((Path(__file__).parents[3] / "configs").rglob("*.yaml"))
+CONFIGS = [path for path in FILES if path.parent.name != "studies"]
 
 
 def leaves(name: str, value: object) -> list[str]:
