@@ -32,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     make_folder(output)
     from rich.console import Console
 
-    from trm.evaluation.report import compare_markdown, print_summary
+    from trm.evaluation.comparison import compare_markdown
+    from trm.evaluation.report import print_summary
     from trm.figures.heatmaps import comparison_figure
     from trm.figures.row_errors import row_errors_figure
 

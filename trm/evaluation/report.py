@@ -25,23 +25,18 @@ from trm.evaluation.grid_schema import (
     REGIONS,
     SHORTER,
     Cell,
-    Contrast,
     Model,
     axes_of,
     cells_of,
-    contrasts,
     described,
     differing_problems,
     in_order,
     percent,
     pooled,
-    reference_of,
     share,
     span,
 )
 from trm.evaluation.intervals import Share
-from trm.evaluation.paired import shared_problems
-from trm.evaluation.seeds import FIGURES, by_setting, figures
 from trm.markdown import safe, table
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
@@ -57,7 +52,6 @@ _MEANS = {
     "flops_per_problem": ("operations a problem", "{:.2g}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
-_LISTED = 24  # cells that a comparison lists of a region; of more it says how many
 
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
@@ -72,7 +66,7 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
                 families.add_row(*(word.replace("*", "").replace(" (", "\n(") for word in row))
             console.print(families)
     table = Table(pad_edge=False)
-    for heading in ("", *_regions(grid)):
+    for heading in ("", *regions_of(grid)):
         table.add_column(heading, overflow="fold")  # a figure is never cut short
     for model in grid["models"]:
         table.add_row(Text(model["name"], style="bold", overflow="fold"))
@@ -96,7 +90,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
     parts = [
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
-        *_overview(grid, figure),
+        *overview(grid, figure),
         "## Solutions by cell",
         f"Percent right (Wilson 95 % interval). Rows: {LABELS[axes[0]]}; columns: "
         f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
@@ -104,111 +98,12 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
     for model in grid["models"]:
         parts += [f"### {safe(model['name'])}", _cell_table(model, axes)]
     parts += [
-        *_what_goes_wrong(grid),
+        *what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure: str = "") -> str:
-    """Several models against a reference model, as Markdown.
-
-    Args:
-        grid: models, each with the ``settings`` of its own evaluation where those differ.
-        reference: a model's name; None is the first.
-        figure: where the picture lies, as a link from the text; empty for none.
-
-    Raises:
-        ValueError: no such model, or fewer than two.
-    """
-    base = reference_of(grid, reference)
-    rows, lists = [], []
-    for model in grid["models"]:
-        if model is base:
-            continue
-        seen = contrasts(model, base)
-        for where in _regions(grid):
-            if not (here := [c for c in seen if c.region == where]):
-                continue
-            better = [c for c in here if c.told_apart and c.points > 0]
-            worse = [c for c in here if c.told_apart and c.points < 0]
-            alike = len(here) - len(better) - len(worse)
-            counts = [str(len(cells)) for cells in (here, better, worse)]
-            rows.append([safe(model["name"]), where, *counts, str(alike)])
-            if better or worse:
-                lists.append(f"- {safe(model['name'])}, {where}: {_listed(better + worse)}")
-    parts = [
-        "# Comparison",
-        *_overview(grid, figure),
-        f"## Against {safe(base['name'])}",
-        "Cells in which whole solutions are right more or less often than the reference's, the "
-        "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
-        "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
-        "own.",
-        table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
-        *(["\n".join(lists)] if lists else []),
-        *_seeds_together(grid),
-        *_problem_by_problem(grid, base),
-        *_what_goes_wrong(grid),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _seeds_together(grid: dict[str, Any]) -> list[str]:
-    """What several seeds of a setting come to; empty where there are none."""
-    settings = {name: models for name, models in by_setting(grid["models"]).items() if models[1:]}
-    if not settings:
-        return []
-    rows = []
-    for name, models in settings.items():
-        words = []
-        for where in _regions(grid):
-            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            words.append(figures([s for s in map(pooled, cells) if s.total]))
-        rows.append([safe(name), str(len(models)), *words])
-    return [
-        "## Seeds together",
-        "Models that are named and made alike but for the seed. Whole solutions right, in percent: "
-        f"{FIGURES}.",
-        table(["setting", "seeds", *_regions(grid)], rows),
-    ]
-
-
-def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
-    """The same problems solved by one setting and not by another; empty where it is not known."""
-    settings = by_setting(grid["models"])
-    name, reference = next((n, held) for n, held in settings.items() if base in held)
-    if differing_problems(grid):
-        return []
-    rows = []
-    for other, models in settings.items():
-        if other == name:
-            continue
-        for where in [*_regions(grid), "all"]:
-            found = shared_problems(models, reference, None if where == "all" else where)
-            if found is None:
-                continue
-            low, high = (100 * end for end in found.interval)
-            points = 100 * (found.mine - found.theirs)
-            alone = [found.mine_alone, found.theirs_alone]
-            words = ["–" if n is None else str(n) for n in alone]
-            p = "–" if found.p is None else f"{found.p:.2g}"
-            difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
-            rows.append([safe(other), where, f"{found.problems:,}", difference, *words, p])
-    if not rows:
-        return []
-    return [
-        f"## Problem by problem, against {safe(name)}",
-        "Over all cells that both were asked: the difference in percentage points; how many "
-        "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
-        "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
-        "and problems, and too narrow where they are few.",
-        table(
-            ["setting", "range", "problems", "difference", "this alone", "that alone", "p"], rows
-        ),
-    ]
-
-
-def _overview(grid: dict[str, Any], figure: str) -> list[str]:
+def overview(grid: dict[str, Any], figure: str) -> list[str]:
     """What both reports begin with: picture, checkpoints, summary."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
@@ -235,7 +130,7 @@ def _cost(cost: dict[str, float] | None) -> str:
     return f"{cost['flops'] / 1e12:,.3g} TFLOP, {cost['seconds'] / 60:,.3g} min"
 
 
-def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
+def what_goes_wrong(grid: dict[str, Any]) -> list[str]:
     """The diagnostics, and how to read them."""
     return [
         "## What goes wrong",
@@ -275,7 +170,7 @@ def _notes(grid: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _regions(grid: dict[str, Any]) -> list[str]:
+def regions_of(grid: dict[str, Any]) -> list[str]:
     """The regions that a table has columns for; families are not told apart by operand."""
     found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
     known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
@@ -346,7 +241,7 @@ def _first_wrong(found: Diagnostics) -> str:
 def _parts(grid: dict[str, Any], model: Model) -> list[list[Cell]]:
     """A model's cells by the regions that the grid's tables have columns for."""
     return [
-        [cell for cell in model["cells"] if cell["region"] == where] for where in _regions(grid)
+        [cell for cell in model["cells"] if cell["region"] == where] for where in regions_of(grid)
     ]
 
 
@@ -385,7 +280,7 @@ def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Li
         for model in grid["models"]
         for i, (measure, words) in enumerate(lines(grid, model))
     ]
-    return table(["model", "", *_regions(grid)], rows)
+    return table(["model", "", *regions_of(grid)], rows)
 
 
 def _cell_table(model: Model, axes: tuple[str, str]) -> str:
@@ -417,13 +312,3 @@ def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[lis
         for row in rows:
             row.append(_figures(pooled(cell for (a, _), cell in cells.items() if str(a) == row[0])))
     return heads, rows
-
-
-def _listed(found: list[Contrast]) -> str:
-    words = [
-        f"{c.key[0]} × {c.key[1]}: {percent(c.mine)} ({span(c.mine)}) against "
-        f"{percent(c.theirs)} ({span(c.theirs)})"
-        for c in found[:_LISTED]
-    ]
-    more = len(found) - _LISTED
-    return "; ".join(words) + (f"; and {more} more, see the figure" if more > 0 else "")

@@ -4,6 +4,7 @@ import re
 import pytest
 from rich.console import Console
 
+from trm.evaluation.comparison import compare_markdown
 from trm.evaluation.grid_schema import (
     BOTH,
     FIRST,
@@ -20,7 +21,7 @@ from trm.evaluation.grid_schema import (
     span,
 )
 from trm.evaluation.intervals import Share
-from trm.evaluation.report import compare_markdown, markdown, print_summary
+from trm.evaluation.report import markdown, print_summary
 
 
 def right(a: int, b: int) -> float:
