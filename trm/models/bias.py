@@ -41,13 +41,14 @@ def attention_bias(
         token sees its local square, `rows_bias` and None.
     """
     # What a position says of any two cells can be asked of few pairs only where it is known how.
-    known = type(position).bias in (Position.bias, Relative2D.bias)
+    known = type(position).bias in (Position.bias, Relative2D.bias) and not position.by_query
     if neighbourhood == "local_nearest" and not cells.prefix_length and known:
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
     rows = rows_around(neighbourhood, radius)
-    if cells.alike is not None and rows is not None and not position.absolute:
+    by_rows = rows is not None and not position.absolute and not position.by_query
+    if cells.alike is not None and by_rows:
         return rows_bias(position, cells, neighbourhood, radius), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)

@@ -66,6 +66,7 @@ class CanvasConfig:
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
+    max_distance: int = 16  # shaw: distances distinguished
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
@@ -79,10 +80,10 @@ class CanvasConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        if self.position == "randomised":
+        if self.position in ("randomised", "abacus"):
             raise ValueError(
-                "randomised positions are drawn anew for every batch, under which a carry's states "
-                "would change places: choose another position."
+                f"{self.position} positions are drawn anew for every batch, under which a carry's "
+                "states would change places: choose another position, or train a GPT."
             )
         for part in fields(self):
             value, minimum = getattr(self, part.name), _LEAST.get(part.name, 1)
@@ -177,6 +178,7 @@ class CanvasTransformer(IterativeModel):
             prefix_length=config.prefix_length,
             radius=config.radius,
             rope_theta=config.rope_theta,
+            max_distance=config.max_distance,
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
             direction_bias=config.direction_bias,
@@ -213,7 +215,8 @@ class CanvasTransformer(IterativeModel):
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`; fewer where each cell sees the rows around its own alone."""
         rows = rows_around(self.config.neighbourhood, self.config.radius)
-        if rows is None or not self.config.crop or self.position.absolute:
+        of_offsets = not self.position.absolute and not self.position.by_query
+        if rows is None or not self.config.crop or not of_offsets:
             return super().pairs(height, width)
         return height * width * width * (2 * rows + 1)
 
@@ -247,7 +250,8 @@ class CanvasTransformer(IterativeModel):
             self.position, cells, config.neighbourhood, config.radius, written
         )
         bias = None if bias is None else bias.to(dtype)
-        return replace(context, rotation=rotation, bias=bias, keys=keys)
+        relative = self.position.relative_keys(cells)
+        return replace(context, rotation=rotation, bias=bias, keys=keys, relative=relative)
 
     def embed(
         self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
@@ -314,7 +318,7 @@ class CanvasTransformer(IterativeModel):
         if of_others is not None:
             bias, blind = context.bias_on_others, context.alone
         for layer in self.layers:
-            x = layer(x, context.rotation, bias, context.keys, of_others, blind)
+            x = layer(x, context.rotation, bias, context.keys, of_others, blind, context.relative)
             bias, of_others, blind = context.bias, None, None
         return x
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.layers import Rotation
+from trm.models.layers import RelativeKeys, Rotation
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Context:
         alone: bool [B, P + S, 1], which tokens see no other under that bias; None with it.
         keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
             large; bias is then [B, heads or 1, S, K].
+        relative: vectors added to keys, or None.
     """
 
     inputs: Tensor
@@ -44,6 +45,7 @@ class Context:
     bias_on_others: Tensor | None = None
     alone: Tensor | None = None
     keys: Tensor | None = None
+    relative: RelativeKeys | None = None
 
     @property
     def lengths(self) -> Tensor:
@@ -65,6 +67,8 @@ class Context:
                 parts[name] = part[index]
         if self.rotation is not None and self.rotation[0].ndim == 4:
             parts["rotation"] = (self.rotation[0][index], self.rotation[1][index])
+        if self.relative is not None and self.relative.classes.ndim == 3:
+            parts["relative"] = self.relative._replace(classes=self.relative.classes[index])
         return replace(self, **parts)
 
 

@@ -5,7 +5,7 @@ The nanoGPT shape (Radford et al. 2019; karpathy/nanoGPT):
 - layer norms with learned gains; no biases unless asked for
 - embedding and head share one matrix
 - weights start normal with deviation 0.02, those that end a residual branch smaller by depth
-- any position encoding of ``positions.py``, in which a row end is one more column
+- any position encoding of `trm.models.positions`, in which a row end is one more column
 - greedy or sampled decoding with a cache of keys and values
 
 A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
@@ -25,8 +25,9 @@ from trm.models.cache import KeyValueCache
 from trm.models.canvas_transformer import check_direction_bias
 from trm.models.coordinates import Coordinates
 from trm.models.hints import HintHeads
-from trm.models.layers import Attention, Linear, Rotation, compute_dtype
+from trm.models.layers import Attention, Linear, compute_dtype
 from trm.models.positions import POSITIONS, Learned, make_position
+from trm.models.positions.terms import PositionTerms
 from trm.models.vocabulary import VOCAB_SIZE
 
 INITIAL_STD = 0.02
@@ -53,6 +54,8 @@ class GPTConfig:
     amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
     position_range: int = 2048  # randomised: how many positions it draws from
     radius: int = 2  # relative_2d: offsets distinguished exactly
+    max_distance: int = 16  # shaw: distances distinguished
+    max_digits: int = 128  # abacus: digits of a number whose places are distinguished
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
     dropout: float = 0.0  # of embeddings, attention weights and residual branches
@@ -80,30 +83,6 @@ class GPTConfig:
                 f"position_range must be at least {length}, the tokens of a {self.height} x "
                 f"{self.width} canvas, got {self.position_range}."
             )
-
-
-@dataclass
-class PositionTerms:
-    """What the position encoding says of a whole canvas' sequence of S tokens.
-
-    Attributes:
-        vectors: to be added to embeddings, [S, D], or None.
-        rotation: cosines and sines for queries and keys, [S, head_dim / 2] each, or None.
-        bias: on attention scores, [num_heads, S, S], or None.
-    """
-
-    vectors: Tensor | None
-    rotation: Rotation | None
-    bias: Tensor | None
-
-    def select(self, first: int, last: int) -> "PositionTerms":
-        """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
-        new = slice(first, last)
-        return PositionTerms(
-            None if self.vectors is None else self.vectors[new],
-            None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
-            None if self.bias is None else self.bias[:, new, :last],
-        )
 
 
 @dataclass(frozen=True)
@@ -151,6 +130,7 @@ class Block(nn.Module):
             causal=True,
             dropout=dropout,
             cache=cache,
+            relative=terms.relative,
         )
         x = x + F.dropout(y, dropout, self.training)
         y = self.down(F.gelu(self.up(self.mlp_norm(x))))
@@ -182,6 +162,8 @@ class GPT(nn.Module):
             bias_scale=math.sqrt(D),
             direction_bias=config.direction_bias,
             position_range=config.position_range,
+            max_distance=config.max_distance,
+            max_digits=config.max_digits,
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
@@ -223,8 +205,8 @@ class GPT(nn.Module):
                 order, as far as they are known: T is at most ``height * (width + 1) + 1``.
             height: rows of the canvas.
             width: columns of the canvas, row ends not counted.
-            generator: in training, what ``randomised`` positions are drawn from, the same for the
-                whole batch; None: always the same positions.
+            generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
+                the same for the whole batch; None: always the same positions.
             loops: times that the stack is applied; None: as the config says.
 
         Returns:
@@ -234,8 +216,9 @@ class GPT(nn.Module):
             ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
-        terms = self._terms(height, width, generator)
-        return self.hidden(ids, terms.select(0, ids.shape[1]), loops=loops)
+        terms = self._terms(height, width, generator).select(0, ids.shape[1])
+        terms = terms.with_tokens(self.position.token_vectors(ids, generator))
+        return self.hidden(ids, terms, loops=loops)
 
     def read_hints(self, x: Tensor) -> dict[str, Tensor]:
         """What activations [B, T, D] say of the cells of the next tokens: [B, T, classes] each."""
@@ -323,7 +306,10 @@ class GPT(nn.Module):
         for t in range(first, length):
             if ended.all():
                 break
-            x = self.hidden(ids[:, read:t], terms.select(read, t), caches, loops)
+            of_tokens = self.position.token_vectors(ids[:, :t])
+            new = None if of_tokens is None else of_tokens[:, read:]
+            selected = terms.select(read, t).with_tokens(new)
+            x = self.hidden(ids[:, read:t], selected, caches, loops)
             logits = self.head(x[:, -1]).float()  # [B, V]
             chosen = draw(logits, t)  # [B]
             all_log_probs = torch.log_softmax(logits, dim=-1)
@@ -345,12 +331,7 @@ class GPT(nn.Module):
         weight = self.embed_tokens.weight
         dtype = compute_dtype(weight)
         cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
-        rotation, bias = self.position.rotation(cells), self.position.bias(cells)
-        return PositionTerms(
-            self.position.vectors(cells, generator),
-            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
-            None if bias is None else bias.to(dtype),
-        )
+        return PositionTerms.of(self.position, cells, dtype, generator)
 
     def hidden(
         self,

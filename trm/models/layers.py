@@ -1,13 +1,31 @@
 """Layers that both model families are built from: attention, SwiGLU, RMS norm, initialisation."""
 
 import math
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
+
+
+class RelativeKeys(NamedTuple):
+    """Vectors that are added to keys, chosen by how a query and a key lie to each other.
+
+    Attributes:
+        vectors: [C, head_dim], the same for all heads.
+        classes: int64 [Q, K] or [B, Q, K], which of them a query meets at a key.
+    """
+
+    vectors: Tensor
+    classes: Tensor
+
+    def scores(self, q: Tensor) -> Tensor:
+        """What they add to the scores of queries [B, heads, Q, head_dim]: [B, heads, Q, K]."""
+        each = (q * q.shape[-1] ** -0.5) @ self.vectors.to(q.dtype).T  # [B, heads, Q, C]
+        classes = self.classes if self.classes.ndim == 2 else self.classes.unsqueeze(1)
+        return each.gather(-1, classes.expand(*each.shape[:-1], -1))
 
 
 class Cache(Protocol):
@@ -241,6 +259,7 @@ class Attention(nn.Module):
         dropout: float = 0.0,
         cache: Cache | None = None,
         seen: Tensor | None = None,
+        relative: RelativeKeys | None = None,
     ) -> Tensor:
         """Attend within [B, S, D].
 
@@ -254,12 +273,17 @@ class Attention(nn.Module):
             dropout: probability that an attention weight is dropped.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
             seen: [B, S, D], what keys and values are of, in place of x.
+            relative: added to keys; the bias, if there is one, is then of all pairs.
         """
         q, k, v = self.project(x, rotation, seen)
         if cache is not None:
             k, v = cache.extend(k, v)
         alone = q.shape[2] < k.shape[2]  # it sees all that came before it
         assert not alone or q.shape[2] == 1
+        if relative is not None:
+            assert keys is None, "what a query adds to few keys is not worked out"
+            own = relative.scores(q)
+            bias = own if bias is None else bias + own
         if keys is not None and bias is not None:
             y = attend_to_few(q, k, v, keys, bias)
         elif bias is not None and bias.ndim == 5:
@@ -310,6 +334,7 @@ class PostNormBlock(nn.Module):
         keys: Tensor | None = None,
         seen: Tensor | None = None,
         blind: Tensor | None = None,
+        relative: RelativeKeys | None = None,
     ) -> Tensor:
         """[B, S, D] to [B, S, D].
 
@@ -317,7 +342,7 @@ class PostNormBlock(nn.Module):
         nothing from it.
         """
         if isinstance(self.mixing, Attention):
-            mixed = self.mixing(x, rotation, bias, keys, seen=seen)
+            mixed = self.mixing(x, rotation, bias, keys, seen=seen, relative=relative)
             if blind is not None:
                 mixed = mixed.masked_fill(blind, 0)
             return self.after(x, mixed)

@@ -83,8 +83,9 @@ class LoopedTransformer(CanvasTransformer):
             getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
         )
         ordered = config.neighbourhood in IN_ORDER and not config.own_state and config.decide > 0
-        placed = config.crop and not config.prefix_length and not self.position.absolute
-        return ordered and placed and not own
+        placed = config.crop and not config.prefix_length
+        simple = not self.position.absolute and not self.position.by_query
+        return ordered and placed and simple and not own
 
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`; in order a row's cells are worked out one by one."""

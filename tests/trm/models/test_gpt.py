@@ -12,7 +12,7 @@ from trm.models.positions import POSITIONS
 SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
 LENGTH = 1 + 4 * (5 + 1)
 START, END = 15, 16
-ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "alibi", "fire", "relative_2d"}
+ANY_SIZE = set(POSITIONS) - {"learned", "learned_2d", "randomised"}
 
 
 def make(**changes):

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from canvas import symbols
 from trm.models.bias import attention_bias
 from trm.models.coordinates import (
     IN_ORDER,
@@ -14,7 +15,7 @@ from trm.models.coordinates import (
     neighbourhood_mask,
     relative_classes,
 )
-from trm.models.layers import rotate
+from trm.models.layers import Attention, rotate
 from trm.models.positions import POSITIONS, Relative2D, make_position
 
 
@@ -258,7 +259,9 @@ def test_a_bias_first_built_under_inference_mode_still_trains():
 def test_every_position_says_something_but_none():
     for name in POSITIONS:
         position, cells = make(name), Coordinates.canvas(4, 5)
-        answers = (position.vectors(cells), position.rotation(cells), position.bias(cells))
+        asked = position.vectors, position.rotation, position.bias, position.relative_keys
+        answers = [say(cells) for say in asked]
+        answers.append(position.token_vectors(torch.full((1, 3), symbols.DIGIT_ZERO)))
         assert sum(answer is not None for answer in answers) == (name != "none")
 
 
@@ -272,3 +275,55 @@ def test_with_a_compass_each_head_starts_out_looking_one_way():
         for distance in range(1, 5):
             expected[4 + distance * down, 4 + distance * right] = 4.0
         torch.testing.assert_close(from_the_middle[head].detach(), expected)
+
+
+def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
+    """Against equation 4 of Shaw et al. 2018, worked out pair by pair."""
+    position = make("shaw", max_distance=2)
+    cells = Coordinates.canvas(2, 3, prefix_length=1)
+    attention = Attention(16, 2)
+    x = torch.randn(3, 7, 16)
+    q, k, v = attention.project(x)
+    scores = torch.empty(3, 2, 7, 7)
+    for i, j in itertools.product(range(7), repeat=2):
+        key = k[:, :, j] + position.weight[min(max(j - i, -2), 2) + 2]
+        scores[:, :, i, j] = (q[:, :, i] * key).sum(-1) / math.sqrt(8)
+    for causal in (False, True):
+        if causal:
+            scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -math.inf)
+        y = scores.softmax(-1) @ v
+        expected = attention.out(y.transpose(1, 2).flatten(2))
+        found = attention(x, causal=causal, relative=position.relative_keys(cells))
+        torch.testing.assert_close(found, expected)
+
+
+def test_abacus_counts_the_digits_of_each_number_from_its_first():
+    position = make("abacus", max_digits=9)
+    ids = torch.from_numpy(symbols.encode("^123__4*98#7#^").astype("int64"))[None]
+    places = [0, 1, 2, 3, 0, 0, 1, 0, 1, 2, 0, 1, 0, 0]
+    vectors = position.token_vectors(ids)[0]
+    for vector, place in zip(vectors, places, strict=True):
+        assert torch.equal(vector, position.weight[place - 1] if place else torch.zeros(16))
+    # What a token is given depends on none after it.
+    assert torch.equal(position.token_vectors(ids[:, :7])[0], vectors[:7])
+
+
+def test_abacus_moves_all_numbers_of_a_batch_by_one_offset_that_leaves_room():
+    position, digits = make("abacus", max_digits=5), symbols.encode("123_4").astype("int64")
+    ids = torch.from_numpy(digits)[None].repeat(2, 1)
+    generator, drawn = torch.Generator().manual_seed(0), set()
+    for _ in range(40):
+        vectors = position.token_vectors(ids, generator)
+        assert torch.equal(vectors[0], vectors[1])
+        offset = [torch.equal(vectors[0, 0], row) for row in position.weight].index(True)
+        assert torch.equal(vectors[0, 2], position.weight[offset + 2])
+        assert torch.equal(vectors[0, 4], vectors[0, 0])
+        drawn.add(offset)
+    assert drawn == {0, 1, 2}
+
+
+def test_digits_beyond_the_last_abacus_vector_share_it():
+    position = make("abacus", max_digits=2)
+    ids = torch.from_numpy(symbols.encode("1234").astype("int64"))[None]
+    vectors = position.token_vectors(ids, torch.Generator())[0]
+    assert torch.equal(vectors[1:], position.weight[1].expand(3, -1))

@@ -14,8 +14,8 @@ from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
-ANY_SIZE = {"none", "rope_1d", "rope_2d", "sinusoidal", "alibi", "fire", "relative_2d"}
-FIXED = [position for position in POSITIONS if position != "randomised"]
+FIXED = [position for position in POSITIONS if position not in ("randomised", "abacus")]
+ANY_SIZE = set(FIXED) - {"learned", "learned_2d"}
 
 
 def make(**changes):
@@ -214,6 +214,7 @@ def test_the_head_starts_by_doubting_every_answer():
         ({"position": "rope2d"}, "Did you mean rope_2d"),
         ({"neighbourhood": "local_line"}, "Did you mean local_lines"),
         ({"position": "randomised"}, "choose another position"),
+        ({"position": "abacus"}, "or train a GPT"),
         ({"halt_pool": "masks"}, "Did you mean mask"),
         ({"block": "mixer"}, "set position to none"),
         ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),

@@ -1,0 +1,60 @@
+"""The ways a transformer can know where its tokens are on a canvas.
+
+A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
+or biases attention scores; a neighbourhood of `trm.models.coordinates` goes with any of them. All
+but those that say otherwise serve the bidirectional recursive model (a grid of cells) and a causal
+sequence model (the same cells in reading order, row ends being one more column). Shapes are those
+of cells that a whole batch shares; where each sample has its own, a batch dimension comes first.
+"""
+
+import inspect
+from typing import Any
+
+from canvas.plugins import resolve
+from trm.models.positions.absolute import Abacus, Learned, Learned2D, Randomised, Sinusoidal
+from trm.models.positions.base import NoPosition, Position, check_canvas
+from trm.models.positions.relative import Alibi, Fire, Relative2D, Shaw
+from trm.models.positions.rotary import Rope1D, Rope2D
+
+__all__ = ["POSITIONS", "Learned", "Position", "Relative2D", "check_canvas", "make_position"]
+
+POSITIONS: dict[str, type[Position]] = {
+    "none": NoPosition,
+    "learned": Learned,
+    "learned_2d": Learned2D,
+    "rope_1d": Rope1D,
+    "rope_2d": Rope2D,
+    "sinusoidal": Sinusoidal,
+    "randomised": Randomised,
+    "abacus": Abacus,
+    "alibi": Alibi,
+    "fire": Fire,
+    "shaw": Shaw,
+    "relative_2d": Relative2D,
+}
+
+
+def make_position(name: str, **settings: Any) -> Position:
+    """A position encoding, given those of the settings that its constructor asks for by name.
+
+    Args:
+        name: one of ``POSITIONS``, or ``module.Class`` of one's own.
+        settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
+            radius, max_distance, max_digits, rope_theta, std (of learned vectors), amplitude (of
+            sinusoids), bias_scale, direction_bias and position_range. What is left out is at the
+            constructor's default; head_dim follows.
+
+    Raises:
+        ValueError: there is no such encoding, it asks for something else, or the head size does not
+            suit the rotation.
+    """
+    kind = resolve(name, POSITIONS, Position, "position")
+    settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
+    asked = inspect.signature(kind).parameters.values()
+    needed = {p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+    if needed - settings.keys():
+        raise ValueError(
+            f"position {name} asks for {', '.join(sorted(needed - settings.keys()))}; there are "
+            f"{', '.join(sorted(settings))}"
+        )
+    return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})
