@@ -1,4 +1,4 @@
-"""Long multiplication: the task, and five ways to write it down."""
+"""Long multiplication: the task, and six ways to write it down."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -324,6 +324,31 @@ class Accumulate(RowLayout):
         return rows
 
 
+class Direct(RowLayout):
+    """a; ``*_b``; the product at once, without any working (implicit reasoning, Deng et al. 2023).
+
+    Its hints are those that need no working either.
+    """
+
+    name = "direct"
+    hints = ("row_kind", "multiplicand", "column_multiplier")
+
+    def height(self, digits_b: int) -> int:
+        """Rows of a working."""
+        return 3
+
+    def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
+        """The one row that has to be worked out."""
+        a, b = operands
+        for i, _, total, _ in running_sums(a, b):
+            yield Row(ANSWER, total, 0, 2, b.lengths == i + 1)
+
+    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
+        """What the product is the sum of: a, with each digit of b."""
+        a, b = operands
+        return [digit_products(a, b, base)]
+
+
 def _accumulated(a: Numbers, b: Numbers, first: np.ndarray) -> Iterator[HintRow]:
     """The hints of rows that add one partial product each to the row above.
 
@@ -354,7 +379,9 @@ class Multiplication(TwoOperands):
         repeats: share of the operands in training in which one digit comes again and again.
     """
 
-    layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice()])
+    layouts = table(
+        [Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()]
+    )
     sign, signs = "x", "x*×X"
     smallest = 1
 

@@ -118,7 +118,7 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
             above = above // base + a * digits_b[i]
         return expected
 
-    height = {"standard": n + 3, "accumulate": n + 2}.get(layout.name, 2 * n + 2)
+    height = {"direct": 3, "standard": n + 3, "accumulate": n + 2}.get(layout.name, 2 * n + 2)
     for row in range(height):
         if row < 2:
             expected.kind(row, GIVEN)
@@ -133,6 +133,9 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
             for column in EDGE:
                 if column >= 0:
                     expected.hints["adding"][row, column] = 1 + (row > n + 2)
+    if layout.name == "direct":
+        expected.kind(2, ANSWER)
+        return expected
     for i in range(n):
         last = i == n - 1
         if layout.name == "standard":

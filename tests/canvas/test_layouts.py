@@ -56,6 +56,8 @@ def written_out(name: str, a: int, b: int, base: int) -> list[str]:
         )
     if name == "accumulate":
         return right_aligned([*above, *sums], room)
+    if name == "direct":
+        return right_aligned([*above, sums[-1]], room)
     width = len(in_base(a, base)) + 1
     rows = [in_base(a, base).rjust(width, "_") + "_*"]
     for i, (total, digit) in enumerate(zip(totals, digits, strict=True)):
@@ -157,6 +159,7 @@ def test_the_last_row_is_the_answer_and_kinds_name_the_others(layout):
         "interleaved": ["given"] * 2 + ["partial product", "running sum"] * 2 + ["partial product"],
         "accumulate": ["given"] * 2 + ["running sum"] * 2,
         "lattice": ["given"] + ["running sum"] * 2,
+        "direct": ["given"] * 2,
     }
     worked = work(layout, [(321, 654), (98765, 4)])
     kinds = [ROW_KINDS[kind] for kind in worked.kinds[0] if kind != ABSENT]
@@ -311,6 +314,7 @@ def test_the_addends_of_a_row_add_up_to_what_it_shows(layout, base):
         ("interleaved", 2, [(321, 5, 0)]),
         ("interleaved", 3, [(1284, 1, 0), (1605, 1, 1)]),
         ("accumulate", 1, [(1284, 1, 0), (321, 5, 1)]),
+        ("direct", 0, [(321, 4, 0), (321, 5, 1), (321, 6, 2)]),
         ("lattice", 1, [(128, 1, 0), (321, 5, 0)]),
     ],
 )
