@@ -379,9 +379,7 @@ class Multiplication(TwoOperands):
         repeats: share of the operands in training in which one digit comes again and again.
     """
 
-    layouts = table(
-        [Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()]
-    )
+    layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()])
     sign, signs = "x", "x*×X"
     smallest = 1
 
