@@ -1,18 +1,16 @@
 """What goes on inside a model while it works on a row: changes of its state, and attention.
 
-Read off with forward hooks on the one attention module that all models have, so that a model
-computes what it always does.
+Read off with forward hooks (`trm.models.capture`), so that a model computes what it always does.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trm.models.bias import all_pairs, all_rows
+from trm.models.capture import attention_calls, outputs_of
 from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
@@ -56,11 +54,12 @@ def introspect(model: IterativeModel, tokens: Tensor, steps: int) -> Introspecti
     before = named(loop.state)
     changes: dict[str, list[Tensor]] = {name: [] for name in (*model.updates, *before)}
     attention: dict[str, list[Tensor]] = {}
-    last: Any = model.layers[-1] if model.updates else nn.Module()  # type: ignore[index]
+    last: Any = [model.layers[-1]] if model.updates else []  # type: ignore[index]
     for _ in range(steps):
-        with _outputs(last) as outputs, _calls(model) as calls:
+        with outputs_of(last) as outputs, attention_calls(model) as calls:
             loop.step()
-        after = list(zip(model.updates, outputs, strict=True)) or list(named(loop.state).items())
+        made = [value for values in outputs for value in values]
+        after = list(zip(model.updates, made, strict=True)) or list(named(loop.state).items())
         for name, value in after:
             changes[name].append(_distance(value, before[name], loop.lengths))
             before[name] = value
@@ -68,8 +67,8 @@ def introspect(model: IterativeModel, tokens: Tensor, steps: int) -> Introspecti
     if isinstance(context, Context) and calls and model.updates:
         layers = len(calls) // len(model.updates)
         for name, number in {name: i for i, name in enumerate(model.updates)}.items():
-            made = calls[number * layers : (number + 1) * layers]
-            attention[name] = [_on_canvas(_weights(*call), context) for call in made]
+            own = calls[number * layers : (number + 1) * layers]
+            attention[name] = [_on_canvas(_weights(*call), context) for call in own]
     return Introspection(
         {k: torch.stack(v).unflatten(0, (steps, -1)).cpu() for k, v in changes.items()},
         {name: torch.stack(weights).cpu() for name, weights in attention.items()},
@@ -88,39 +87,9 @@ def gpt_attention(model: GPT, ids: Tensor, height: int, width: int) -> Tensor:
         float32 [loops * blocks, B, heads, T, T]: in row i the weights with which token i sees the
         tokens up to itself.
     """
-    with _calls(model) as calls:
+    with attention_calls(model) as calls:
         model(ids, height, width)
     return torch.stack([_weights(*call) for call in calls]).cpu()
-
-
-_Call = tuple[Attention, tuple[Any, ...], dict[str, Any]]
-
-
-@contextmanager
-def _calls(model: nn.Module) -> Iterator[list[_Call]]:
-    """With what the model's attention is called, in order."""
-    calls: list[_Call] = []
-    hooks = [
-        layer.register_forward_pre_hook(lambda *call: calls.append(call), with_kwargs=True)
-        for layer in model.modules()
-        if isinstance(layer, Attention)
-    ]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
-def _outputs(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """What a layer gives, in order."""
-    outputs: list[Tensor] = []
-    hook = layer.register_forward_hook(lambda *call: outputs.append(call[2]))
-    try:
-        yield outputs
-    finally:
-        hook.remove()
 
 
 def _distance(one: Tensor, other: Tensor, lengths: Tensor | None) -> Tensor:
@@ -142,6 +111,8 @@ def _weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) ->
         if bias.ndim == 5:
             bias = all_rows(bias)
         scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
+    if named.get("relative") is not None:
+        scores = scores + named["relative"].scores(q).float()
     if named.get("causal"):
         scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     return scores.softmax(dim=-1)

@@ -1,19 +1,19 @@
 """What is probed: the states of an iterative model after its supervision steps, or a GPT's blocks.
 
-States are read where a model keeps them, and between layers by forward hooks, so that a model
-computes what it always does.
+States are read where a model keeps them, and between layers by `trm.models.capture`, so that a
+model computes what it always does.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from canvas.render import to_sequences
+from trm.models.capture import inputs_of, outputs_of
 from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
@@ -69,7 +69,7 @@ def main_name(predictor: Predictor) -> str:
 def last_step(predictor: Predictor, steps: Sequence[int]) -> int:
     """The step of the last site: the last supervision step asked for, or a GPT's last block."""
     model = predictor.model
-    return _loops(predictor) * len(model.layers) if isinstance(model, GPT) else max(steps)
+    return loops_of(predictor) * len(model.layers) if isinstance(model, GPT) else max(steps)
 
 
 @torch.no_grad()
@@ -109,7 +109,7 @@ def _watch_iterative(
             f"{type(model).__name__} does not tell what its layers update: leave out --layers"
         )
     for step in range(1, max(steps) + 1):
-        with _outputs(list(model.layers) if layers else []) as outputs:  # type: ignore[arg-type]
+        with outputs_of(list(model.layers) if layers else []) as outputs:  # type: ignore[arg-type]
             loop.step()
         if step not in steps:
             continue
@@ -133,21 +133,16 @@ def _watch_gpt(predictor: Predictor, model: GPT, examples: Examples) -> Watched:
     device = next(model.parameters()).device
     ids = torch.from_numpy(to_sequences(examples.inputs)).to(device)
     writer = torch.from_numpy(token_of_cell(H, W)).to(device)
-    embedded: list[Tensor] = []
-    hook = model.layers[0].register_forward_pre_hook(lambda _, given: embedded.append(given[0]))
-    try:
-        with _outputs(list(model.layers)) as outputs:
-            x = model.activations(ids, H, W, loops=_loops(predictor))
-    finally:
-        hook.remove()
-    features = {Site(INPUT, 0): embedded[0][:, writer]}
+    with inputs_of([model.layers[0]]) as (given,), outputs_of(list(model.layers)) as outputs:
+        x = model.activations(ids, H, W, loops=loops_of(predictor))
+    features = {Site(INPUT, 0): given[0][:, writer]}
     K = len(outputs)
     for block, made in enumerate(outputs):
         for loop, value in enumerate(made):
             step = loop * K + block + 1
             features[Site(BLOCKS, step)] = value[:, writer]
     features = dict(sorted(features.items(), key=lambda item: item[0].step))
-    step = K * _loops(predictor)
+    step = K * loops_of(predictor)
     features[Site(NORM, step)] = x = x[:, writer]
     cells = torch.arange(H * W, device=device).expand(B, -1)
     heads = {
@@ -158,7 +153,7 @@ def _watch_gpt(predictor: Predictor, model: GPT, examples: Examples) -> Watched:
     return Watched(features, cells, {step: heads}, answers.cpu().numpy())
 
 
-def _loops(predictor: Predictor) -> int:
+def loops_of(predictor: Predictor) -> int:
     """How often a GPT's blocks are applied."""
     return getattr(predictor, "loops", None) or int(predictor.model.config.loops)
 
@@ -186,18 +181,3 @@ def _by_token(name: str, state: Tensor, cells: Tensor) -> Tensor:
             f"vector for each cell, [batch, {S}, channels] here"
         )
     return state[:, state.shape[1] - S :]
-
-
-@contextmanager
-def _outputs(layers: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]]:
-    """What each layer gives, in order."""
-    outputs: list[list[Tensor]] = [[] for _ in layers]
-    hooks = [
-        layer.register_forward_hook(lambda *call, made=made: made.append(call[2]))
-        for layer, made in zip(layers, outputs, strict=True)
-    ]
-    try:
-        yield outputs
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -58,8 +58,9 @@ def test_it_changes_nothing_and_leaves_nothing_behind():
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1, "few": True},
         {"own_state": False},
         {"own_state": False, "crop": True, "neighbourhood": "local", "radius": 1},
+        {"position": "shaw"},
     ],
-    ids=["all", "written", "prefix", "local_nearest", "listed", "others", "rows of others"],
+    ids=["all", "written", "prefix", "local_nearest", "listed", "others", "rows of others", "keys"],
 )
 def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
     """Values averaged by it and projected are what the attention layer gave."""
@@ -151,11 +152,12 @@ def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch
     assert not torch.allclose(probed.changes["z_H"][:, 0], whole[:, 0])
 
 
+@pytest.mark.parametrize("position", ["relative_2d", "shaw"])
 @pytest.mark.parametrize("loops", [1, 2])
-def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops):
+def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops, position):
     torch.manual_seed(0)
     config = GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=2, loops=loops)
-    gpt = GPT(replace(config, position="relative_2d")).eval()
+    gpt = GPT(replace(config, position=position)).eval()
     for parameter in gpt.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     ids = torch.randint(1, 15, (3, 9), generator=torch.Generator().manual_seed(0))
