@@ -23,6 +23,8 @@ from trm.commands.arguments import (
     read_problems,
     whole,
 )
+from trm.commands.lens import draw_lens, tell_lens
+from trm.commands.patch import add_patch, patch_row, tell_patching
 from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ EXAMPLES = """\
 examples:
   trm inspect 123x456 --output inspected
   trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
+  trm inspect 2539x839 --row 2 --lens --output inspected
+  trm inspect 2539x839 --row 2 --patch 2539x849 --patch-by heads --output inspected
   tensorboard --logdir inspected
 
 Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
@@ -44,10 +48,11 @@ off; rows.png, each row with the model's confidence along the way; of a recursiv
 attention.png, what one cell looks at with each head, and states.png, how far its states still move;
 and of a model that was trained with hints hints.png, what it believes of each of them while it
 fills in one row, cell by cell. A model that works in the order of writing is shown after each cell;
-it has no supervision steps, and no states.png. TensorBoard shows the same.
+it has no supervision steps, and no states.png. With --lens, lens.png shows what the model would
+write in the row after each of its layers, and with --patch, patch.png what of another problem's
+activations changes its answer. TensorBoard shows the same.
 """
 
-_HINTED = 6  # supervision steps whose hints are drawn, at most
 _SPARE = 4  # supervision steps that are looked at beyond those that were taken
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
 
@@ -63,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--row",
         type=whole(1),
         metavar="N",
-        help="of the rows to fill in, the one whose attention and hints are shown, from 1 "
-        "(default: the last)",
+        help="of the rows to fill in, the one whose attention, hints and layers are shown, "
+        "from 1 (default: the last)",
     )
     parser.add_argument(
         "--cell",
@@ -73,11 +78,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the canvas, from 1,1 at the top left, whose attention is shown (default: one in "
         "the middle of the row)",
     )
+    parser.add_argument(
+        "--lens",
+        action="store_true",
+        help="also show what the model would write in the row if its head read every layer",
+    )
+    add_patch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve, watch, draw."""
-    check_problems([args.problem])
+    check_problems([args.problem, *filter(None, [args.patch])])
     find_checkpoint(args.checkpoint)
 
     import torch
@@ -86,8 +97,10 @@ def run(args: argparse.Namespace) -> int:
     from trm.checkpoints.loading import load_solver
     from trm.figures.animation import Animation
     from trm.figures.hint_maps import hints_figure
+    from trm.figures.patching import patching_figure
     from trm.figures.row_panels import pixels, sample_panels
     from trm.models.introspection import introspect
+    from trm.probing.lens import read_layers, some_steps
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.watching import solve_watched
 
@@ -100,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
+    patching = patch_row(args, solver, drawing, row)
     output = Path(args.output)
     make_folder(output)
 
@@ -124,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
         attention = introspect(predictor.model, tokens[row : row + 1], enough).attention
         if attention:  # none in a mixer
             figures["attention"] = _attention(attention, steps.inputs[row], cell, name)
-    at_steps = _shown_steps(int(used[row])) if stepwise else np.ones(1, dtype=np.int64)
+    at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
     believed = predictor.hints(np.repeat(steps.inputs[row : row + 1], len(at_steps), 0), at_steps)
     truth = _true_hints(solver.task, problems, drawing, row, list(believed))
     if believed:
@@ -136,6 +150,15 @@ def run(args: argparse.Namespace) -> int:
             [f"step {step}" for step in at_steps] if stepwise else ["as it writes"],
             f"{titles[row]}: what the model believes of each hint",
         )
+    if args.lens:
+        lens = read_layers(predictor, steps.inputs[row], at_steps.tolist())
+        title = f"{titles[row]}: what the head would write after each layer"
+        figures["lens"] = draw_lens(lens, steps.inputs[row], steps.labels[row], title)
+    if patching is not None:
+        other = solver.task.names(read_problems([args.patch], solver.task))[0]
+        names = (name, other.replace("x", "×"))
+        title = f"{titles[row]}: what activations of B change in A, by {patching.by}"
+        figures["patch"] = patching_figure(patching, names, title)
     film = Animation(solution, moments)
     with replacing(output / "solving.gif") as part:
         film.save(part)
@@ -160,6 +183,10 @@ def run(args: argparse.Namespace) -> int:
     _tell(args, output, written, said)
     if believed:
         _tell_hints(believed, truth, row + 1)
+    if args.lens:
+        tell_lens(lens, steps.labels[row], row + 1)
+    if patching is not None:
+        tell_patching(patching, steps.inputs.shape[2], names, row + 1)
     return 0
 
 
@@ -189,11 +216,6 @@ def _tell_hints(believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], r
             held, due = (class_sign(name, int(of[i, j])) or "none" for of in (last, right))
             line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
         console.print(line)
-
-
-def _shown_steps(used: int) -> np.ndarray:
-    """Some supervision steps up to the last one, closer together at the start, ``int64``."""
-    return np.unique(np.geomspace(1, used, _HINTED).round().astype(np.int64))
 
 
 def _true_hints(

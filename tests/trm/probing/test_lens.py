@@ -1,0 +1,141 @@
+"""What the head says of layers is what a model of so many layers, loops or steps would write."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Problems
+from canvas.render import RowSteps, row_steps, to_sequences
+from canvas.symbols import BLANK
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.paths import SHIPPED
+from trm.models.gpt import GPT
+from trm.models.iterative import Loop
+from trm.models.looped import LoopedTransformer
+from trm.probing.cells import token_of_cell
+from trm.probing.lens import Lens, read_layers, some_steps
+from trm.solving.solver import Solver
+
+PROBLEM = Problems.from_ints([(5, 7)], base=3)
+
+
+def rows_of(solver: Solver, problem: Problems = PROBLEM) -> RowSteps:
+    return row_steps(solver.draw_worked(problem))
+
+
+def shorter(model, layers: int):
+    """The same model without its later layers."""
+    other = type(model)(replace(model.config, num_layers=layers)).eval()
+    missing, _ = other.load_state_dict(model.state_dict(), strict=False)
+    assert not missing
+    return other
+
+
+def log_probs(logits: torch.Tensor, lens: Lens) -> torch.Tensor:
+    """Of a row, from logits [H, W, V]."""
+    return logits[lens.row, lens.columns].float().log_softmax(-1)
+
+
+def assert_reads(lens: Lens, site: str, logits: torch.Tensor) -> None:
+    read = torch.from_numpy(lens.log_probs[lens.sites.index(site)])
+    torch.testing.assert_close(read, log_probs(logits, lens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["recursive", "looped"])
+def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver, family):
+    solver = make_solver(family, crop=True)
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 3))
+    assert lens.sites == [f"step {step}, layer {layer}" for step in (1, 3) for layer in (1, 2)]
+    for step in (1, 3):
+        logits, _ = solver.predictor.model(torch.from_numpy(canvas[None]), steps=step)
+        assert_reads(lens, f"step {step}, layer 2", logits[0])
+
+
+def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write(make_solver):
+    solver = make_solver("looped")
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    logits, _ = shorter(solver.predictor.model, 1)(torch.from_numpy(canvas[None]))
+    assert_reads(lens, "step 1, layer 1", logits[0])
+
+
+def test_each_cycle_of_a_recursive_model_is_read_where_it_writes_the_answer(make_solver):
+    solver = make_solver("recursive", H_cycles=3, L_cycles=2)
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    assert lens.sites == [
+        f"step 1, update {cycle}, layer {layer}" for cycle in (1, 2, 3) for layer in (1, 2)
+    ]
+    fewer = type(solver.predictor.model)(replace(solver.predictor.model.config, H_cycles=2))
+    fewer.load_state_dict(solver.predictor.model.state_dict())
+    logits, _ = fewer.eval()(torch.from_numpy(canvas[None]))
+    assert_reads(lens, "step 1, update 2, layer 2", logits[0])
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_solver, loops):
+    solver = make_solver("gpt", num_layers=3, loops=loops)
+    gpt: GPT = solver.predictor.model
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    H, W = canvas.shape
+    ids = torch.from_numpy(to_sequences(solver.predictor.look(canvas[None]).answers))
+    writer = token_of_cell(H, W)
+    names = ["block {}"] if loops == 1 else ["loop 1, block {}", "loop 2, block {}"]
+    assert lens.sites == [name.format(block) for name in names for block in (1, 2, 3)]
+    for block in (1, 2, 3):  # of the first loop
+        logits = shorter(gpt, block)(ids, H, W, loops=1)
+        assert_reads(lens, names[0].format(block), logits[0, writer].view(H, W, -1))
+    logits = gpt(ids, H, W)
+    assert_reads(lens, lens.sites[-1], logits[0, writer].view(H, W, -1))
+
+
+@pytest.mark.parametrize("family", ["in order", "stepwise", "gpt"])
+def test_the_last_line_is_what_the_model_writes(repository, stepping, family):
+    if family == "gpt":
+        file = repository / "docs/models/addition-gpt-seed0.safetensors"
+        solver, text = load_solver(file, device="cpu"), "1259+8673"
+    else:
+        solver = stepping if family == "stepwise" else load_solver(SHIPPED, device="cpu")
+        text = "987x65"
+    task = solver.task
+    steps = rows_of(solver, task.problems([task.parse(text)]))
+    canvas, truth = steps.inputs[-1], steps.labels[-1]
+    written = solver.predictor(canvas[None], log_probs=True)
+    lens = read_layers(solver.predictor, canvas, some_steps(max(1, int(written.steps[0]))))
+    cells = (lens.row, lens.columns)
+    assert (lens.symbols[-1] == written.canvases[0][cells]).all()
+    np.testing.assert_allclose(
+        np.exp(lens.log_probs[-1]), np.exp(written.log_probs[0][cells]), atol=1e-4
+    )
+    right = truth[cells]
+    assert (lens.symbols[-1] == right).all()
+    assert (lens.symbols[0] != right).any()
+    assert (lens.of(truth)[-1] == lens.log_probs[-1, np.arange(len(right)), right]).all()
+
+
+def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, monkeypatch):
+    solver = make_solver("looped")
+    monkeypatch.setattr(LoopedTransformer, "updates", ())
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 2))
+    assert lens.sites == ["step 1", "step 2"]
+    loop = Loop(solver.predictor.model, torch.from_numpy(canvas[None]))
+    loop.advance(2)
+    assert_reads(lens, "step 2", loop.read()[0][0])
+
+
+def test_a_canvas_without_a_masked_row_is_refused(make_solver):
+    solver = make_solver()
+    with pytest.raises(ValueError, match="no masked row"):
+        read_layers(solver.predictor, np.full((4, 5), BLANK, dtype=np.uint8), (1,))
+
+
+def test_few_steps_are_all_shown_and_of_many_the_first_and_the_last():
+    assert [some_steps(last) for last in (1, 2, 3)] == [[1], [1, 2], [1, 2, 3]]
+    assert some_steps(256)[0] == 1
+    assert some_steps(256)[-1] == 256
+    assert len(some_steps(256)) <= 6
