@@ -1,0 +1,161 @@
+"""Each program against the layout's own arithmetic, in every row of the working."""
+
+import numpy as np
+import pytest
+
+from canvas import symbols
+from canvas.addition import Addition
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import WorkedDrawing, draw_worked, row_steps
+from canvas.sampling import sample
+from canvas.task import Task
+from trm.rasp.page import FIRST_WRITTEN, NEIGHBOURS, Page
+from trm.rasp.programs import LOOK_UP, PROGRAMS
+from trm.rasp.running import run_program, write_row
+
+LAYOUTS = {**Multiplication.layouts, **Addition.layouts}
+KNOWN = [layout for layout in PROGRAMS if layout in LAYOUTS]
+
+
+def task_of(layout: str, base: int = 10, longest: int = 4) -> Task:
+    if layout in Addition.layouts:
+        most = min(4, base)  # carries are digits
+        return Addition(layout=layout, base=base, digits=(1, longest), addends=(2, most))
+    longest = (1, longest)
+    return Multiplication(layout=layout, base=base, digits_a=longest, digits_b=longest)
+
+
+def drawn(task: Task, problems: Problems) -> WorkedDrawing:
+    """Problems anywhere on canvases with a spare row and two spare columns."""
+    worked = task.rules.work(problems)
+    height, width = int(worked.heights.max()) + 1, int(worked.widths.max()) + 2
+    draw = np.random.default_rng(0)
+    top = draw.integers(0, height - worked.heights + 1)
+    left = draw.integers(0, width - worked.widths + 1)
+    return draw_worked(worked, height, width, top, left)
+
+
+def test_every_layout_has_a_program():
+    assert set(LAYOUTS) <= set(PROGRAMS)
+
+
+@pytest.mark.parametrize("base", [2, 3, 10])
+@pytest.mark.parametrize("layout", KNOWN)
+def test_the_program_writes_every_row_as_arithmetic_has_it(layout, base):
+    task = task_of(layout, base)
+    steps = row_steps(drawn(task, sample(task, 0, "train", 0, np.arange(60))))
+    written, _ = write_row(layout, steps.inputs, base)
+    wrong = (written != steps.labels).any(axis=(1, 2))
+    assert len(wrong) >= 60
+    assert np.flatnonzero(wrong).tolist() == []
+
+
+@pytest.mark.parametrize("layout", KNOWN)
+def test_longer_numbers_on_the_programs_own_rows(layout):
+    task = task_of(layout, longest=8)
+    longest = 2 if layout in Multiplication.layouts else 4
+    problems = sample(task, 0, "test", 0, np.arange(4), (8,) * longest)
+    drawing = drawn(task, problems)
+    ran = run_program(layout, drawing, task.base)
+    np.testing.assert_array_equal(ran.canvases, drawing.truth)
+    assert len(ran.iterations) == drawing.steps.max()
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [(1, 1), (100, 1000), (1010, 100), (999, 999), (9, 9000), (1, 9999), (9999, 1), (5, 20)],
+    ids=lambda pair: f"{pair[0]}x{pair[1]}",
+)
+@pytest.mark.parametrize("layout", [k for k in KNOWN if k in Multiplication.layouts])
+def test_zeros_and_carries_all_along(layout, operands):
+    drawing = drawn(task_of(layout), Problems.from_ints([operands]))
+    ran = run_program(layout, drawing, 10)
+    np.testing.assert_array_equal(ran.canvases, drawing.truth)
+
+
+@pytest.mark.parametrize("layout", Addition.layouts)
+def test_sums_of_zeros_and_carries_all_along(layout):
+    for operands in [(0, 0), (999, 1), (0, 10), (99, 99, 99, 99)]:
+        drawing = drawn(task_of(layout), Problems.from_ints([operands]))
+        ran = run_program(layout, drawing, 10)
+        np.testing.assert_array_equal(ran.canvases, drawing.truth)
+
+
+def test_a_wrong_row_above_is_built_on():
+    """The program reads the canvas: it does not work the problem out by itself."""
+    drawing = drawn(task_of("lattice"), Problems.from_ints([(21, 34)]))
+    steps = row_steps(drawing)
+    shown = steps.inputs[1:2].copy()
+    row = int(drawing.row_of_step(0)[0])
+    digits = np.flatnonzero(shown[0, row, :-3] != symbols.BLANK)
+    shown[0, row, digits[0]] += 1  # 84 becomes 94
+    written, _ = write_row("lattice", shown, 10)
+    was, now = (
+        int(symbols.decode(canvas[0, row + 1]).strip("_").split("_")[0])
+        for canvas in (steps.labels[1:], written)
+    )
+    assert (was, now) == (71, 72)
+
+
+def test_the_lattice_needs_no_cell_that_a_model_that_works_in_order_cannot_see():
+    drawing = drawn(task_of("lattice"), Problems.from_ints([(123, 45)]))
+    used = set(run_program("lattice", drawing, 10).selectors)
+    assert used == {"same row", "above", "right", "above left"}
+
+
+@pytest.mark.parametrize("layout", KNOWN)
+def test_programs_select_neighbours_and_rows_alone(layout):
+    task = task_of(layout)
+    drawing = drawn(task, sample(task, 0, "train", 0, np.arange(4)))
+    used = set(run_program(layout, drawing, task.base).selectors) - set(NEIGHBOURS)
+    more = {"same column", LOOK_UP} if layout == "running_sum" else set()
+    assert used == {"same row"} | more
+
+
+def test_a_carry_takes_an_iteration_for_each_cell_that_it_moves_on():
+    few, many = (
+        run_program("column", drawn(task_of("column"), Problems.from_ints([pair])), 10)
+        for pair in ((1111, 1111), (9999, 1))
+    )
+    assert many.iterations[0] > few.iterations[0] + 3
+
+
+def test_the_first_written_cell_in_each_direction():
+    """The framed cell is the masked one in the middle."""
+    text = "1_2_3/_____/4_._5/_____/6_7_8"
+    canvas = np.stack([symbols.encode(row) for row in text.split("/")])
+    found = {
+        name: int(Page(canvas[None], 10).at(name, Page(canvas[None], 10).digit)[0, 12])
+        for name in FIRST_WRITTEN
+    }
+    assert found == {
+        "first written above left": 1,
+        "first written above": 2,
+        "first written above right": 3,
+        "first written left": 4,
+        "first written right": 5,
+        "first written below left": 6,
+        "first written below": 7,
+        "first written below right": 8,
+    }
+
+
+def test_far_is_the_first_written_cell_that_is_no_neighbour():
+    page = Page(symbols.encode(".12_3")[None, None], 10)
+    assert page.at("first written right", page.digit)[0].tolist() == [1, 2, 3, 3, -1]
+    assert page.at("far right", page.digit)[0].tolist() == [2, 3, 3, -1, -1]
+
+
+def test_a_selector_or_a_layout_that_there_is_not_is_named():
+    page = Page(symbols.encode("1.")[None, None], 10)
+    with pytest.raises(ValueError, match="Did you mean above left"):
+        page.selector("above leftt")
+    with pytest.raises(ValueError, match="no program of the layout Totals, only of standard"):
+        write_row("Totals", symbols.encode("1.")[None, None], 10)
+
+
+def test_a_rule_in_which_a_cell_depends_on_itself_is_refused():
+    page = Page(symbols.encode("1.")[None, None], 10)
+    with pytest.raises(ValueError, match="does not settle"):
+        page.settle(lambda values: values + 1, 0)

@@ -1,0 +1,98 @@
+"""Heads of trained models beside the selectors of their programs."""
+
+import numpy as np
+import pytest
+
+from canvas.problems import Problems
+from canvas.render import row_steps
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.paths import SHIPPED
+from trm.rasp.study import Comparison, compare_heads, one_row, watch
+from trm.solving.solver import Solver
+
+FOUR = {"digits_a": 4, "digits_b": 4}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Solver:
+    return load_solver(SHIPPED, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def found(shipped) -> Comparison:
+    return compare_heads(shipped, FOUR, problems=3)
+
+
+def test_the_first_layer_of_the_shipped_model_looks_where_the_program_of_the_lattice_selects(found):
+    best = [head.best for head in found.heads if head.layer == 1]
+    assert len(best) == 8
+    assert all(one.in_program for one in best)
+    assert {one.selector for one in best} == {"above", "right", "above left"}
+    assert all(one.baseline == pytest.approx(1 / 4) for one in best)  # it sees four cells
+    assert max(one.overlap for one in best if one.selector == "above left") > 0.95
+    assert max(one.overlap for one in best if one.selector == "right") > 0.95
+
+
+def test_every_row_of_every_problem_counts_in_the_cells_that_are_written(found, shipped):
+    assert (found.problems, found.rows, found.program_right) == (3, 12, 12)
+    row = found.heads[0].of("same row")
+    assert 12 * 4 <= row.cells <= 12 * 5  # four digits or five in a row
+    assert row.problems == 3
+    assert found.split == "test"
+
+
+def test_the_model_before_training_is_measured_too(found, shipped):
+    """Its config gives each head a direction to begin with; not all keep it."""
+    places = [[(head.layer, head.head) for head in of] for of in (found.heads, found.untrained)]
+    assert places[0] == places[1]
+    second, eighth = (
+        [of[head].best.selector for of in (found.untrained, found.heads)] for head in (1, 7)
+    )
+    assert second == ["above right", "right"]
+    assert eighth == ["above left", "above left"]
+    assert shipped.predictor.model.training is False  # the model itself is as it was
+    assert compare_heads(shipped, FOUR, problems=3) == found
+
+
+def test_no_head_looks_at_what_the_model_cannot_see(found):
+    for head in found.heads:
+        for name in ("left", "far right", "far above"):
+            assert head.of(name).overlap == head.of(name).baseline == 0
+
+
+def test_attention_is_looked_at_when_no_state_changes_any_more(shipped):
+    problem = Problems.from_ints([(2539, 839)])
+    steps = row_steps(shipped.draw_worked(problem))
+    seen = watch(shipped.predictor, shipped.task, steps.inputs)
+    one, at, last = one_row(shipped, problem, None)
+    assert at == 2
+    np.testing.assert_array_equal(one.inputs, steps.inputs[2:])
+    np.testing.assert_allclose(
+        seen.attention["state"][:, 2], last.attention["state"][:, 0], atol=1e-5
+    )
+
+
+def test_both_states_of_a_recursive_model_are_compared(stepping):
+    found = compare_heads(stepping, FOUR, problems=2)
+    places = [(head.update, head.layer, head.head) for head in found.heads]
+    assert places == [
+        (update, layer, head)
+        for update in ("z_L", "z_H")
+        for layer in (1, 2)
+        for head in range(1, 9)
+    ]
+    assert found.heads[7].best.selector == "above left"
+    # Its cells see nine neighbours and the nearest written cell beyond in eight directions.
+    assert found.heads[1].of("far right").baseline > 0
+
+
+def test_a_gpt_is_refused(repository):
+    gpt = load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu")
+    with pytest.raises(ValueError, match="a GPT reads a sequence"):
+        compare_heads(gpt, {"digits": 2, "addends": 2})
+
+
+def test_a_size_without_held_out_problems_is_refused(repository):
+    bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+    with pytest.raises(ValueError, match="no problem of 1 x 1 digits is held out"):
+        compare_heads(bits, {"digits_a": 1, "digits_b": 1})
