@@ -32,6 +32,10 @@ COMMANDS = {
         "trm.commands.probe",
         "linear probes: which sub-tasks a model's states hold",
     ),
+    "rasp": (
+        "trm.commands.rasp",
+        "the program that a model should implement, beside its heads",
+    ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "calibration": (
@@ -63,6 +67,7 @@ examples:
   trm demo --checkpoint runs/quickstart
   trm inspect 123x456 --output inspected
   trm probe --checkpoint runs/standard_base3 --output probed
+  trm rasp 123x45 --layout lattice
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
   trm calibration answers.jsonl --output calibration.png

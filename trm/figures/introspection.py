@@ -34,7 +34,13 @@ _MOST_NAMES = 16  # rows in a legend; of more, a scale
 
 
 def attention_figure(
-    canvas: np.ndarray, cell: tuple[int, int], maps: np.ndarray, names: Sequence[str], title: str
+    canvas: np.ndarray,
+    cell: tuple[int, int],
+    maps: np.ndarray,
+    names: Sequence[str],
+    title: str,
+    captions: Sequence[Sequence[str]] | None = None,
+    across: Sequence[int] = _ACROSS,
 ) -> Figure:
     """What a cell looks at: a map over the canvas for each head, in a block for each layer.
 
@@ -47,20 +53,21 @@ def attention_figure(
         maps: ``float [L, heads, H, W]``, attention weights.
         names: what each of the L blocks is.
         title: of the figure.
+        captions: of the maps of each block; None: head 1, head 2, …
+        across: how many maps may stand in a line; the first number with which symbols can be read.
     """
     used = np.flatnonzero((canvas != BLANK).any(axis=1) | (maps >= _SEEN).any(axis=(0, 1, 3)))
     rows = slice(used[0], used[-1] + 1)
     canvas, maps, cell = canvas[rows], maps[:, :, rows], (cell[0] - rows.start, cell[1])
     layers, heads, height, width = maps.shape
-    room = {n: (_WIDTH - _EDGE - _BAR) // n - _GAP for n in _ACROSS}
-    legible = [n for n in _ACROSS if room[n] // width >= _WRITTEN]
-    across = legible[0] if legible else _ACROSS[0]
-    side = min(_CELL[1], max(_CELL[0], room[across] // width))
-    across = min(across, heads)
+    room = {n: (_WIDTH - _EDGE - _BAR) // n - _GAP for n in across}
+    beside = next((n for n in across if room[n] // width >= _WRITTEN), across[0])
+    side = min(_CELL[1], max(_CELL[0], room[beside] // width))
+    beside = min(beside, heads)
     wide, high = side * width, side * height
-    lines = -(-heads // across)
+    lines = -(-heads // beside)
     block = _LAYER + lines * (high + _LAYER // 2)
-    total = (_EDGE + across * (wide + _GAP) + _BAR, _HEAD + layers * block + _EDGE)
+    total = (_EDGE + beside * (wide + _GAP) + _BAR, _HEAD + layers * block + _EDGE)
     figure = Figure(figsize=(total[0] / _DPI, total[1] / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     scale = Normalize(0, 1)
@@ -73,9 +80,10 @@ def attention_figure(
         top = _HEAD + layer * block
         write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
         for head in range(heads):
-            line, column = divmod(head, across)
+            line, column = divmod(head, beside)
             x, y = _EDGE + column * (wide + _GAP), top + _LAYER + line * (high + _LAYER // 2)
-            write(x, y - 11, f"head {head + 1}", fontsize=9)
+            caption = captions[layer][head] if captions else f"head {head + 1}"
+            write(x, y - 11, caption, fontsize=9)
             box = (x / total[0], 1 - (y + high) / total[1], wide / total[0], high / total[1])
             _map(figure.add_axes(box), canvas, cell, maps[layer, head], side)
     x, y, long = total[0] - _BAR + 10, _HEAD + _LAYER, min(240, total[1] - _HEAD - _LAYER - _EDGE)
