@@ -22,10 +22,10 @@ from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, fresh_step
 from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.samples import RowStepSamples
 
 CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
 STEPS = 4  # supervision steps a row, whatever the untrained model makes of it

@@ -20,11 +20,11 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step
 from trm.training.iterative_module import LossConfig
 from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.samples import RowStepSamples
 
 CONFIG = Path(__file__).parents[1] / "configs/trm/reference.yaml"
 

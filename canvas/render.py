@@ -224,9 +224,22 @@ def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
         ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on, and
         `IGNORE` where `tokens_to_write` is False.
     """
-    ids = to_sequences(drawing.truth)
+    return sequences_of(drawing.truth, drawing.given, drawing.row_of_step(0))
+
+
+def sequences_of(
+    truth: np.ndarray, given: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `sequences`.
+
+    Args:
+        truth: ``uint8 [B, H, W]``, the finished workings.
+        given: ``bool [B, H, W]``, cells that no label counts.
+        first: ``int64 [B]``, the first row that has to be worked out.
+    """
+    ids = to_sequences(truth)
     following = np.concatenate([ids[:, 1:], np.full((len(ids), 1), symbols.END)], axis=1)
-    return ids, np.where(tokens_to_write(drawing)[:, 1:], following, IGNORE)
+    return ids, np.where(_to_write(given, first)[:, 1:], following, IGNORE)
 
 
 def tokens_to_write(drawing: Drawing) -> np.ndarray:
@@ -238,13 +251,17 @@ def tokens_to_write(drawing: Drawing) -> np.ndarray:
     Returns:
         ``bool [B, H · (W + 1) + 2]``, start and end symbol included.
     """
-    B, height, width = drawing.canvases.shape
-    given = np.zeros((B, height, width + 1), dtype=bool)
-    given[:, :, :width] = drawing.given[:, :, ::-1]
+    return _to_write(drawing.given, drawing.row_of_step(0))
+
+
+def _to_write(given: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """See `tokens_to_write` and, for the arguments, `sequences_of`."""
+    B, height, width = given.shape
+    shown = np.zeros((B, height, width + 1), dtype=bool)
+    shown[:, :, :width] = given[:, :, ::-1]
     free = np.ones((B, 2 + height * (width + 1)), dtype=bool)
-    free[:, 1:-1] = ~given.reshape(B, -1)
-    operands = (drawing.top + drawing.first_step) * (width + 1)
-    free[np.arange(free.shape[1]) <= operands[:, None]] = False
+    free[:, 1:-1] = ~shown.reshape(B, -1)
+    free[np.arange(free.shape[1]) <= (first * (width + 1))[:, None]] = False
     return free
 
 

@@ -19,7 +19,8 @@ from canvas.choices import meant
 from trm.files import replacing
 from trm.training.beyond import BEYOND
 from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED, hint_key
+from trm.training.data import VALIDATED
+from trm.training.samples import hint_key
 
 
 class BestCheckpoint(ModelCheckpoint):

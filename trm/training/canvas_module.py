@@ -21,8 +21,9 @@ from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.beyond import BEYOND, BEYOND_FIGURES
-from trm.training.data import VALIDATED, CanvasDataModule, hint_key
+from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.samples import hint_key
 from trm.training.schedules import ScheduleConfig, build_schedule
 
 ALL_HINTS = "all"  # of a layout, those that are not named

@@ -13,7 +13,8 @@ from torch.utils.tensorboard.writer import SummaryWriter
 from trm.figures.tensorboard_curves import describe
 from trm.training.beyond import BEYOND, BEYOND_FIGURES
 from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED, hint_key
+from trm.training.data import VALIDATED
+from trm.training.samples import hint_key
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
 _LONGER = "Problems with twice the digits of the longest in training; nothing is chosen by them"

@@ -1,220 +1,26 @@
-"""Training samples and validation problems as a LightningDataModule.
+"""Training samples and validation problems as a LightningDataModule; see `trm.training.samples`."""
 
-A training sample is one row step of one problem, or, for a sequence model, the whole problem.
-Which problem, which of its rows, where on the canvas and which augmentation are functions of (seed,
-split, epoch, index) alone: the same for any number of workers or devices, and after any resume. A
-canvas that is cut to its batch is the one exception: how large it is, and so where a problem lies
-on it, depends on the rest of the batch. Batches are drawn as a whole, vectorised.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_info
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler
 
-from augment.symmetry import recognise
 from augment.transforms import BasicTransform, SampleTransform
+from canvas.blanks import Blanks
 from canvas.canvas_size import Canvas
-from canvas.hints import ORIENTATION, draw_hints, hint_sequences
-from canvas.problems import Problems, Split, keys, random_below, random_words
-from canvas.render import WorkedDrawing, draw_worked, row_step, sequences
-from canvas.sampling import sample
+from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.beyond import BEYOND, Longer, longer
-
-TrainingBatch = dict[str, Any]
-
-# Purposes of random keys; 0 draws the problem.
-_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL = range(1, 6)
-
-
-class _Samples(Dataset):
-    """Common to both data sets: an index is epoch · size + i, and a batch is drawn at once.
-
-    ``size`` is that of an epoch and ``batch_size`` that of a batch, both over all devices.
-    """
-
-    def __init__(
-        self, task: Task, canvas: Canvas, split: Split, seed: int, size: int, batch_size: int
-    ) -> None:
-        self.task, self.canvas, self.split = task, canvas, split
-        self.seed, self.size, self.batch_size = seed, size, batch_size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
-        """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
-
-        What is placed is the room that the operands' lengths alone call for: the place of the
-        operands must not tell how long their product is.
-        """
-        worked = self.task.rules.work(problems)
-        rows, columns = worked.heights, worked.widths
-        free = np.stack([size[0] - rows, size[1] - columns], axis=1)
-        assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
-        top, left = random_below(words, free + 1).T
-        return draw_worked(worked, *size, top=top, left=left)
-
-
-class _TrainingSamples(_Samples):
-    """Common to what models of both families train on: the same problems at the same places."""
-
-    def __init__(
-        self, *args: Any, transform: SampleTransform | None = None, hints: Sequence[str] = ()
-    ) -> None:
-        super().__init__(*args)
-        self.transform, self.hints = transform, tuple(hints)
-
-    def __getitem__(self, index: int) -> TrainingBatch:
-        return self.__getitems__([index])
-
-    def _hints(
-        self, problems: Problems, drawing: WorkedDrawing, step: np.ndarray | None
-    ) -> np.ndarray:
-        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``.
-
-        In place of the orientation, which follows from the view, stands each cell's row number; its
-        column number comes last.
-        """
-        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
-        if ORIENTATION in self.hints:
-            rows, columns = np.indices(drawing.canvases.shape[1:], dtype=np.uint8)
-            shape = drawing.canvases.shape
-            drawn[ORIENTATION] = np.broadcast_to(rows, shape)
-            drawn[""] = np.broadcast_to(columns, shape)
-        names = [*self.hints, *(name for name in drawn if not name)]
-        return np.stack([drawn[name] for name in names], axis=-1)
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        raise NotImplementedError
-
-    def _drawing(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing, int, np.ndarray]:
-        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, epoch, index)
-        # The spare room belongs to the batch, wherever its samples are drawn.
-        batch = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, _MARGIN)
-        spare = random_below(random_words(batch, 2), self.canvas.margin + 1)[0]
-        rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
-        size = self.canvas.size(rows, columns, (int(spare[0]), int(spare[1])))
-        where = keys(self.seed, self.split, epoch, index, _PLACE)
-        return problems, self._draw(problems, size, random_words(where, 2)), epoch, index
-
-
-class RowStepSamples(_TrainingSamples):
-    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
-
-    And ``seeds`` int64 [B], of what the model draws for each sample; and of each hint asked for its
-    classes, uint8 [B, H, W], under `hint_key`.
-    """
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, epoch, index = self._drawing(indices)
-        word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
-        steps = row_step(drawing, random_below(word, drawing.steps))
-        arrays = [steps.inputs, steps.labels, steps.answer]
-        if self.hints:
-            arrays.append(self._hints(problems, drawing, steps.step))
-        if self.transform is not None:
-            seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
-            turned = [
-                self.transform(inputs, labels, answer, int(seed), *hints)
-                for inputs, labels, answer, *hints, seed in zip(*arrays, seeds, strict=True)
-            ]
-            if any(one[0].shape != arrays[0].shape[1:] for one in turned):
-                raise ValueError(
-                    "the transforms exchange rows and columns: give data.canvas an equal height "
-                    "and width, or square: true"
-                )
-            arrays = [np.stack(part) for part in zip(*turned, strict=True)]
-        arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
-        if self.hints:
-            hints = list(np.moveaxis(arrays.pop(3), -1, 0))
-            if ORIENTATION in self.hints:
-                which = self.hints.index(ORIENTATION)
-                orientation = recognise(hints[which], hints.pop())
-                hints[which] = np.broadcast_to(
-                    orientation.astype(np.uint8)[:, None, None], hints[which].shape
-                )
-            arrays += [np.ascontiguousarray(one) for one in hints]
-        names = ("inputs", "labels", "answer", "seeds", *map(hint_key, self.hints))
-        return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
-
-
-class SequenceSamples(_TrainingSamples):
-    """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
-
-    ``height`` and ``width`` are those of the canvas. And of each hint asked for the class of the
-    cell that each token's label stands in, uint8 [B, S], under `hint_key`.
-
-    Raises:
-        ValueError: there are transforms; a sequence is written in one direction only.
-    """
-
-    def __init__(
-        self, *args: Any, transform: SampleTransform | None = None, hints: Sequence[str] = ()
-    ) -> None:
-        if transform is not None:
-            raise ValueError(
-                "data.transforms turn and flip row steps, but a GPT writes from the lowest digit "
-                "up, row below row: remove them (its canvases are shifted without them)"
-            )
-        super().__init__(*args, hints=hints)
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, _, _ = self._drawing(indices)
-        ids, labels = (torch.from_numpy(part) for part in sequences(drawing))
-        height, width = drawing.canvases.shape[1:]
-        batch = {"ids": ids, "labels": labels, "height": height, "width": width}
-        if self.hints:
-            hints = np.moveaxis(self._hints(problems, drawing, None), -1, 0)
-            for name, classes in zip(self.hints, hints, strict=True):
-                batch[hint_key(name)] = torch.from_numpy(hint_sequences(classes))
-        return batch
-
-
-def hint_key(name: str) -> str:
-    """Under which name a batch has the classes of a hint."""
-    return f"hint_{name}"
-
+from trm.training.curriculum import Curriculum, Stage
+from trm.training.samples import SAMPLES, Samples, SolvedProblems
 
 # What a validation works out, and under which names it is logged; see also `BEYOND`.
 VALIDATED = ("validation", "training_problems")
-
-SAMPLES: dict[str, type[_TrainingSamples]] = {
-    "row_steps": RowStepSamples,
-    "sequences": SequenceSamples,
-}
-
-
-class SolvedProblems(_Samples):
-    """Batches of whole problems for validation: the operands and their drawings.
-
-    With ``lengths``, problems of so many digits in each operand, instead of those of training.
-    """
-
-    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
-        super().__init__(*args)
-        self.lengths = lengths
-
-    def __getitem__(self, index: int) -> tuple[Problems, WorkedDrawing]:
-        return self.__getitems__([index])
-
-    def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
-        # Lightning counts epochs here, too; the same problems each time make scores comparable,
-        # and a canvas that all of them fit on makes them independent of the batch size.
-        index = np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        key = keys(self.seed, self.split, 0, index, _PLACE)
-        longest = self.lengths or self.task.longest
-        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
-        return problems, self._draw(problems, size, random_words(key, 2))
 
 
 class EpochSampler(DistributedSampler):
@@ -224,7 +30,7 @@ class EpochSampler(DistributedSampler):
     Lightning would add its own.
     """
 
-    def __init__(self, dataset: _Samples, replicas: int, rank: int) -> None:
+    def __init__(self, dataset: Samples, replicas: int, rank: int) -> None:
         super().__init__(dataset, num_replicas=replicas, rank=rank, shuffle=False)
         self.size = len(dataset)
 
@@ -269,6 +75,8 @@ class CanvasDataModule(L.LightningDataModule):
             or they would take too long.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
+        curriculum: stages of training in which problems are drawn from a part of the task.
+        blanks: how many blank rows and columns are put into training samples, at random.
         workers: processes that draw samples; 0 draws them in the training process.
     """
 
@@ -283,6 +91,8 @@ class CanvasDataModule(L.LightningDataModule):
         beyond_problems: int = 0,
         seed: int = 0,
         transforms: list[BasicTransform] | None = None,
+        curriculum: list[Stage] | None = None,
+        blanks: Blanks | None = None,
         workers: int = 0,
     ) -> None:
         super().__init__()
@@ -304,6 +114,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.seed, self.workers = seed, workers
         self.stage = ""
         self.transform = SampleTransform(transforms) if transforms else None
+        self.curriculum, self.blanks = Curriculum(task, curriculum or ()), blanks or Blanks()
 
     def setup(self, stage: str) -> None:
         """Remember what is to be done: fit, validate, test or predict."""
@@ -329,7 +140,15 @@ class CanvasDataModule(L.LightningDataModule):
         module = self.trainer.lightning_module if self.trainer else None
         kind = SAMPLES[getattr(module, "samples", "row_steps")]
         hints = tuple(getattr(module, "hints", ()))
-        return self._loader(kind, "train", size, transform=self.transform, hints=hints)
+        return self._loader(
+            kind,
+            "train",
+            size,
+            transform=self.transform,
+            hints=hints,
+            curriculum=self.curriculum,
+            blanks=self.blanks,
+        )
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -367,7 +186,7 @@ class CanvasDataModule(L.LightningDataModule):
         """Whole problems of the test split."""
         return self.test_dataloader()
 
-    def _loader(self, kind: type[_Samples], split: Split, size: int, **more: Any) -> DataLoader:
+    def _loader(self, kind: type[Samples], split: Split, size: int, **more: Any) -> DataLoader:
         devices, rank = (
             (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
         )

@@ -22,8 +22,8 @@ from trm.models.draws import random_starts, uniform
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.hints import UNDECIDED
 from trm.models.iterative import Batch, IterativeModel, Loop
-from trm.training.data import hint_key
 from trm.training.losses import StepLoss, hint_loss
+from trm.training.samples import hint_key
 
 SCHEDULES = ("carry", "fresh")
 

@@ -14,8 +14,9 @@ from canvas.render import RowSteps, WorkedDrawing, row_step
 from canvas.task import Task
 from trm.figures.row_panels import pixels, sample_panels
 from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.data import Canvas, CanvasDataModule, SolvedProblems
+from trm.training.data import Canvas, CanvasDataModule
 from trm.training.run_page import last_step, writers
+from trm.training.samples import SolvedProblems
 
 _POOL = 1024  # problems that samples are chosen among, at most
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from trm.evaluation.intervals import Share
 from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.data import hint_key
+from trm.training.samples import hint_key
 
 # Of the figures that a module logs, those that count problems or rows.
 _OF_PROBLEMS = ("solved",)

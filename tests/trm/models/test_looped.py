@@ -15,9 +15,9 @@ from trm.models.iterative import Loop
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step, fresh_step
 from trm.training.losses import step_loss
+from trm.training.samples import RowStepSamples
 
 SMALL = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 2}
 SMALL |= {"intermediate_size": 32, "halt_pool": "mask", "position": "relative_2d"}

@@ -13,7 +13,8 @@ from canvas.render import IGNORE, row_steps
 from canvas.tasks import task_data
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
-from trm.training.data import Canvas, RowStepSamples, SequenceSamples
+from trm.training.data import Canvas
+from trm.training.samples import RowStepSamples, SequenceSamples
 
 TINY = """
     --trainer.accelerator=cpu --trainer.max_epochs=2 --trainer.check_val_every_n_epoch=1
@@ -69,7 +70,7 @@ def test_a_run_is_resumed_exactly_scored_and_solved_with(
 @pytest.mark.parametrize("task", TASKS, ids=list(LAYOUTS))
 def test_a_sample_is_one_row_of_a_problem_of_the_training_split(task):
     data = RowStepSamples(task, Canvas(), "train", 7, 64, 64)
-    problems, drawing, _, _ = data._drawing(range(64))
+    problems, drawing, *_ = data._drawing(range(64))
     assert (split_of(problems) == 0).all()
     assert set(problems.counts.tolist()) == {2, 3}
     sums = [sum(operands) for operands in problems.to_ints()]
@@ -89,7 +90,7 @@ def test_a_sample_is_one_row_of_a_problem_of_the_training_split(task):
 @pytest.mark.parametrize("task", TASKS, ids=list(LAYOUTS))
 def test_a_sequence_is_charged_for_all_that_is_below_the_operands(task):
     data = SequenceSamples(task, Canvas(), "train", 7, 16, 16)
-    _, drawing, _, _ = data._drawing(range(16))
+    _, drawing, *_ = data._drawing(range(16))
     batch = data.__getitems__(range(16))
     height, width = batch["height"], batch["width"]
     charged = (batch["labels"][:, :-1].view(16, height, width + 1) != IGNORE).any(dim=2)

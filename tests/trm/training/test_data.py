@@ -7,22 +7,16 @@ import torch
 
 from augment.symmetry import SYMMETRIES, apply
 from augment.transforms import CanvasShift, SampleTransform
+from canvas.blanks import Blanks
 from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
 from canvas.sampling import sample
-from canvas.symbols import MASK
+from canvas.symbols import BLANK, MASK
 from canvas.tasks import task_class
-from trm.training.data import (
-    Canvas,
-    CanvasDataModule,
-    EpochSampler,
-    RowStepSamples,
-    SequenceSamples,
-    SolvedProblems,
-    hint_key,
-)
+from trm.training.data import Canvas, CanvasDataModule, EpochSampler
+from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -57,7 +51,7 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
 def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
     data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
     batch = data.__getitems__(range(8))
-    problems, drawing, _, _ = data._drawing(range(8))
+    problems, drawing, *_ = data._drawing(range(8))
     expected = sample(TASK, 7, "train", 0, np.arange(8))
     assert TASK.names(problems) == TASK.names(expected)
     steps = row_steps(drawing)
@@ -75,7 +69,7 @@ HINTS = ("carry", "sum", "row_kind")
 def test_a_sample_has_the_hints_of_its_problem_at_its_row():
     data = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
     batch = data.__getitems__(range(8))
-    problems, drawing, _, _ = data._drawing(range(8))
+    problems, drawing, *_ = data._drawing(range(8))
     step = batch["answer"].any(dim=2).float().argmax(dim=1).numpy() - drawing.row_of_step(0)
     truth = draw_hints(HINTED.rules, problems, drawing, step)
     for name in HINTS:
@@ -105,7 +99,7 @@ def test_hints_are_turned_with_their_samples():
 def test_a_sequence_has_the_hints_of_the_cells_that_follow():
     data = SequenceSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
     batch = data.__getitems__(range(8))
-    problems, drawing, _, _ = data._drawing(range(8))
+    problems, drawing, *_ = data._drawing(range(8))
     truth = draw_hints(HINTED.rules, problems, drawing)
     for name in HINTS:
         assert batch[hint_key(name)].shape == batch["labels"].shape
@@ -143,7 +137,7 @@ def test_every_row_of_a_problem_is_trained_on_about_equally_often():
 @pytest.mark.parametrize("epoch", [0, 1, 5])
 def test_only_train_pairs_are_trained_on(epoch):
     data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
-    problems, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
+    problems, _, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
     assert found == epoch
     assert (split_of(problems) == 0).all()
 
@@ -190,7 +184,7 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
     spare = set()
     for start in range(0, 160, 4):
         indices = range(start, start + 4)
-        problems, drawing, _, _ = data._drawing(indices)
+        problems, drawing, *_ = data._drawing(indices)
         rows, columns = TASK.rules.room(problems.lengths.max(axis=0).tolist(), TASK.base)
         height, width = drawing.truth.shape[1:]
         assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
@@ -348,3 +342,71 @@ def test_the_orientation_of_a_sample_is_the_symmetry_it_has_undergone():
         mine = turned["labels"][i].numpy()
         shifts = (np.roll(upright, (y, x), (0, 1)) for y in range(12) for x in range(12))
         assert any((mine == one).all() for one in shifts)
+
+
+# Blank rows and columns
+
+
+@pytest.mark.parametrize("canvas", [Canvas(), Canvas(12, 14), Canvas(square=True)])
+def test_a_sample_without_its_blank_lines_is_one_of_a_working(canvas):
+    settings = {"blanks": Blanks(2, 3), "hints": HINTS}
+    data, sizes = RowStepSamples(HINTED, canvas, "train", 7, 160, 16, **settings), set()
+    for start in range(0, 160, 16):
+        indices = range(start, start + 16)
+        problems, drawing, inserted, *_ = data._drawing(indices)
+        batch = data.__getitems__(indices)
+        inputs, labels = batch["inputs"].numpy(), batch["labels"].numpy()
+        answer = batch["answer"].numpy()
+        assert ((inputs == MASK) == answer).all()
+        assert (inputs[~answer] == labels[~answer]).all()
+        assert (answer.sum(axis=2).max(axis=1) == answer.shape[2]).all()  # the full row
+        if canvas.height:
+            assert inputs.shape[1:] == (12, 14)
+        if canvas.square:
+            assert inputs.shape[1] == inputs.shape[2]
+        rows, columns = inserted.rows >= 0, inserted.columns >= 0
+        sizes.add(((~rows[0]).sum(), (~columns[0]).sum()))
+        old = (16, *drawing.canvases.shape[1:])
+        kept = rows[:, :, None] & columns[:, None]
+        step = answer.any(axis=2).argmax(axis=1)
+        step = inserted.rows[np.arange(16), step] - drawing.row_of_step(0)
+        truth = draw_hints(HINTED.rules, problems, drawing, step)
+        for name in HINTS:
+            hint = batch[hint_key(name)].numpy()
+            assert (hint[kept].reshape(old) == truth[name]).all()
+            assert (hint[~kept] == UNDEFINED).all()
+        expected = row_steps(drawing)
+        for i in range(16):
+            chosen = (expected.problem == i) & (expected.step == step[i])
+            assert (labels[i][kept[i]].reshape(old[1:]) == expected.labels[chosen][0]).all()
+    assert len(sizes) > 5
+
+
+def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
+    data = SequenceSamples(HINTED, Canvas(12, 14), "train", 7, 320, 32, blanks=Blanks(2, 2))
+    blank_columns = 0
+    for start in range(0, 320, 32):
+        indices = range(start, start + 32)
+        _, drawing, inserted, *_ = data._drawing(indices)
+        batch = data.__getitems__(indices)
+        height, width = batch["height"], batch["width"]
+        shape = (32, height, width + 1)
+        labels = batch["labels"].numpy()[:, :-1].reshape(shape)[:, :, :width][:, :, ::-1]
+        truth = inserted(drawing.truth, BLANK)
+        counted = labels >= 0
+        assert (labels[counted] == truth[counted]).all()
+        assert not counted[inserted.rows < 0].any()
+        written = np.arange(height) >= inserted.row(drawing.row_of_step(0))[:, None]
+        written &= inserted.rows >= 0
+        assert (counted == written[:, :, None]).all()
+        blank_columns += counted.transpose(0, 2, 1)[inserted.columns < 0].any(axis=1).sum()
+    assert blank_columns > 50
+
+
+def test_validation_has_no_blank_lines():
+    plain, blank = (module(blanks=blanks) for blanks in (None, Blanks(2, 2)))
+    for (one, mine), (other, its) in zip(
+        plain.val_dataloader()[0], blank.val_dataloader()[0], strict=True
+    ):
+        assert one.to_ints() == other.to_ints()
+        assert (mine.truth == its.truth).all()

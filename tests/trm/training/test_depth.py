@@ -11,9 +11,10 @@ from trm.models.hints import UNDECIDED
 from trm.models.iterative import State, map_state
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.data import Canvas, RowStepSamples, hint_key
+from trm.training.data import Canvas
 from trm.training.depth import DepthConfig, carried_step, fresh_step
 from trm.training.losses import hint_loss, step_loss
+from trm.training.samples import RowStepSamples, hint_key
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
 LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)

@@ -15,7 +15,7 @@ from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.canvas_module import FIGURES
-from trm.training.data import SolvedProblems
+from trm.training.samples import SolvedProblems
 
 CONSTANT = ("--model.schedule.decay", "constant")
 NOTE = """

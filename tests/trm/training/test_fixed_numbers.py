@@ -14,9 +14,9 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.data import RowStepSamples
 from trm.training.depth import DepthConfig, carried_step, fresh_step
 from trm.training.losses import step_loss
+from trm.training.samples import RowStepSamples
 
 LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
 

@@ -17,10 +17,11 @@ from trm.models.gpt import GPT, GPTConfig
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import teacher_forced
-from trm.training.data import CanvasDataModule, SequenceSamples
+from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.losses import sequence_loss
 from trm.training.optimisers import OptimizerConfig
+from trm.training.samples import SequenceSamples
 from trm.training.schedules import ScheduleConfig
 
 TINY = """
@@ -308,7 +309,7 @@ def test_impossible_loops_are_refused(loops):
 
 def test_both_families_train_on_the_same_problems_at_the_same_places():
     data = SequenceSamples(Multiplication("standard"), Canvas(6, 6), "train", 3, 8, 8)
-    problems, drawing, _, _ = data._drawing(range(8))
+    problems, drawing, *_ = data._drawing(range(8))
     ids = data.__getitems__(range(8))["ids"]
     worked = Multiplication("standard").rules.work(problems)
     again = draw_worked(worked, 6, 6, top=drawing.top, left=drawing.left)

@@ -1,0 +1,100 @@
+"""Blank rows and columns put into workings, so that no place on a canvas can be learned by heart.
+
+On sequences they are random spaces (Shen et al. 2023, "Positional description matters for
+transformers arithmetic", arXiv 2311.14737): what belongs together is no longer equally far apart.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from canvas.problems import random_below
+from canvas.render import Drawing
+
+
+@dataclass
+class Blanks:
+    """How many are put into the training samples of a batch, between 0 and these numbers.
+
+    Attributes:
+        rows: the most blank rows between the rows of a working.
+        columns: the most blank columns between the digits of the operands.
+    """
+
+    rows: int = 0
+    columns: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rows < 0 or self.columns < 0:
+            raise ValueError(
+                f"data.blanks: rows and columns are 0 or more, not {self.rows} and {self.columns}"
+            )
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """Where blank rows and columns are put into B canvases of one size.
+
+    Attributes:
+        rows: ``int64 [B, H + rows]``, which row of a canvas each new one is; -1: a blank one.
+        columns: ``int64 [B, W + columns]``, the same of columns.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @staticmethod
+    def draw(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
+        """Rows between those of the workings, and columns between the leftmost given and the last.
+
+        So what a row has at a new column is told by the operands above it. Where there is nothing
+        in between, blanks join those at the left and upper edge.
+
+        Args:
+            drawing: of B problems.
+            number: how many rows and how many columns.
+            words: random, ``uint64 [B, rows + columns]``.
+        """
+        _, height, width = drawing.canvases.shape
+        shown = np.any(drawing.given, axis=1)
+        first = shown.argmax(axis=1)
+        last = width - 1 - shown[:, ::-1].argmax(axis=1)
+        by_row, by_column = words[:, : number[0]], words[:, number[0] :]
+        bottom = drawing.top + drawing.heights - 1
+        return Insertion(
+            _sources(height, drawing.top, bottom, by_row), _sources(width, first, last, by_column)
+        )
+
+    def __call__(self, cells: np.ndarray, blank: Any) -> np.ndarray:
+        """Cells ``[B, H, W]`` or ``[B, H, W, N]`` with the new lines, and ``blank`` in these."""
+        if (self.rows.shape[1], self.columns.shape[1]) == cells.shape[1:3]:
+            return cells  # there are none
+        sample = np.arange(len(cells))[:, None, None]
+        rows, columns = self.rows[:, :, None], self.columns[:, None, :]
+        moved = cells[sample, rows.clip(0), columns.clip(0)]
+        moved[self.blank] = blank
+        return moved
+
+    @property
+    def blank(self) -> np.ndarray:
+        """The cells of new lines, ``bool [B, H + rows, W + columns]``."""
+        return (self.rows < 0)[:, :, None] | (self.columns < 0)[:, None, :]
+
+    def row(self, row: np.ndarray) -> np.ndarray:
+        """Where a row ``int64 [B]`` of each canvas has come to."""
+        return (self.rows == row[:, None]).argmax(axis=1)
+
+
+def _sources(size: int, first: np.ndarray, last: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Which of ``size`` lines each new one is, ``[B, size + N]``, -1 where it is a blank one.
+
+    Blank lines are put in front of lines first + 1 to last, all ``int64 [B]``, each drawn by itself
+    from words ``[B, N]``; in front of all lines where there are none of these.
+    """
+    B, N = words.shape
+    gaps = (last - first)[:, None]
+    before = np.where(gaps > 0, first[:, None] + 1 + random_below(words, gaps.clip(1)), 0)
+    blank = np.zeros((B, size + N), dtype=bool)
+    blank[np.arange(B)[:, None], np.sort(before, axis=1) + np.arange(N)] = True
+    return np.where(blank, -1, (~blank).cumsum(axis=1) - 1)

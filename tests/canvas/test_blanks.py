@@ -1,0 +1,74 @@
+"""Blank rows and columns are put into workings, and take nothing out of them."""
+
+import numpy as np
+import pytest
+
+from canvas import symbols
+from canvas.blanks import Blanks, Insertion
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems, random_words
+from canvas.render import WorkedDrawing, draw_worked
+
+TASK = Multiplication("standard", digits_a=(1, 4), digits_b=(1, 3))
+
+
+def drawn(pairs: list[tuple[int, int]], size: tuple[int, int] = (9, 11)) -> WorkedDrawing:
+    worked = TASK.rules.work(Problems.from_ints(pairs))
+    return draw_worked(worked, *size, top=1, left=2)
+
+
+def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> Insertion:
+    key = np.arange(len(drawing), dtype=np.uint64) + np.uint64(1000 * seed)
+    return Insertion.draw(drawing, (rows, columns), random_words(key, rows + columns))
+
+
+def test_a_working_without_its_blank_lines_is_the_working():
+    drawing = drawn([(1234, 567), (98, 76), (5, 5)])
+    found = inserted(drawing, 2, 3)
+    moved = found(drawing.truth, symbols.BLANK)
+    assert moved.shape == (3, 11, 14)
+    for i in range(3):
+        kept = moved[i][found.rows[i] >= 0][:, found.columns[i] >= 0]
+        assert (kept == drawing.truth[i]).all()
+        assert (moved[i][found.rows[i] < 0] == symbols.BLANK).all()
+        assert (moved[i][:, found.columns[i] < 0] == symbols.BLANK).all()
+        assert (found.rows[i] < 0).sum() == 2
+        assert (found.columns[i] < 0).sum() == 3
+
+
+def test_new_lines_are_anywhere_between_the_operands_digits_and_the_working_s_rows():
+    drawing = drawn([(1234, 567)] * 500)
+    found = inserted(drawing, 1, 1)
+    given = np.flatnonzero(drawing.given[0].any(axis=0))
+    assert set((found.columns < 0).argmax(axis=1)) == set(range(given[0] + 1, given[-1] + 1))
+    rows = range(drawing.top[0] + 1, drawing.top[0] + drawing.heights[0])
+    assert set((found.rows < 0).argmax(axis=1)) == set(rows)
+
+
+def test_where_nothing_is_in_between_blanks_join_the_edge():
+    worked = Multiplication("lattice").rules.work(Problems.from_ints([(5, 5)]))
+    drawing = draw_worked(worked, 4, 6)
+    alone = drawing.given.copy()
+    alone[:] = False
+    alone[0, 0, 3] = True  # one given cell
+    found = Insertion.draw(
+        WorkedDrawing(**(vars(drawing) | {"given": alone})),
+        (0, 2),
+        random_words(np.zeros(1, np.uint64), 2),
+    )
+    assert found.columns.tolist() == [[-1, -1, 0, 1, 2, 3, 4, 5]]
+
+
+def test_a_row_is_found_where_it_has_come_to():
+    drawing = drawn([(1234, 567)] * 20)
+    found = inserted(drawing, 3, 0)
+    row = drawing.row_of_step(1)
+    moved = found(drawing.truth, symbols.BLANK)
+    index = np.arange(20)
+    assert (moved[index, found.row(row)] == drawing.truth[index, row]).all()
+    assert len(set(found.row(row))) > 1
+
+
+def test_there_are_no_fewer_than_no_blanks():
+    with pytest.raises(ValueError, match="rows and columns are 0 or more, not -1 and 2"):
+        Blanks(-1, 2)

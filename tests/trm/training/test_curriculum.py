@@ -1,0 +1,74 @@
+"""Training problems that change from stage to stage."""
+
+import numpy as np
+import pytest
+
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from trm.training.curriculum import Curriculum, Stage
+from trm.training.data import CanvasDataModule
+from trm.training.samples import RowStepSamples, SequenceSamples
+
+TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3), long_bias=1.0)
+STAGES = [
+    Stage(2, {"digits_a": [1, 2], "digits_b": [1, 1]}),
+    Stage(3, {"digits_a": [1, 3], "repeats": 0.5}),
+]
+
+
+def test_each_epoch_is_of_its_stage_and_the_last_ones_of_the_whole_task():
+    curriculum = Curriculum(TASK, STAGES)
+    first, second = curriculum.at(0), curriculum.at(2)
+    assert curriculum.at(1) is first
+    assert (first.digits_a, first.digits_b, first.long_bias) == ((1, 2), (1, 1), 1.0)
+    assert (second.digits_a, second.digits_b, second.repeats) == ((1, 3), (1, 3), 0.5)
+    assert curriculum.at(3) is curriculum.at(100) is TASK
+    assert Curriculum(TASK).at(0) is TASK
+
+
+@pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
+def test_samples_are_as_long_as_their_stage_allows(kind):
+    data = kind(TASK, Canvas(), "train", 0, 64, 64, curriculum=Curriculum(TASK, STAGES))
+    longest = [
+        tuple(data._drawing(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
+        for epoch in range(5)
+    ]
+    assert longest == [(2, 1), (2, 1), (3, 3), (4, 3), (4, 3)]
+    heights = [data.__getitems__(range(64 * epoch, 64 * epoch + 64)) for epoch in (0, 4)]
+    small, large = (next(iter(batch.values())) for batch in heights)
+    assert small[0].numel() < large[0].numel()
+
+
+def test_validation_and_the_checkpoint_know_the_whole_task_alone():
+    data = CanvasDataModule(TASK, Canvas(), batch_size=8, validation_problems=64, curriculum=STAGES)
+    (loader,) = data.val_dataloader()
+    lengths = np.concatenate([problems.lengths for problems, _ in loader])
+    assert lengths.max(axis=0).tolist() == [4, 3]
+    assert data.state_dict()["task"]["digits_a"] == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([Stage(0, {})], "from 1 up, not 0"),
+        ([Stage(3, {}), Stage(3, {})], "more epochs than the one before, from 1 up, not 3, 3"),
+        ([Stage(3, {"digit_a": [1, 2]})], "until epoch 3: .*Did you mean digits_a"),
+        ([Stage(3, {"digits_a": [1, 5]})], r"digits_a \[1, 5\] is not within the task's own, \[1"),
+        ([Stage(3, {"digits_a": [2, 1]})], r"until epoch 3: digits_a is \[fewest, most\]"),
+        ([Stage(3, {"digits_a": 2})], "until epoch 3: "),
+        ([Stage(3, {"base": 3})], "a run has one base: leave it out"),
+        ([Stage(3, {"layout": "standard"})], "a run has one layout: leave it out"),
+    ],
+)
+def test_a_stage_that_is_none_is_refused(stages, message):
+    with pytest.raises(ValueError, match=f"data.curriculum.*{message}"):
+        Curriculum(TASK, stages)
+
+
+def test_additions_begin_with_fewer_addends():
+    task = Addition("column", digits=(1, 3), addends=(2, 4))
+    curriculum = Curriculum(task, [Stage(1, {"addends": [2, 2]})])
+    data = RowStepSamples(task, Canvas(), "train", 0, 32, 32, curriculum=curriculum)
+    counts = [data._drawing(range(32 * i, 32 * i + 32))[0].counts.max() for i in range(2)]
+    assert counts == [2, 4]

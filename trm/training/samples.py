@@ -1,0 +1,257 @@
+"""Training samples and validation problems, drawn as whole batches.
+
+A training sample is one row step of one problem, or, for a sequence model, the whole problem.
+Which problem, which of its rows, where on the canvas, which blank rows and columns and which
+augmentation are functions of (seed, split, epoch, index) alone: the same for any number of workers
+or devices, and after any resume. A canvas that is cut to its batch is the one exception: how large
+it is, and so where a problem lies on it, depends on the rest of the batch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from augment.symmetry import recognise
+from augment.transforms import SampleTransform
+from canvas.blanks import Blanks, Insertion
+from canvas.canvas_size import Canvas
+from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
+from canvas.problems import Problems, Split, keys, random_below, random_words
+from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
+from canvas.sampling import sample
+from canvas.symbols import BLANK, MASK
+from canvas.task import Task
+from trm.training.curriculum import Curriculum
+
+TrainingBatch = dict[str, Any]
+
+# Purposes of random keys; 0 draws the problem.
+_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+
+
+class Samples(Dataset):
+    """Common to both data sets: an index is epoch · size + i, and a batch is drawn at once.
+
+    ``size`` is that of an epoch and ``batch_size`` that of a batch, both over all devices.
+    """
+
+    def __init__(
+        self, task: Task, canvas: Canvas, split: Split, seed: int, size: int, batch_size: int
+    ) -> None:
+        self.task, self.canvas, self.split = task, canvas, split
+        self.seed, self.size, self.batch_size = seed, size, batch_size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
+        """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
+
+        What is placed is the room that the operands' lengths alone call for: the place of the
+        operands must not tell how long their product is.
+        """
+        worked = self.task.rules.work(problems)
+        rows, columns = worked.heights, worked.widths
+        free = np.stack([size[0] - rows, size[1] - columns], axis=1)
+        assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
+        top, left = random_below(words, free + 1).T
+        return draw_worked(worked, *size, top=top, left=left)
+
+
+class TrainingSamples(Samples):
+    """Common to what models of both families train on: the same problems at the same places.
+
+    With a curriculum, problems of its task at their epoch; with blanks, blank rows and columns put
+    into the workings.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        transform: SampleTransform | None = None,
+        hints: Sequence[str] = (),
+        curriculum: Curriculum | None = None,
+        blanks: Blanks | None = None,
+    ) -> None:
+        super().__init__(*args)
+        self.transform, self.hints = transform, tuple(hints)
+        self.curriculum = curriculum or Curriculum(self.task)
+        self.blanks = blanks or Blanks()
+
+    def __getitem__(self, index: int) -> TrainingBatch:
+        return self.__getitems__([index])
+
+    def _hints(
+        self,
+        problems: Problems,
+        drawing: WorkedDrawing,
+        step: np.ndarray | None,
+        inserted: Insertion,
+    ) -> np.ndarray:
+        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``, undefined where inserted.
+
+        In place of the orientation, which follows from the view, stands each cell's row number; its
+        column number comes last.
+        """
+        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
+        names = list(self.hints)
+        classes = inserted(np.stack([drawn[name] for name in names], axis=-1), UNDEFINED)
+        if ORIENTATION in names:
+            rows, columns = np.indices(classes.shape[1:3], dtype=np.uint8)
+            classes[..., names.index(ORIENTATION)] = rows
+            last = np.broadcast_to(columns, classes.shape[:3])
+            classes = np.concatenate([classes, last[..., None]], axis=-1)
+        return classes
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        raise NotImplementedError
+
+    def _drawing(
+        self, indices: Sequence[int]
+    ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
+        """Problems, drawn without the blank lines that are then to be inserted."""
+        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
+        problems = sample(self.curriculum.at(epoch), self.seed, self.split, epoch, index)
+        rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
+        # The spare room and the number of blank lines belong to the batch, wherever its samples
+        # are drawn.
+        spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
+        more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
+        height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
+        more = min(more[0], height - rows), min(more[1], width - columns)
+        where = random_words(keys(self.seed, self.split, epoch, index, _PLACE), 2 + sum(more))
+        drawing = self._draw(problems, (height - more[0], width - more[1]), where[:, :2])
+        return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
+
+    def _of_batch(
+        self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
+    ) -> tuple[int, int]:
+        """Two numbers from 0 to the most, the same in the whole batch."""
+        batch = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, purpose)
+        first, second = random_below(random_words(batch, 2), np.array(most) + 1)[0].tolist()
+        return first, second
+
+
+class RowStepSamples(TrainingSamples):
+    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
+
+    And ``seeds`` int64 [B], of what the model draws for each sample; and of each hint asked for its
+    classes, uint8 [B, H, W], under `hint_key`.
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        problems, drawing, inserted, epoch, index = self._drawing(indices)
+        word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
+        steps = row_step(drawing, random_below(word, drawing.steps))
+        arrays = [
+            inserted(steps.inputs, BLANK),
+            inserted(steps.labels, BLANK),
+            inserted(steps.answer, False),
+        ]
+        # In the row to fill in, new cells are masked, too.
+        masked = inserted.blank & arrays[2].any(axis=2, keepdims=True)
+        arrays[0][masked], arrays[2][masked] = MASK, True
+        if self.hints:
+            arrays.append(self._hints(problems, drawing, steps.step, inserted))
+        if self.transform is not None:
+            seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
+            turned = [
+                self.transform(inputs, labels, answer, int(seed), *hints)
+                for inputs, labels, answer, *hints, seed in zip(*arrays, seeds, strict=True)
+            ]
+            if any(one[0].shape != arrays[0].shape[1:] for one in turned):
+                raise ValueError(
+                    "the transforms exchange rows and columns: give data.canvas an equal height "
+                    "and width, or square: true"
+                )
+            arrays = [np.stack(part) for part in zip(*turned, strict=True)]
+        arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
+        if self.hints:
+            hints = list(np.moveaxis(arrays.pop(3), -1, 0))
+            if ORIENTATION in self.hints:
+                which = self.hints.index(ORIENTATION)
+                orientation = recognise(hints[which], hints.pop())
+                hints[which] = np.broadcast_to(
+                    orientation.astype(np.uint8)[:, None, None], hints[which].shape
+                )
+            arrays += [np.ascontiguousarray(one) for one in hints]
+        names = ("inputs", "labels", "answer", "seeds", *map(hint_key, self.hints))
+        return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
+
+
+class SequenceSamples(TrainingSamples):
+    """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
+
+    ``height`` and ``width`` are those of the canvas. And of each hint asked for the class of the
+    cell that each token's label stands in, uint8 [B, S], under `hint_key`.
+
+    Raises:
+        ValueError: there are transforms; a sequence is written in one direction only.
+    """
+
+    def __init__(
+        self, *args: Any, transform: SampleTransform | None = None, **settings: Any
+    ) -> None:
+        if transform is not None:
+            raise ValueError(
+                "data.transforms turn and flip row steps, but a GPT writes from the lowest digit "
+                "up, row below row: remove them (its canvases are shifted without them)"
+            )
+        super().__init__(*args, **settings)
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        problems, drawing, inserted, _, _ = self._drawing(indices)
+        truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
+        # That a row is left blank follows from nothing before it.
+        given |= (inserted.rows < 0)[:, :, None]
+        ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
+        height, width = truth.shape[1:]
+        batch = {
+            "ids": torch.from_numpy(ids),
+            "labels": torch.from_numpy(labels),
+            "height": height,
+            "width": width,
+        }
+        if self.hints:
+            hints = np.moveaxis(self._hints(problems, drawing, None, inserted), -1, 0)
+            for name, classes in zip(self.hints, hints, strict=True):
+                batch[hint_key(name)] = torch.from_numpy(hint_sequences(classes))
+        return batch
+
+
+def hint_key(name: str) -> str:
+    """Under which name a batch has the classes of a hint."""
+    return f"hint_{name}"
+
+
+SAMPLES: dict[str, type[TrainingSamples]] = {
+    "row_steps": RowStepSamples,
+    "sequences": SequenceSamples,
+}
+
+
+class SolvedProblems(Samples):
+    """Batches of whole problems for validation: the operands and their drawings.
+
+    With ``lengths``, problems of so many digits in each operand, instead of those of training.
+    """
+
+    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
+        super().__init__(*args)
+        self.lengths = lengths
+
+    def __getitem__(self, index: int) -> tuple[Problems, WorkedDrawing]:
+        return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
+        # Lightning counts epochs here, too; the same problems each time make scores comparable,
+        # and a canvas that all of them fit on makes them independent of the batch size.
+        index = np.asarray(indices) % self.size
+        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
+        key = keys(self.seed, self.split, 0, index, _PLACE)
+        longest = self.lengths or self.task.longest
+        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
+        return problems, self._draw(problems, size, random_words(key, 2))
