@@ -36,6 +36,10 @@ COMMANDS = {
         "trm.commands.rasp",
         "the program that a model should implement, beside its heads",
     ),
+    "ranks": (
+        "trm.commands.ranks",
+        "effective ranks of weights and states, layer by layer",
+    ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "calibration": (
@@ -68,6 +72,7 @@ examples:
   trm inspect 123x456 --output inspected
   trm probe --checkpoint runs/standard_base3 --output probed
   trm rasp 123x45 --layout lattice
+  trm ranks --checkpoint runs/quickstart --output ranks
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
   trm calibration answers.jsonl --output calibration.png

@@ -1,0 +1,155 @@
+"""Effective ranks: how many directions feed-forward weights and states make use of, layer by layer.
+
+The effective rank of a matrix is the exponential of the entropy of its singular values, taken as
+shares of their sum (Roy and Vetterli 2007, "The effective rank: a measure of effective
+dimensionality"): 1 where all but one are 0, the full rank where all are equal. A feed-forward
+narrower than the model cannot have the model's rank, which is one account of why depth at an equal
+number of parameters stops to help (Petty et al. 2024, "The impact of depth on compositional
+generalization in transformer language models", arXiv 2310.19956).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trm.evaluation.cell_problems import cell_problems
+from trm.models.gpt import GPT, Block
+from trm.models.layers import PostNormBlock, SwiGLU
+from trm.probing.cells import examples
+from trm.probing.features import BLOCKS, INPUT, last_step, watch
+from trm.solving.solver import Solver
+
+WEIGHTS, STATES = "weights", "states"
+_TOKENS = 4096  # whose states are taken, at most
+_CELLS_AT_ONCE = 2**14
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The effective rank of one matrix.
+
+    Attributes:
+        kind: `WEIGHTS` of a feed-forward, or `STATES` of tokens.
+        layer: from 1; of states, of the layer that passes them on; 0: what the first is given. The
+            layers of a looped GPT are counted on from loop to loop.
+        name: of weights ``up``, ``gate`` or ``down``; of states the tensor, like ``z_H``, of a GPT
+            ``block``; ``input`` of what the first layer is given.
+        rank: the effective rank, 1 to ``full``.
+        full: the largest rank that such a matrix can have.
+    """
+
+    kind: str
+    layer: int
+    name: str
+    rank: float
+    full: int
+
+    @property
+    def share(self) -> float:
+        """Of the full rank, above 0 to 1."""
+        return self.rank / self.full
+
+
+def effective_rank(matrix: Tensor) -> float:
+    """The effective rank of a matrix ``[N, M]``; 0 of one that is zero.
+
+    Raises:
+        ValueError: it is no matrix of finite numbers.
+    """
+    if matrix.ndim != 2 or not matrix.isfinite().all():
+        raise ValueError(f"a matrix of finite numbers has a rank, not {list(matrix.shape)}")
+    values = torch.linalg.svdvals(matrix.double())
+    if not values.any():
+        return 0.0
+    shares = values / values.sum()
+    return float(torch.special.entr(shares).sum().exp())
+
+
+def weight_ranks(model: nn.Module) -> list[Rank]:
+    """Of the feed-forward weights of each layer; none of a model whose layers are its own."""
+    found = []
+    for layer, block in enumerate(getattr(model, "layers", ()), start=1):
+        for name, weight in _feed_forward(block):
+            found.append(
+                Rank(WEIGHTS, layer, name, effective_rank(weight.detach()), min(weight.shape))
+            )
+    return found
+
+
+def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8) -> list[Rank]:
+    """Of the states after each layer, with their mean taken away.
+
+    Over the tokens of the rows of problems of the test split, as long as the longest of training
+    and built on true rows; at most 4,096 of them. There should be more than channels: the rank of
+    fewer tokens is at most their number.
+
+    Args:
+        solver: with the model.
+        problems: how many.
+        seed: which.
+        step: the supervision step in which the states are read; of a GPT no matter.
+
+    Raises:
+        ValueError: no problem is held out, or the states are not made of tokens.
+    """
+    task, predictor = solver.task, solver.predictor
+    asked = cell_problems(task, task.longest, problems, seed)
+    if not len(asked):
+        raise ValueError("no problem of training's longest operands is held out: train on longer")
+    every = examples(solver, asked)
+    gpt = isinstance(predictor.model, GPT)
+    steps = (step,)
+    layers = gpt or (bool(predictor.model.updates) and hasattr(predictor.model, "layers"))
+    last = last_step(predictor, steps)
+    states: dict[tuple[int, str], list[Tensor]] = {}
+    _, H, W = every.inputs.shape
+    size = max(1, _CELLS_AT_ONCE // (H * W))
+    for start in range(0, len(every), size):
+        part = every[start : start + size]
+        seen = watch(predictor, part, steps, layers and not gpt)
+        there = seen.cells < H * W
+        for site, value in seen.features.items():
+            place = _place(site.name, site.step, gpt, last, _layers_of(predictor.model))
+            if place is not None:
+                states.setdefault(place, []).append(value[there].float())
+    return [
+        Rank(STATES, layer, name, effective_rank(value), min(value.shape))
+        for (layer, name), parts in sorted(states.items())
+        for value in [_centred(torch.cat(parts))]
+    ]
+
+
+def _place(name: str, step: int, gpt: bool, last: int, layers: int) -> tuple[int, str] | None:
+    """The layer and the tensor of a site; None: it is not of the last supervision step."""
+    if name == INPUT:
+        return 0, name
+    if gpt:
+        return (step, name) if name == BLOCKS else None
+    tensor, _, layer = name.partition(", layer ")
+    return (int(layer or layers), tensor) if step == last else None
+
+
+def _layers_of(model: nn.Module) -> int:
+    return len(getattr(model, "layers", ())) or 1
+
+
+def _centred(states: Tensor) -> Tensor:
+    """Some of the tokens [N, D], evenly, less their mean."""
+    chosen = np.linspace(0, len(states) - 1, min(len(states), _TOKENS)).round().astype(np.int64)
+    kept = states[torch.from_numpy(chosen).to(states.device)]
+    return kept - kept.mean(dim=0)
+
+
+def _feed_forward(block: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a block's feed-forward by name, each [out, in]."""
+    if isinstance(block, Block):
+        yield "up", block.up.weight
+        yield "down", block.down.weight
+    elif isinstance(block, PostNormBlock) and isinstance(block.mlp, SwiGLU):
+        gate, up = block.mlp.gate_up.weight.chunk(2)
+        yield "gate", gate
+        yield "up", up
+        yield "down", block.mlp.down.weight
