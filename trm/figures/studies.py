@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID, INK
 from trm.figures.row_errors import COLOURS, MARKS
@@ -88,6 +88,10 @@ def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) 
     costs = [cost for _, cost in settings]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
+        # Plain figures at 1, 2 and 5: over less than a few decades the usual ones run together.
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlabel(what)
