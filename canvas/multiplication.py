@@ -191,8 +191,7 @@ class RunningSum(RowLayout):
           for the first sum to begin with.
         - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`; in the first sum the
           multiplicand is that of the column.
-        - ``product``, ``sum_carry``: in the sums, as in `Accumulate`. In a partial product
-          ``product`` is the digit to be written: one table for both to practise.
+        - ``product``, ``sum_carry``: in the sums, as in `Accumulate`.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -200,9 +199,8 @@ class RunningSum(RowLayout):
         for row in range(2 * int(b.lengths.max()) + 2):
             present = 2 * b.lengths + 2 > row
             yield HintRow("column_multiplicand", digits_a, 0, row, present)
-        for i, partial, present in partial_products(a, b):
+        for i, _, present in partial_products(a, b):
             yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
-            yield HintRow("product", digit_classes(partial), i, 2 + i, present)
         yield from _accumulated(a, b, 2 + b.lengths)
 
     def height(self, digits_b: int) -> int:

@@ -226,8 +226,7 @@ def factors(near: Near, layout: str) -> tuple[int, int]:
 
 def product(near: Near, layout: str) -> int:
     """The digit of the partial product here; in a lattice of that in the cell on the left."""
-    partial = layout == "running_sum" and near.hint("row_kind") == PARTIAL
-    if not adds_product(near, layout) and not partial:
+    if not adds_product(near, layout):
         return NONE
     (digit, of_row), right = factors(near, layout), near.hint("carry", 0, -1)
     if layout != "lattice" and of_row == 1:  # 0 has one digit
