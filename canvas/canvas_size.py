@@ -33,14 +33,21 @@ class Canvas:
         """Whether it is cut to the problems on it."""
         return self.height is None
 
-    def check(self, task: Task) -> None:
-        """Raise ValueError if the task's longest problems do not fit, or nothing could train."""
+    def check(self, task: Task, more: tuple[int, int] = (0, 0)) -> None:
+        """Raise ValueError if the task's longest problems do not fit, or nothing could train.
+
+        Args:
+            task: whose problems are drawn.
+            more: blank rows and columns put into them where the canvas is cut, at most.
+        """
         rows, columns = task.extent()
-        height, width = self.size(rows, columns, (self.margin, self.margin))
+        spare = self.margin, self.margin
+        height, width = self.size(rows + more[0], columns + more[1], spare)
         if height * width > MOST_CELLS:
+            blanks = ", fewer blank rows and columns" if any(more) else ""
             raise ValueError(
-                f"canvases of up to {height} x {width} are more than {MOST_CELLS:,} cells: take "
-                "shorter numbers, or a smaller canvas"
+                f"canvases of up to {height:,} x {width:,} are more than {MOST_CELLS:,} cells: "
+                f"take shorter numbers{blanks}, or a smaller canvas"
             )
         if self.height is None or self.width is None:
             return

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -33,6 +33,31 @@ def make_folder(output: Path) -> None:
         raise ValueError(
             f"--output {output} is no folder to write to ({error.strerror}): choose another"
         ) from None
+
+
+def make_own_folder(
+    output: Path, command: str, names: Sequence[str], key: str, sign: str = ""
+) -> None:
+    """Make the folder that ``--output`` names, where nothing of others' is to be replaced.
+
+    Args:
+        output: the folder.
+        command: that writes into it.
+        names: of its files, or patterns of them; the first is a JSON object.
+        key: that this object has if the command wrote it.
+        sign: a pattern of files that it leaves before there is such an object; empty: none.
+
+    Raises:
+        ValueError: there are files of these names that the command did not write; or see
+            `make_folder`.
+    """
+    make_folder(output)
+    there = [file for name in names for file in sorted(output.glob(name))]
+    ours = key in (read_object(output / names[0]) or {}) or (sign and any(output.glob(sign)))
+    if there and not ours:
+        raise ValueError(
+            f"{there[0]} is in the way, and {command} did not write it: choose another --output"
+        )
 
 
 def is_special(path: str | Path) -> bool:

@@ -55,6 +55,14 @@ activations changes its answer. TensorBoard shows the same.
 
 _SPARE = 4  # supervision steps that are looked at beyond those that were taken
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
+_PICTURES = (
+    "rows",
+    "states",
+    "attention",
+    "hints",
+    "lens",
+    "patch",
+)  # by name, all that there may be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -163,8 +171,10 @@ def run(args: argparse.Namespace) -> int:
     with replacing(output / "solving.gif") as part:
         film.save(part)
     written = ["solving.gif"]
-    for file in output.glob(f"events.out.tfevents.*{_BOARD}"):
-        file.unlink()
+    if events := list(output.glob(f"events.out.tfevents.*{_BOARD}")):  # of a run before this one
+        pictures = [output / f"{title}.png" for title in _PICTURES if title not in figures]
+        for file in (*events, *pictures):
+            file.unlink(missing_ok=True)
     with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
         for title, figure in figures.items():
             with replacing(output / f"{title}.png") as part:

@@ -24,7 +24,7 @@ from trm.commands.arguments import (
 )
 from trm.commands.evaluate import lengths
 from trm.evaluation.grid_schema import AXES
-from trm.files import make_folder, read_object, replacing, sweep
+from trm.files import make_own_folder, replacing, sweep
 
 FILE, PICTURE = "probe.json", "probe.png"
 STEPS = 8  # supervision steps that are probed, unless the model solves with fewer
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     check_hints(solver.task)
     sizes = chosen_sizes(args, solver.task)
     output = Path(args.output)
-    _check_output(output)
+    make_own_folder(output, "trm probe", (FILE, PICTURE), "hints")
     beside = aside(args)
     most = min(STEPS, getattr(solver.predictor, "max_steps", STEPS))
     settings = Settings(
@@ -143,14 +143,3 @@ def chosen_sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]] |
         return None
     low, high = (given.get(axis) or [task.ranges.get(axis, (1, 3))[1]] for axis in axes)
     return [{axes[0]: a, axes[1]: b} for a, b in product(low, high)]
-
-
-def _check_output(output: Path) -> None:
-    """Make the folder; raise ValueError if files are in the way that no study wrote."""
-    make_folder(output)
-    there = [name for name in (FILE, PICTURE) if (output / name).exists()]
-    if there and "hints" not in (read_object(output / FILE) or {}):
-        raise ValueError(
-            f"{output / there[0]} is in the way, and trm probe did not write it: choose another "
-            "--output"
-        )

@@ -17,7 +17,7 @@ from trm.commands.arguments import (
     one_device,
     whole,
 )
-from trm.files import make_folder, read_object, replacing, write_object
+from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.probing.ranks import state_ranks, weight_ranks
 
     output = Path(args.output)
-    _check_output(output)
+    make_own_folder(output, "trm ranks", (FILE, PICTURE), "effective_ranks")
     device, found, models = one_device(args), {}, []
     for checkpoint, name in zip(checkpoints, labels(checkpoints), strict=True):
         aside(args).print(f"reading {name}")
@@ -109,7 +109,8 @@ def _table(name: str, ranks: Sequence[Rank]) -> Table:
     table = Table(title=name, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for column in ("", "layer", "", "effective rank", "of", "share"):
         table.add_column(column, justify="left" if not column else "right")
-    kind = None
+    kind, tokens = None, next((one.tokens for one in ranks if one.tokens), 0)
+    table.caption = f"states of {tokens:,} tokens"
     for one in ranks:
         if kind not in (None, one.kind):
             table.add_section()
@@ -123,14 +124,3 @@ def _table(name: str, ranks: Sequence[Rank]) -> Table:
         )
         kind = one.kind
     return table
-
-
-def _check_output(output: Path) -> None:
-    """Make the folder; raise ValueError if files are in the way that this command did not write."""
-    make_folder(output)
-    there = [name for name in (FILE, PICTURE) if (output / name).exists()]
-    if there and "effective_ranks" not in (read_object(output / FILE) or {}):
-        raise ValueError(
-            f"{output / there[0]} is in the way, and trm ranks did not write it: choose another "
-            "--output"
-        )

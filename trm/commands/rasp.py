@@ -27,7 +27,7 @@ from trm.commands.arguments import (
 )
 from trm.commands.evaluate import lengths
 from trm.evaluation.grid_schema import AXES
-from trm.files import make_folder, read_object, replacing, write_object
+from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="like 123x45; with --output the one that is drawn (default: one of those held out)",
     )
     alone = parser.add_argument_group("the program alone")
-    alone.add_argument("--layout", help="of multiplication or addition, see `trm render --help`")
+    alone.add_argument(
+        "--layout", help="see `trm render --help` (default: standard, and of addition column)"
+    )
     alone.add_argument("--base", type=int, choices=range(2, 11), metavar="2..10")
     compared = parser.add_argument_group("beside the heads of a model")
     compared.add_argument("--output", metavar="DIR", help="folder for figures and pictures")
@@ -170,7 +172,7 @@ def _compare(args: argparse.Namespace) -> int:
             name = task.names(problem)[0]
             raise ValueError(f"--row {args.row}: {name} has {number} rows to fill in")
     output = Path(args.output)
-    _check_output(output)
+    make_own_folder(output, "trm rasp", (FILE, "heads.png", "overlap*.png"), "program_selectors")
     beside, console = aside(args), Console(highlight=False)
     found = [compare_heads(solver, size, count, seed, beside.print) for size in sizes]
     row, at, seen = one_row(solver, problem, args.row and args.row - 1)
@@ -202,7 +204,7 @@ def _compare(args: argparse.Namespace) -> int:
         "program_selectors": sorted(seen.used),
         "sizes": [one.as_dict() for one in found],
     }
-    for old in output.glob(f"events.out.tfevents.*{_BOARD}"):
+    for old in [*output.glob(f"events.out.tfevents.*{_BOARD}"), *output.glob("overlap*.png")]:
         old.unlink()
     write_object(output / FILE, data)
     with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
@@ -223,17 +225,6 @@ def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
     given, axes = sizes_given(args, task)
     named = [given.get(axis) or [task.ranges[axis][1]] for axis in axes]
     return [dict(zip(axes, size, strict=True)) for size in product(*named)]
-
-
-def _check_output(output: Path) -> None:
-    """Make the folder; raise ValueError if a file is in the way that no comparison wrote."""
-    make_folder(output)
-    there = [name for name in (FILE, "heads.png", "overlap.png") if (output / name).exists()]
-    if there and "program_selectors" not in (read_object(output / FILE) or {}):
-        raise ValueError(
-            f"{output / there[0]} is in the way, and trm rasp did not write it: choose another "
-            "--output"
-        )
 
 
 def _tell(console: Console, found: Comparison, layout: str) -> None:

@@ -30,7 +30,7 @@ from trm.evaluation.cell_problems import SPLIT
 from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.grid_models import describe_all, versions
 from trm.evaluation.grid_schema import FORMAT, GRID, PICTURE, REPORT, Key
-from trm.files import make_folder, read_object, sweep, write_object
+from trm.files import make_own_folder, read_object, sweep, write_object
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -114,7 +114,9 @@ def measure(
         ValueError: the checkpoints, their names, the folder or the devices do not suit.
     """
     output = Path(output)
-    _check_output(output)
+    make_own_folder(
+        output, "trm evaluate", (GRID, PICTURE, REPORT), "format", f"cells/{_HASH}-{_HASH}"
+    )
     trainer = make_trainer(accelerator, devices, nodes, [] if quiet else [_Bar()], oversubscribe)
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
@@ -157,20 +159,6 @@ def measure(
     }
     write_object(output / GRID, grid)
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
-
-
-def _check_output(output: Path) -> None:
-    """Make the folder; raise ValueError if files are in the way that no evaluation wrote."""
-    make_folder(output)
-    there = [name for name in (GRID, PICTURE, REPORT) if (output / name).exists()]
-    ours = any(output.glob(f"cells/{_HASH}-{_HASH}")) or "format" in (
-        read_object(output / GRID) or {}
-    )
-    if there and not ours:
-        raise ValueError(
-            f"{output / there[0]} is in the way, and trm evaluate did not write it: choose another "
-            "--output"
-        )
 
 
 def _cost(item: Item) -> int:

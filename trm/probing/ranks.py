@@ -4,7 +4,7 @@ The effective rank of a matrix is the exponential of the entropy of its singular
 shares of their sum (Roy and Vetterli 2007, "The effective rank: a measure of effective
 dimensionality"): 1 where all but one are 0, the full rank where all are equal. A feed-forward
 narrower than the model cannot have the model's rank, which is one account of why depth at an equal
-number of parameters stops to help (Petty et al. 2024, "The impact of depth on compositional
+number of parameters stops helping (Petty et al. 2024, "The impact of depth on compositional
 generalization in transformer language models", arXiv 2310.19956).
 """
 
@@ -39,6 +39,7 @@ class Rank:
             ``block``; ``input`` of what the first layer is given.
         rank: the effective rank, 1 to ``full``.
         full: the largest rank that such a matrix can have.
+        tokens: whose states these are; None of weights.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Rank:
     name: str
     rank: float
     full: int
+    tokens: int | None = None
 
     @property
     def share(self) -> float:
@@ -83,8 +85,8 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     """Of the states after each layer, with their mean taken away.
 
     Over the tokens of the rows of problems of the test split, as long as the longest of training
-    and built on true rows; at most 4,096 of them. There should be more than channels: the rank of
-    fewer tokens is at most their number.
+    and built on true rows; at most 4,096 of them. The fewer there are the lower the rank: compare
+    models over about as many, several times as many as they have channels.
 
     Args:
         solver: with the model.
@@ -116,7 +118,15 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
             if place is not None:
                 states.setdefault(place, []).append(value[there].float())
     return [
-        Rank(STATES, layer, name, effective_rank(value), min(value.shape))
+        # The mean is gone: of N tokens at most N - 1 directions are left.
+        Rank(
+            STATES,
+            layer,
+            name,
+            effective_rank(value),
+            max(1, min(len(value) - 1, value.shape[1])),
+            len(value),
+        )
         for (layer, name), parts in sorted(states.items())
         for value in [_centred(torch.cat(parts))]
     ]

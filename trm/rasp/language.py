@@ -155,7 +155,8 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
             )
         default = values.dtype.type()
     if np.issubdtype(values.dtype, np.floating):
-        total = (selector.chosen @ values[..., None])[..., 0]
+        # What is not selected counts nothing, even if it is infinite.
+        total = np.where(selector.chosen, values[..., None, :], 0).sum(axis=-1)
         found = total / np.maximum(selector.width, 1)
     else:
         found = _only_value(selector, values)

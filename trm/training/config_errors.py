@@ -11,6 +11,7 @@ from typing import Any
 import lightning as L
 from jsonargparse import ArgumentParser
 
+from canvas.blanks import Blanks
 from canvas.choices import meant
 from canvas.task import Task
 from canvas.tasks import TASKS
@@ -25,6 +26,10 @@ from trm.training.iterative_module import IterativeModule
 
 NETWORK = "model.network.config"  # where a network's settings stand
 TASK = "data.task"  # where a task's settings stand
+WRITTEN = {  # how settings that are neither a word nor a number are written
+    "data.blanks": "{rows: 1, columns: 2}",
+    "data.curriculum": "[{until: 4, task: {digits_a: [1, 2]}}]",
+}
 NETWORKS: dict[type, tuple[Any, ...]] = {  # what each module trains, of this project
     IterativeModule: (
         TinyRecursiveModel,
@@ -37,7 +42,7 @@ NETWORKS: dict[type, tuple[Any, ...]] = {  # what each module trains, of this pr
 _LIBRARIES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "albumentations")
 _ALIKE = 0.6  # of a name and what may have been meant by it
 _NOISE = (  # of what jsonargparse says, the lines that help nobody
-    r"Does not validate against any",
+    r"-? ?Does not validate against any",
     r"Subtypes:",
     r"Errors:",
     r"-? ?Expected a path but",
@@ -80,6 +85,9 @@ def explained(told: str) -> str:
         full = f"{place}.{name}" if inside and not name.startswith("model.") else name
         near = meant(full, settings(_tasks(told)), _ALIKE) or " `trm fit --help` lists them all."
         return f"there is no setting {full}.{near}"
+    given = re.search(r"Given value: (.*)", told)
+    if place in WRITTEN and given and not re.search("[{[]", given[1]):
+        return f"{place} is written like {WRITTEN[place]}, not {given[1].strip()}"
     if no_class := _NO_CLASS.search(sentence):
         name = no_class["bare"] or f"{no_class['module']}.{no_class['name']}"
         near = meant(name, classes(no_class["module"]), _ALIKE)
@@ -120,6 +128,7 @@ def settings(tasks: Iterable[type]) -> list[str]:
     for networks in NETWORKS.values():
         for network in networks:
             names.update(f"{NETWORK}.{field.name}" for field in fields(config_class(network)))
+    names.update(f"data.blanks.{field.name}" for field in fields(Blanks))
     for task in tasks:
         names.update(f"{TASK}.{field.name}" for field in fields(task))
     return sorted(names)

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, get_type_hints
+
+import numpy as np
 
 from canvas.choices import check_choice
+from canvas.sampling import sample
 from canvas.task import Task
+from trm.checkpoints.settings import fits
 
 _FIXED = ("layout", "base")  # of a run
 
@@ -33,7 +37,8 @@ class Curriculum:
         stages: in the order in which they end.
 
     Raises:
-        ValueError: stages do not follow one another, or draw problems that are not the task's.
+        ValueError: stages do not follow one another, draw problems that are not the task's, or none
+            of the training split.
     """
 
     def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
@@ -54,14 +59,19 @@ class Curriculum:
 def _narrowed(task: Task, stage: Stage) -> Task:
     """The task of a stage."""
     where = f"data.curriculum, until epoch {stage.until}"
-    names = [part.name for part in fields(task)]  # type: ignore[arg-type]
-    for name in stage.task:
+    kinds = get_type_hints(type(task))
+    names = [part.name for part in fields(task) if part.name not in _FIXED]  # type: ignore[arg-type]
+    for name, value in stage.task.items():
+        if name in _FIXED:
+            raise ValueError(f"{where}: a run has one {name}: leave it out")
         try:
             check_choice("setting", name, names)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
-        if name in _FIXED:
-            raise ValueError(f"{where}: a run has one {name}: leave it out")
+        if not fits(value, kinds[name]):
+            own = getattr(task, name)
+            like = list(own) if isinstance(own, tuple) else own
+            raise ValueError(f"{where}: {name} is {value!r}: write it like the run's own, {like}")
     try:
         found: Task = replace(task, **stage.task)  # type: ignore[type-var]
     except (TypeError, ValueError) as error:
@@ -73,4 +83,8 @@ def _narrowed(task: Task, stage: Stage) -> Task:
                 f"{where}: {measure} [{low}, {high}] is not within the task's own, "
                 f"[{least}, {most}]: a curriculum chooses among the task's problems"
             )
+    try:
+        sample(found, 0, "train", 0, np.arange(1))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
@@ -67,8 +67,9 @@ class CanvasDataModule(L.LightningDataModule):
         batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
             the very samples that would have come, so keep it short.
         validation_problems: problems of the validation and test splits, whole solutions each.
-        training_problems: problems of the training split, the first that are drawn, worked out
-            at each validation of a run: what is right only there is remembered.
+        training_problems: problems of the training split, the first that are drawn (with a
+            curriculum of its first stage), worked out at each validation of a run: what is right
+            only there is remembered.
         beyond_problems: problems of the validation split with twice the digits of the longest in
             training, in every operand, worked out at each validation of a run. Nothing is chosen by
             them. They are left out where training's canvas is fixed, the model takes no larger one,
@@ -96,7 +97,8 @@ class CanvasDataModule(L.LightningDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__()
-        canvas.check(task)
+        blanks = blanks or Blanks()
+        canvas.check(task, (blanks.rows, blanks.columns))
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("batches_per_epoch", batches_per_epoch, 1),
@@ -114,13 +116,21 @@ class CanvasDataModule(L.LightningDataModule):
         self.seed, self.workers = seed, workers
         self.stage = ""
         self.transform = SampleTransform(transforms) if transforms else None
-        self.curriculum, self.blanks = Curriculum(task, curriculum or ()), blanks or Blanks()
+        self.curriculum, self.blanks = Curriculum(task, curriculum or ()), blanks
 
     def setup(self, stage: str) -> None:
         """Remember what is to be done: fit, validate, test or predict."""
         self.stage = stage
-        if stage == "fit" and self.beyond_problems and self._longer().left_out:
+        if stage != "fit":
+            return
+        if self.beyond_problems and self._longer().left_out:
             rank_zero_info(f"data.beyond_problems: left out, as {self._longer().left_out}.")
+        epochs = self.trainer.max_epochs if self.trainer else None
+        if self.curriculum.stages and 0 < (epochs or 0) <= self.curriculum.stages[-1][0]:
+            rank_zero_warn(
+                f"data.curriculum: its last stage ends after {self.curriculum.stages[-1][0]} "
+                f"epochs, and the run after {epochs}: it never trains on the whole task"
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
@@ -167,7 +177,9 @@ class CanvasDataModule(L.LightningDataModule):
             validation: lambda: self._loader(
                 SolvedProblems, "validation", self.validation_problems
             ),
-            training: lambda: self._loader(SolvedProblems, "train", self.training_problems),
+            training: lambda: self._loader(
+                SolvedProblems, "train", self.training_problems, task=self.curriculum.at(0)
+            ),
             BEYOND: lambda: self._loader(
                 SolvedProblems, "validation", self.beyond_problems, lengths=self._longer().lengths
             ),
@@ -186,7 +198,14 @@ class CanvasDataModule(L.LightningDataModule):
         """Whole problems of the test split."""
         return self.test_dataloader()
 
-    def _loader(self, kind: type[Samples], split: Split, size: int, **more: Any) -> DataLoader:
+    def _loader(
+        self,
+        kind: type[Samples],
+        split: Split,
+        size: int,
+        task: Task | None = None,
+        **more: Any,
+    ) -> DataLoader:
         devices, rank = (
             (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
         )
@@ -198,7 +217,8 @@ class CanvasDataModule(L.LightningDataModule):
                 f"{self.beyond_problems} each: make the first a multiple of their number and the "
                 "others no smaller"
             )
-        data = kind(self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
+        asked = task or self.task
+        data = kind(asked, self.canvas, split, self.seed, size, self.batch_size, **more)
         return _Loader(
             data,
             batch_size=self.batch_size // devices,

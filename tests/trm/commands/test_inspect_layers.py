@@ -32,6 +32,8 @@ def test_the_lens_of_the_shipped_model_ends_with_the_right_row(command, tmp_path
     board = EventAccumulator(str(tmp_path)).Reload()
     assert "inspect/lens" in board.Tags()["images"]
     assert not (tmp_path / "patch.png").exists()
+    assert command("inspect", "7x8", "--output", tmp_path).code == 0
+    assert not (tmp_path / "lens.png").exists(), "a picture of another problem is not left there"
 
 
 def test_a_model_that_takes_steps_is_read_in_each_of_them(command, checkpoint, tmp_path):

@@ -85,9 +85,10 @@ def test_a_wrong_call_is_answered_in_one_sentence(command, tmp_path, words, told
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_others_are_left_alone(command, tmp_path):
-    (tmp_path / "heads.png").write_text("a portrait")
+@pytest.mark.parametrize("name", ["heads.png", "overlap_1x1.png"])
+def test_files_of_others_are_left_alone(command, tmp_path, name):
+    (tmp_path / name).write_text("a portrait")
     ran = command("rasp", "--problems", 1, "--output", tmp_path)
     assert ran.code == 2
-    assert "heads.png is in the way, and trm rasp did not write it" in ran.err
-    assert (tmp_path / "heads.png").read_text() == "a portrait"
+    assert f"{name} is in the way, and trm rasp did not write it" in ran.err
+    assert (tmp_path / name).read_text() == "a portrait"

@@ -10,6 +10,7 @@ import torch
 from canvas.render import row_step, to_sequences
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
+from trm.commands.patch import BY
 from trm.models.capture import attention_of
 from trm.models.looped import LoopedTransformer
 from trm.probing.patched_families import Canvases, InOrder, Sequences
@@ -34,6 +35,10 @@ def trained(repository, stepping) -> Make:
         "gpt": load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu"),
     }
     return models.__getitem__
+
+
+def test_the_command_offers_what_can_be_patched():
+    assert BY == PATCHED
 
 
 def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ def test_the_rank_of_states_is_that_of_what_probes_read(make_solver, monkeypatch
     assert (part.inputs == examples(solver, asked).inputs).all()
     states = watched.features[Site("state", 3)].flatten(0, 1)
     expected = effective_rank(states - states.mean(dim=0))
-    assert ranks[-1] == Rank("states", 2, "state", pytest.approx(expected), 16)
+    assert ranks[-1] == Rank("states", 2, "state", pytest.approx(expected), 16, len(states))
 
 
 def test_blocks_of_a_looped_gpt_are_counted_on(make_solver):

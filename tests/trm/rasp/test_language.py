@@ -52,6 +52,11 @@ def test_the_share_of_a_letter_so_far_is_a_mean():
     np.testing.assert_allclose(share, [1, 1 / 2, 2 / 3, 3 / 4])
 
 
+def test_what_is_not_selected_does_not_reach_a_mean():
+    itself = select(np.arange(2), np.arange(2), np.equal)
+    assert aggregate(itself, np.array([1.0, np.inf])).tolist() == [1, np.inf]
+
+
 def test_the_letter_before_by_the_closest_of_those_before():
     position = indices(tokens("abc"))
     before = select(position, position, np.less)

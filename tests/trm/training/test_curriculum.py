@@ -1,5 +1,6 @@
 """Training problems that change from stage to stage."""
 
+import lightning as L
 import numpy as np
 import pytest
 
@@ -56,7 +57,9 @@ def test_validation_and_the_checkpoint_know_the_whole_task_alone():
         ([Stage(3, {"digit_a": [1, 2]})], "until epoch 3: .*Did you mean digits_a"),
         ([Stage(3, {"digits_a": [1, 5]})], r"digits_a \[1, 5\] is not within the task's own, \[1"),
         ([Stage(3, {"digits_a": [2, 1]})], r"until epoch 3: digits_a is \[fewest, most\]"),
-        ([Stage(3, {"digits_a": 2})], "until epoch 3: "),
+        ([Stage(3, {"digits_a": 2})], r"digits_a is 2: write it like the run's own, \[1, 4\]"),
+        ([Stage(3, {"digits_a": [1.5, 2]})], r"digits_a is \[1.5, 2\]: write it like"),
+        ([Stage(3, {"repeats": "x"})], "repeats is 'x': write it like the run's own, 0.0"),
         ([Stage(3, {"base": 3})], "a run has one base: leave it out"),
         ([Stage(3, {"layout": "standard"})], "a run has one layout: leave it out"),
     ],
@@ -64,6 +67,32 @@ def test_validation_and_the_checkpoint_know_the_whole_task_alone():
 def test_a_stage_that_is_none_is_refused(stages, message):
     with pytest.raises(ValueError, match=f"data.curriculum.*{message}"):
         Curriculum(TASK, stages)
+
+
+def test_a_stage_without_a_problem_of_the_training_split_is_refused_before_training():
+    task = Multiplication("lattice", base=2, digits_a=(1, 4), digits_b=(1, 3))
+    with pytest.raises(ValueError, match="until epoch 1: no problem of digits_a 1-1, digits_b 1-1"):
+        Curriculum(task, [Stage(1, {"digits_a": [1, 1], "digits_b": [1, 1]})])
+
+
+def test_the_problems_worked_out_of_training_are_those_first_drawn():
+    data = CanvasDataModule(
+        TASK, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES
+    )
+    data.stage = "fit"
+    drawn = [problems.to_ints() for problems, _ in data.val_dataloader()[1]]
+    samples = RowStepSamples(TASK, Canvas(), "train", 3, 8, 8, curriculum=Curriculum(TASK, STAGES))
+    assert drawn[0] == samples._drawing(range(8))[0].to_ints()
+
+
+def test_a_curriculum_that_never_ends_is_told():
+    trainer = L.Trainer(max_epochs=3, logger=False, enable_checkpointing=False, accelerator="cpu")
+    data = CanvasDataModule(TASK, Canvas(), curriculum=STAGES)
+    data.trainer = trainer
+    with pytest.warns(UserWarning, match="ends after 3 epochs, and the run after 3: it never"):
+        data.setup("fit")
+    trainer.fit_loop.max_epochs = 4
+    data.setup("fit")
 
 
 def test_additions_begin_with_fewer_addends():

@@ -127,7 +127,8 @@ class Abacus(Position):
 
     McLeish et al. 2024, "Transformers can do arithmetic with the right embeddings" (arXiv
     2405.17399): digits that run on count 1, 2, 3, ... from the first of them, which sequences of
-    canvases begin with the lowest; all other tokens count 0 and are given nothing. In training one
+    canvases begin with the lowest, and behind a blank they count from 1 again; all other tokens
+    count 0 and are given nothing. In training one
     number is added to all counts of a batch, drawn so that the longest number still fits, and all
     vectors get practice; then it is 0. Digits beyond the last vector share it.
 
