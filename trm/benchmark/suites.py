@@ -178,6 +178,7 @@ SUITES: dict[str, Suite] = {
     )
 }
 _ADDENDS = 3  # of the additions of canvas-v1
+_AT_ONCE = 256  # canvases drawn together
 
 
 def suite_named(name: str) -> Suite:
@@ -243,7 +244,7 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
         names = [numbered.format(i) for i in range(len(problems))]
         task, view = suite.task_of(row), suite.view_of(row)
         make = make_canvases if suite.whole else make_numbers
-        yield from make(task, names, problems, (row, column), view)
+        yield from make(task, names, problems, [(row, column)] * len(problems), view)
 
 
 def _problems(suite: Suite, cell: Key, seed: int) -> Problems:
@@ -266,7 +267,7 @@ def cell_name(row: int | str, column: int) -> str:
 
 
 def make_numbers(
-    task: Task, names: Sequence[str], problems: Problems, cell: Key, view: str = "e"
+    task: Task, names: Sequence[str], problems: Problems, cells: Sequence[Key], view: str = "e"
 ) -> Iterator[Item]:
     """Problems that ask for a number.
 
@@ -274,34 +275,38 @@ def make_numbers(
         task: whose problems these are.
         names: the id of each.
         problems: as many.
-        cell: row and column of all of them.
+        cells: row and column of each.
         view: not used: numbers have none.
     """
     sign = _SIGNS[type(task)]
-    for name, operands in zip(names, problems.to_ints(), strict=True):
+    for name, cell, operands in zip(names, cells, problems.to_ints(), strict=True):
         question = f"{sign.join(map(str, operands))} ="
         yield Item(name, *cell, operands, question, str(task.answer(operands)))
 
 
 def make_canvases(
-    task: Task, names: Sequence[str], problems: Problems, cell: Key, view: str = "e"
+    task: Task, names: Sequence[str], problems: Problems, cells: Sequence[Key], view: str = "e"
 ) -> Iterator[Item]:
     """The same as canvases cut to the working: what is given, and the finished one.
 
     Args:
         task: whose problems these are, with the layout.
-        names, problems, cell: see `make_numbers`.
+        names, problems, cells: see `make_numbers`.
         view: in which they are shown.
     """
-    worked = task.rules.work(problems)
-    size = int(worked.heights.max(initial=1)), int(worked.widths.max(initial=1))
-    drawing = draw_worked(worked, *size)
-    for i, (name, operands) in enumerate(zip(names, problems.to_ints(), strict=True)):
-        cut = np.s_[: worked.heights[i], : worked.widths[i]]
-        given, truth = (
-            to_text(apply(view, canvases[i][cut])) for canvases in (drawing.canvases, drawing.truth)
-        )
-        yield Item(name, *cell, operands, given, truth, task.layout, view)
+    for start in range(0, len(problems), _AT_ONCE):
+        part = problems[start : start + _AT_ONCE]
+        worked = task.rules.work(part)
+        size = int(worked.heights.max()), int(worked.widths.max())
+        drawing = draw_worked(worked, *size)
+        for i, operands in enumerate(part.to_ints()):
+            cut = np.s_[: worked.heights[i], : worked.widths[i]]
+            given, truth = (
+                to_text(apply(view, canvases[i][cut]))
+                for canvases in (drawing.canvases, drawing.truth)
+            )
+            name, cell = names[start + i], cells[start + i]
+            yield Item(name, *cell, operands, given, truth, task.layout, view)
 
 
 def record(item: Item) -> dict[str, Any]:
