@@ -32,6 +32,16 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_part(parser: argparse.ArgumentParser) -> None:
+    """``--up-to``: a part of a suite."""
+    parser.add_argument(
+        "--up-to",
+        type=whole(1, _MOST),
+        metavar="N",
+        help="only problems whose numbers have at most N digits (default: all of the suite)",
+    )
+
+
 def span(least: int) -> Callable[[str], tuple[int, int]]:
     """A reader of ranges like ``1..4``, for argparse."""
 
@@ -63,12 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT",
     )
     export.add_argument("--output", required=True, metavar="DIR", help="a new folder for the files")
-    export.add_argument(
-        "--up-to",
-        type=whole(1, _MOST),
-        metavar="N",
-        help="only problems whose numbers have at most N digits (default: all of the suite)",
-    )
+    add_part(export)
     export.add_argument(
         "--layout",
         metavar="NAME",
