@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from PIL import Image
 
-from canvas.problems import Problems
 from trm.benchmark.suites import SUITES, items
 from trm.evaluation.intervals import Share
 
@@ -55,7 +54,9 @@ def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name):
     part = ("--suite", name, "--up-to", PART[name])
     ran = command("benchmark", "export", *part, "--output", tmp_path / "suite")
     assert ran.code == 0, ran.err
-    problems = [json.loads(line) for line in (tmp_path / "suite" / f"{name}.jsonl").open()]
+    problems = [
+        json.loads(line) for line in (tmp_path / "suite" / f"{name}.jsonl").read_text().splitlines()
+    ]
     answers = [{"id": one["id"], "prediction": one["answer"]} for one in problems]
     ran, grid = scored(command, predictions(tmp_path / "p.jsonl", answers), tmp_path, suite=name)
     assert ran.code == 0, ran.err
@@ -148,7 +149,6 @@ def test_files_given_together_are_compared_problem_by_problem(command, tmp_path)
 def test_compare_lays_predictions_beside_an_evaluation(command, make_grid, tmp_path):
     (tmp_path / "ours").mkdir()
     ours = make_grid({"ours": lambda a, b: 0.5}, [1, 2], [1, 2])
-    counts = [8, 87, 85, 100]
     (tmp_path / "ours" / "grid.json").write_text(json.dumps(ours))
     scored(command, predictions(tmp_path / "p.jsonl", perfect()), tmp_path)
     for first, second in (("ours", "out"), ("out", "ours")):
@@ -157,7 +157,6 @@ def test_compare_lays_predictions_beside_an_evaluation(command, make_grid, tmp_p
         assert ran.code == 0, ran.err
         report = (tmp_path / "compared" / "compare.md").read_text()
         assert "Cells in which answers are right" in report
-    assert counts
 
 
 def test_our_own_models_take_a_suite(command, checkpoint, tmp_path):
@@ -177,7 +176,7 @@ def test_our_own_models_take_a_suite(command, checkpoint, tmp_path):
             *("--output", answers, "--accelerator", "cpu"),
         )
         assert ran.code == 0, ran.err
-        right = sum(json.loads(line)["correct"] for line in answers.open())
+        right = sum(json.loads(line)["correct"] for line in answers.read_text().splitlines())
         small = tmp_path / "small.jsonl.gz"
         ran, _ = scored(command, answers, tmp_path, "--compact", small)
         assert f"({right} of " in ran.out
@@ -247,9 +246,8 @@ def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     part = ("--suite", "multiply-v1", "--up-to", 2, "--secret", secret)
     assert command("benchmark", "export", *part, "--output", tmp_path / "suite").code == 0
     (file,) = (tmp_path / "suite").glob("*.jsonl")
-    problems = [json.loads(line) for line in file.open()]
+    problems = [json.loads(line) for line in file.read_text().splitlines()]
     lines = [{"id": one["id"], "prediction": one["answer"]} for one in problems]
-    assert Problems.from_ints([[int(n) for n in problems[0]["metadata"]["operands"]]])
     written = predictions(tmp_path / "p.jsonl", lines)
     ran, _ = scored(command, written, tmp_path)
     assert ran.code == 2
