@@ -13,8 +13,8 @@ from canvas.render import RowSteps, row_steps
 from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid_schema import size_name
-from trm.models.untrained import drawn_anew
 from trm.models.introspection import introspect
+from trm.models.untrained import drawn_anew
 from trm.rasp.language import Selector
 from trm.rasp.overlap import Head, Overlaps
 from trm.rasp.page import NAMES
