@@ -48,6 +48,7 @@ COMMANDS = {
     ),
     "compare": ("trm.commands.compare", "compare evaluations, and say where they differ"),
     "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
+    "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: its problems"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
     "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
     "completion": ("trm.commands.completion", "a script with which a shell completes this command"),
