@@ -1,6 +1,5 @@
 """The card of an export: what it is, how it was drawn, and what to mind."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +8,7 @@ from trm.benchmark.suites import (
     SUITES,
     Item,
     Suite,
-    json_line,
+    checksum_of,
     label_of,
 )
 from trm.benchmark.training import Training
@@ -49,7 +48,7 @@ def card(
     each = f"{suite.problems:,} a cell"
     if fewest < suite.problems:
         each += f", fewer (as few as {fewest}) where the test split has no more of a size"
-    digest = hashlib.sha256("".join(map(json_line, problems)).encode()).hexdigest()
+    digest = checksum_of(problems)
     rows = [
         ["what", f"{suite.what}{', a part of them' if part else ''}"],
         ["problems", f"{len(problems):,} in {len(suite.cells)} cells, {each}"],

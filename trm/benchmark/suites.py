@@ -16,7 +16,7 @@ A suite never changes. What should change gets a new name, with the next version
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -334,7 +334,12 @@ def json_line(item: Item) -> str:
 
 def checksum(suite: Suite, secret: bytes | None = None) -> str:
     """SHA-256 of the suite's canonical file, in hexadecimal: of all its `json_line`."""
+    return checksum_of(items(suite, secret))
+
+
+def checksum_of(problems: Iterable[Item]) -> str:
+    """The same of problems that are drawn already."""
     found = hashlib.sha256()
-    for item in items(suite, secret):
+    for item in problems:
         found.update(json_line(item).encode("ascii"))
     return found.hexdigest()
