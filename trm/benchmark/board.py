@@ -143,7 +143,15 @@ def read_card(folder: Path) -> Card:
         raise ValueError(f"{folder} has no {CARD}: every entry has one")
     data = read_config(file)
     kinds = {field.name: field.type for field in fields(Card)}
-    required = ("name", "suites", "trained", "parameters", "given", "code", "made_with")
+    required: tuple[str, ...] = (
+        "name",
+        "suites",
+        "trained",
+        "parameters",
+        "given",
+        "code",
+        "made_with",
+    )
     if data.get("trained") is True:
         required += ("trained_on", "random_weights")
     for name in data:
@@ -315,12 +323,12 @@ def anchor(title: str) -> str:
 
 
 def _described(board: Path, entry: Entry) -> str:
-    card = entry.card
+    card, folder = entry.card, f"{board.name}/{entry.folder}"
     lines = [
         f"- Given by design: {card.given.strip()}",
         f"- Code: {_link(board, card.code)}"
         + (f"; weights: {_link(board, card.weights)}" if card.weights else ""),
-        f"- Predictions: [`{board.name}/{entry.folder}`](../{board.name}/{entry.folder}), made with",
+        f"- Predictions: [`{folder}`](../{folder}), made with",
         "",
         *(f"      {line}" for line in card.made_with.strip().splitlines()),
     ]

@@ -5,7 +5,6 @@ a hidden file of problems, one of records, and the shards, until all is done. St
 way, the same call goes on where it was.
 """
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trm.batch.jobs import Job, work_through
+from trm.benchmark.predictions import Prediction, write_predictions
 from trm.benchmark.suites import Item, Suite, items
 from trm.checkpoints.loading import load_solver
-from trm.files import alone, make_folder, replacing
+from trm.files import make_folder, replacing
 
-PACKED = ".gz"  # how the name of a packed file ends
-NAMES = ".jsonl", f".jsonl{PACKED}"
-_LEVEL = 9  # of gzip
+NAMES = ".jsonl", ".jsonl.gz"  # how those of predictions end
 
 
 @dataclass(frozen=True)
@@ -85,17 +83,18 @@ def predict(
             f"for {task.name} in base {task.base}: take another suite"
         )
     make_folder(output.parent)
-    asked, records = (output.with_name(f".{output.name}.{part}.jsonl") for part in ("asked", "is"))
-    with alone(asked):
-        with replacing(asked) as part:
-            part.write_text("".join(map(_problem, first_of_cells(items(suite, secret), problems))))
-        job = Job(checkpoint, asked, records, steps)
-        done = work_through(job, accelerator, devices, quiet=quiet)
+    asked, records = (
+        output.with_name(f".{output.name}.{part}.jsonl") for part in ("asked", "said")
+    )
+    with replacing(asked) as part:  # by every process, the same
+        part.write_text("".join(map(_problem, first_of_cells(items(suite, secret), problems))))
+    job = Job(checkpoint, asked, records, steps)
+    done = work_through(job, accelerator, devices, quiet=quiet)
     if done is None:
         return None
     with records.open(encoding="utf-8") as file:
         said = [(record["id"], record["answer"]) for record in map(json.loads, file)]
-    write_predictions(output, ((name, None if n is None else str(n)) for name, n in said))
+    write_predictions(output, {n: Prediction(None if a is None else str(a)) for n, a in said})
     asked.unlink()
     records.unlink()
     return Answered(len(said), sum(n is not None for _, n in said), done.correct)
@@ -108,20 +107,6 @@ def first_of_cells(asked: Iterable[Item], problems: int | None) -> Iterator[Item
         seen[item.row, item.column] += 1
         if problems is None or seen[item.row, item.column] <= problems:
             yield item
-
-
-def write_predictions(file: Path, predictions: Iterable[tuple[str, str | None]]) -> None:
-    """Write predictions, packed where the name says so: the same ones give the same bytes.
-
-    Args:
-        file: to be written, whole or not at all.
-        predictions: ids and answers.
-    """
-    lines = [f"{json.dumps({'id': name, 'prediction': said})}\n" for name, said in predictions]
-    data = "".join(lines).encode("ascii")
-    with replacing(file) as part:
-        packed = file.name.endswith(PACKED)
-        part.write_bytes(gzip.compress(data, _LEVEL, mtime=0) if packed else data)
 
 
 def _problem(item: Item) -> str:
