@@ -12,7 +12,7 @@ then not what it is ranked for.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
 from pathlib import Path
@@ -20,8 +20,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from canvas.choices import check_choice, meant
-from trm.benchmark.answers import is_right, read_answer
-from trm.benchmark.predictions import read_predictions
+from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid_schema import FAMILY, Key
@@ -126,9 +125,9 @@ def read_board(board: Path) -> list[Entry]:
     names = [card.name for card in cards.values()]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two entries of {board} are called {twice}: give one another name")
-    asked: dict[str, dict[str, Item]] = {}
+    asked: dict[str, list[Item]] = {}
     for name in dict.fromkeys(suite for card in cards.values() for suite in card.suites):
-        asked[name] = {item.id: item for item in items(SUITES[name])}
+        asked[name] = list(items(SUITES[name]))
     return [_entry(folder, card, asked) for folder, card in cards.items()]
 
 
@@ -180,7 +179,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return type(value) in (get_args(kind) or (kind,)) and (kind is not NoneType)
 
 
-def _entry(folder: Path, card: Card, asked: Mapping[str, Mapping[str, Item]]) -> Entry:
+def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Entry:
     """An entry with its predictions counted.
 
     Raises:
@@ -190,18 +189,15 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Mapping[str, Item]]) ->
     for file in folder.iterdir():
         if file.stat().st_size > LARGEST:
             raise ValueError(f"{file} is larger than {LARGEST:,} bytes: leave confidences out")
-    solved = {}
+    solved, checked = {}, {}
     for suite in card.suites:
-        file = folder / f"predictions-{suite}.jsonl.gz"
+        file, random = (folder / f"{what}-{suite}.jsonl.gz" for what in ("predictions", "random"))
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        solved[suite] = count(file, suite, asked[suite])
-    checked = {}
-    for suite in card.suites if card.trained else ():
-        file = folder / f"random-{suite}.jsonl.gz"
-        if file.is_file():
-            cells = count(file, suite, asked[suite], missing_are_wrong=False)
-            checked[suite] = _pooled(cells.values())
+        solved[suite] = _solved(score(file, SUITES[suite], asked[suite], card.name))
+        if card.trained and random.is_file():  # of some problems alone
+            by_chance = score(random, SUITES[suite], asked[suite], card.name)
+            checked[suite] = Share(by_chance.share.right, len(by_chance.read))
     if card.trained and sum(share.total for share in checked.values()) < CHECKED:
         raise ValueError(
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
@@ -216,31 +212,12 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Mapping[str, Item]]) ->
     return Entry(folder.name, card, solved, checked)
 
 
-def count(
-    file: Path, suite: str, asked: Mapping[str, Item], missing_are_wrong: bool = True
-) -> Solved:
-    """How many problems of each cell a file's predictions have right.
-
-    Args:
-        file: of predictions.
-        suite: its name.
-        asked: its problems by their ids.
-        missing_are_wrong: whether problems without a prediction count; else they are left out.
-
-    Raises:
-        ValueError: the file is damaged, or its predictions are not of this suite.
-    """
-    canvas, said = SUITES[suite].whole, read_predictions(file, asked, SUITES[suite].whole)
-    right: dict[Key, int] = {}
-    total: dict[Key, int] = {}
-    for name, item in asked.items():
-        if name not in said and not missing_are_wrong:
-            continue
-        cell, text = (item.row, item.column), said[name].text if name in said else None
-        found = None if text is None else read_answer(text, canvas)
-        right[cell] = right.get(cell, 0) + is_right(found, item.answer, canvas)
-        total[cell] = total.get(cell, 0) + 1
-    return {cell: Share(right[cell], total[cell]) for cell in total}
+def _solved(scored: Scored) -> Solved:
+    """What predictions have right, by cell."""
+    figures = {
+        (c["row"], c["column"]): c["answers"] or c["solutions"] for c in scored.model["cells"]
+    }
+    return {cell: Share(f["right"], f["total"]) for cell, f in figures.items() if f}
 
 
 def _pooled(shares: Iterable[Share]) -> Share:
