@@ -5,8 +5,8 @@ row, and in row i the number t_i = ⌊t_(i−1) / 10⌋ + a · b_i. Each cell is
 right to the left, from the digit above left, the digit of a in its column, the digit of b in its
 row and the carry from the right. No number of more than two digits is ever multiplied or added.
 
-    trm benchmark export --suite multiply-v1 --format jsonl --output suites
-    python lattice.py suites/multiply-v1.jsonl predictions-multiply-v1.jsonl.gz
+    trm benchmark export --suite multiply-v1 --output multiply-v1
+    python lattice.py multiply-v1/multiply-v1.jsonl predictions-multiply-v1.jsonl.gz
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """multiply-v1 (or another suite of numbers) as a task of inspect-ai, and its log as predictions.
 
-    trm benchmark export --suite multiply-v1 --format jsonl --output suites
-    inspect eval multiply_v1_inspect.py -T file=suites/multiply-v1.jsonl --model mockllm/model
+    trm benchmark export --suite multiply-v1 --output multiply-v1
+    inspect eval multiply_v1_inspect.py -T file=multiply-v1/multiply-v1.jsonl --model MODEL
     python multiply_v1_inspect.py logs/LOG.eval predictions.jsonl
     trm score predictions.jsonl --suite multiply-v1 --output scored
 

@@ -18,6 +18,7 @@ from trm.checkpoints.loading import load_solver
 from trm.files import make_folder, replacing
 
 NAMES = ".jsonl", ".jsonl.gz"  # how those of predictions end
+_UNIT = 2000  # problems at once: many more than a cell has, so that few cells are cut in two
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def predict(
     )
     with replacing(asked) as part:  # by every process, the same
         part.write_text("".join(map(_problem, first_of_cells(items(suite, secret), problems))))
-    job = Job(checkpoint, asked, records, steps)
+    job = Job(checkpoint, asked, records, steps, batch_size=_UNIT)
     done = work_through(job, accelerator, devices, quiet=quiet)
     if done is None:
         return None
