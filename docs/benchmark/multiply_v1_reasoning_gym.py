@@ -48,7 +48,7 @@ register_dataset("canvas_trm", SuiteAsTask, SuiteConfig)
 
 def answer(question: str) -> str:
     """Your model's answer; this one knows nothing."""
-    return f"I do not know {question}"
+    return "I cannot tell."
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.predictions import Prediction, read_predictions
 from trm.benchmark.suites import Item, Suite, checksum_of, label_of
-from trm.evaluation.grid_schema import FAMILY, FORMAT, KEYS, SHOWN, region
+from trm.evaluation.grid_schema import FORMAT, KEYS, SHOWN, region
 from trm.evaluation.intervals import Share
 from trm.files import fingerprint
 
@@ -116,8 +116,8 @@ def _cells(
             "row": row,
             "column": column,
             "region": region(ranges, suite.axes, (row, column)),
-            "applicable": bool(asked),
-            "reason": None if asked else "the test split has no such problem",
+            "applicable": True,
+            "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
             "confidence": sum(sure) / len(sure) if sure and len(sure) == len(said) else None,
             "computed_on": None,
@@ -145,8 +145,7 @@ def grid_of(
     """
     label = label_of(suite, secret)
     settings: dict[str, Any] = {
-        # `trm evaluate --battery` also asks longer problems of the other splits.
-        "split": "test alone" if suite.axes[0] == FAMILY else "test",
+        "split": "test",
         "seed": 0 if secret is None else label.removeprefix(f"{suite.name}-"),
         "problems": suite.problems,
         "axes": list(suite.axes),

@@ -36,7 +36,7 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_up_to(parser: argparse.ArgumentParser) -> None:
+def add_part(parser: argparse.ArgumentParser) -> None:
     """``--up-to``: a part of a suite."""
     parser.add_argument(
         "--up-to",
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT",
     )
     export.add_argument("--output", required=True, metavar="DIR", help="a new folder for the files")
-    add_up_to(export)
+    add_part(export)
     export.add_argument(
         "--layout",
         metavar="NAME",
@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description=predict_suite.__doc__,
     )
     add_suite(predict)
-    add_up_to(predict)
+    add_part(predict)
     add_solver(predict)
     predict.add_argument(
         "--problems",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm.commands.arguments import aside, shortened
-from trm.commands.benchmark import add_suite
+from trm.commands.benchmark import add_part, add_suite
 from trm.evaluation.grid_schema import FAMILY, GRID, PICTURE, REPORT, figure_shown
 from trm.files import make_folder, replacing, write_object
 
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
     add_suite(parser)
+    add_part(parser)
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--strict", action="store_true", help="take predictions to the letter, and read nothing"
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.benchmark.predictions import write_predictions
     from trm.benchmark.suites import items, read_secret, suite_named
 
-    suite = suite_named(args.suite)
+    suite = suite_named(args.suite).within(args.up_to)
     files = [Path(name) for name in args.predictions]
     options = {name: _each(args, name, files) for name in ("name", "parameters", "range")}
     names = [name or usual for name, usual in zip(options["name"], _names(files), strict=True)]

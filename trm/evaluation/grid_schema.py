@@ -94,7 +94,7 @@ AXES = {  # what sizes of problems are measured in
 LABELS = AXES | {FAMILY: "family"}  # of structured problems, see `canvas.families`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
-UNKNOWN = "range not known"  # what a model was trained on
+UNKNOWN = "range unknown"  # what a model was trained on
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
 
@@ -193,9 +193,12 @@ def described(grid: dict[str, Any]) -> str:
     fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
     if fewest >= min(asked["problems"]):
         fewer = ""
+    suites = {(m.get("settings", grid["settings"]).get("suite") or {}).get("name", "")
+              for m in grid["models"]}  # fmt: skip
+    suite = f", suite {min(suites)}" if len(suites) == 1 and min(suites) else ""
     return (
         f"{_either(asked['problems'])} problems a cell{fewer}, {_either(asked['split'])} split, "
-        f"seed {_either(asked['seed'])}"
+        f"seed {_either(asked['seed'])}{suite}"
     )
 
 
@@ -207,9 +210,12 @@ def differing_problems(grid: dict[str, Any]) -> str:
 
 def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
     """All values of the settings that problems follow from, over a grid's models."""
-    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
+    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": [], "suite": []}
     for model in grid["models"]:
         settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
+        # Those of a battery may be of any split, if only they are longer than training's.
+        suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
+        settings["suite"] = suite["name"] if suite else "none"
         for key, values in asked.items():
             if settings[key] not in values:
                 values.append(settings[key])
