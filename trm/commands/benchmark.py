@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from trm.commands.arguments import QUIET, VERBOSE, aside, shortened, whole
+from trm.checkpoints.paths import find_checkpoint
+from trm.commands.arguments import QUIET, VERBOSE, add_solver, aside, shortened, whole
 
 SUITES = ("multiply-v1", "multiply-long-v1", "structured-v1", "addition-v1", "canvas-v1")
 FORMATS = ("jsonl", "csv", "trm", "txt")
+BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
@@ -16,6 +18,8 @@ examples:
   trm benchmark export --suite multiply-v1 --up-to 8 --format trm --layout lattice \\
       --train 50000 --train-digits 1..4 --output lattice
   trm benchmark export --suite addition-v1 --secret secret.txt --output fresh
+  trm benchmark predict --suite multiply-v1 --output predictions.jsonl
+  trm benchmark board
 """
 _MOST = 1000  # digits of an operand
 
@@ -97,11 +101,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="addends of sums (default: 2..3)",
     )
     train.add_argument("--train-seed", type=whole(0), default=0, metavar="N", help="(default: 0)")
-    for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
-        export.add_argument(
-            *names, action="store_true", default=argparse.SUPPRESS, help=words
-        )  # may stand on either side of the action
     export.set_defaults(act=export_suite)
+    predict = actions.add_parser(
+        "predict",
+        help="answers of a model of this package to a suite",
+        description=predict_suite.__doc__,
+    )
+    add_suite(predict)
+    add_part(predict)
+    add_solver(predict)
+    predict.add_argument(
+        "--problems",
+        type=whole(1),
+        metavar="N",
+        help="only the first N of each cell (default: all of them)",
+    )
+    predict.add_argument(
+        "--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz"
+    )
+    predict.set_defaults(act=predict_suite)
+    board = actions.add_parser(
+        "board",
+        help="the page of the board, made from its folders",
+        description=write_board.__doc__,
+    )
+    board.add_argument(
+        "--folder",
+        default=BOARD,
+        metavar="DIR",
+        help=f"of the entries, each a folder with card.yaml and predictions (default: {BOARD})",
+    )
+    board.add_argument(
+        "--output", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})"
+    )
+    board.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing, and say whether the page is what the folders make (exit code 1: no)",
+    )
+    board.set_defaults(act=write_board)
+    for action in (export, predict, board):
+        for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
+            action.add_argument(
+                *names, action="store_true", default=argparse.SUPPRESS, help=words
+            )  # may stand on either side of the action
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,4 +168,47 @@ def export_suite(args: argparse.Namespace) -> int:
     told = aside(args)
     for file in files:
         told.print(f"{file}  {file.stat().st_size:,} bytes")
+    return 0
+
+
+def predict_suite(args: argparse.Namespace) -> int:
+    """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
+    from trm.benchmark.suites import read_secret, suite_named
+
+    suite = suite_named(args.suite).within(args.up_to)
+    secret = read_secret(args.secret) if args.secret else None
+    find_checkpoint(args.checkpoint)
+    from trm.benchmark.predicting import predict
+
+    done = predict(
+        Path(args.checkpoint),
+        suite,
+        Path(args.output),
+        secret,
+        args.problems,
+        args.steps,
+        args.accelerator,
+        args.devices,
+        args.quiet,
+    )
+    if done is not None:
+        aside(args).print(f"{done} → {args.output}")
+    return 0
+
+
+def write_board(args: argparse.Namespace) -> int:
+    """Score the predictions of every entry of the board, and write its page."""
+    from trm.benchmark.board import page
+    from trm.files import replacing
+
+    output, text = Path(args.output), page(Path(args.folder))
+    if args.check:
+        if output.is_file() and output.read_text(encoding="utf-8") == text:
+            aside(args).print(f"{output} is what {args.folder} makes")
+            return 0
+        print(f"{output} is not what {args.folder} makes: run `trm benchmark board`")
+        return 1
+    with replacing(output) as part:
+        part.write_text(text, encoding="utf-8")
+    aside(args).print(f"{output}")
     return 0
