@@ -46,6 +46,8 @@ COMMANDS = {
         "trm.commands.calibration",
         "how well confidence tells right from wrong",
     ),
+    "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: its problems"),
+    "score": ("trm.commands.score", "score the predictions of any model for such problems"),
     "compare": ("trm.commands.compare", "compare evaluations, and say where they differ"),
     "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),

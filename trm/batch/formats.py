@@ -20,6 +20,7 @@ from canvas.task import Task
 
 FORMATS = ("csv", "jsonl")
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
+METADATA = "metadata"  # of JSON: may hold the operands
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
 
 _LONGEST = 2**20  # bytes of a line
@@ -109,6 +110,8 @@ class Reader:
             except ValueError as problem:
                 values, error = {}, str(problem)
             written = {name: values.pop(name) for name in (PROBLEM, OPERANDS) if name in values}
+            if not written and "a" not in values:
+                written = _below(values)
             filled = [name for name, value in written.items() if value not in (None, "")]
             name = next(iter(filled or written), None)
             whole = written[filled[0]] if filled else None
@@ -249,6 +252,14 @@ def _plain(value: Any, deepest: int) -> Any:
         except UnicodeEncodeError:  # half of a pair, like "\\ud800"
             raise ValueError(f"text that is not Unicode: {_short(ascii(value))}") from None
     return value
+
+
+def _below(values: dict[str, Any]) -> dict[str, Any]:
+    """The operands of a problem as `trm benchmark export` writes it, which stay where they are."""
+    metadata = values.get(METADATA)
+    if not isinstance(metadata, dict) or OPERANDS not in metadata:
+        return {}
+    return {OPERANDS: metadata[OPERANDS]}
 
 
 def _listed(text: str) -> Any:

@@ -20,6 +20,7 @@ from safetensors.torch import save
 
 from canvas.symbols import CHARACTERS
 from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY
+from trm.models.untrained import drawn_anew
 
 HEADER = "canvas_trm"
 _PREFIX = "model."  # of the network's weights in a checkpoint
@@ -50,6 +51,18 @@ def halved(content: dict[str, Any]) -> dict[str, Any]:
         if not value.isfinite().all():
             raise ValueError(f"{name} has numbers that are too large for float16")
     return {**content, "state_dict": weights}
+
+
+def untrained(content: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
+    """A checkpoint's content with weights drawn anew (seed 0), as before training.
+
+    Args:
+        content: of a checkpoint.
+        model: its network.
+    """
+    fresh = drawn_anew(model).state_dict()
+    weights = {_PREFIX + name: value.cpu() for name, value in fresh.items()}
+    return {**content, "state_dict": weights, "global_step": 0, "epoch": 0, COST_KEY: None}
 
 
 def is_half(content: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.commands.arguments import aside
-from trm.evaluation.grid_schema import FORMAT, GRID, reference_of
+from trm.evaluation.grid_schema import FORMAT, GRID, figure_shown, reference_of
 from trm.evaluation.run_names import told_apart
 from trm.files import make_folder, read_json, replacing
 
@@ -15,7 +15,10 @@ PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument(
-        "evaluations", nargs="+", metavar="DIR", help="folders that trm evaluate has written"
+        "evaluations",
+        nargs="+",
+        metavar="DIR",
+        help="folders that trm evaluate or trm score has written",
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="for picture and report")
     parser.add_argument(
@@ -32,14 +35,32 @@ def run(args: argparse.Namespace) -> int:
     make_folder(output)
     from rich.console import Console
 
-    from trm.evaluation.comparison import compare_markdown
     from trm.evaluation.report import print_summary
+
+    drawn = write_comparison(grid, reference, output)
+    print_summary(Console(highlight=False), grid)
+    aside(args).print(drawn)
+    return 0
+
+
+def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
+    """Draw and describe how models differ from one of them.
+
+    Args:
+        grid: two models at least.
+        reference: the name of the one.
+        output: a folder.
+
+    Returns:
+        What was written, a line for each file.
+    """
+    from trm.evaluation.comparison import compare_markdown
     from trm.figures.heatmaps import comparison_figure
     from trm.figures.row_errors import row_errors_figure
 
     picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
     with replacing(picture) as part:
-        comparison_figure(grid, reference).savefig(part, format="png")
+        comparison_figure(grid, reference, figure_shown(grid)).savefig(part, format="png")
     errors = row_errors_figure(grid)
     if errors is None:
         rows.unlink(missing_ok=True)  # of an earlier comparison
@@ -48,10 +69,8 @@ def run(args: argparse.Namespace) -> int:
             errors.savefig(part, format="png")
     with replacing(report) as part:
         part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
-    print_summary(Console(highlight=False), grid)
     drawn = "" if errors is None else f"wrong rows {rows}\n"
-    aside(args).print(f"heat maps  {picture}\n{drawn}report     {report}")
-    return 0
+    return f"heat maps  {picture}\n{drawn}report     {report}"
 
 
 def read_grid(path: str | Path) -> dict[str, Any]:

@@ -31,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="weights as float16: half as large. They are rounded, so measure the file itself",
     )
+    parser.add_argument(
+        "--untrained",
+        action="store_true",
+        help="weights drawn anew, as before training: for what the architecture alone can do",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,12 +45,16 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} has to end in {SUFFIX}")
     if not output.parent.is_dir():
         raise ValueError(f"--output {output}: there is no folder {output.parent}")
-    from trm.checkpoints.exported import halved, is_half, pack
+    if args.untrained and args.figures is not None:
+        raise ValueError("--figures are of trained weights, and --untrained draws others: take one")
+    from trm.checkpoints.exported import halved, is_half, pack, untrained
     from trm.checkpoints.loading import load_checkpoint, load_solver
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)
     content = load_checkpoint(checkpoint)
+    if args.untrained:
+        content = untrained(content, solver.predictor.model)
     if args.half:
         if card and not is_half(content):
             raise ValueError(

@@ -7,13 +7,14 @@ from trm.evaluation.grid_schema import (
     Model,
     contrasts,
     differing_problems,
+    figure_shown,
     percent,
     pooled,
     reference_of,
     span,
 )
 from trm.evaluation.paired import shared_problems
-from trm.evaluation.report import overview, regions_of, what_goes_wrong
+from trm.evaluation.report import NAMES, overview, regions_of, what_goes_wrong
 from trm.evaluation.seeds import FIGURES, by_setting, figures
 from trm.markdown import safe, table
 
@@ -31,12 +32,12 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
     Raises:
         ValueError: no such model, or fewer than two.
     """
-    base = reference_of(grid, reference)
+    base, figure_of = reference_of(grid, reference), figure_shown(grid)
     rows, lists = [], []
     for model in grid["models"]:
         if model is base:
             continue
-        seen = contrasts(model, base)
+        seen = contrasts(model, base, figure_of)
         for where in regions_of(grid):
             if not (here := [c for c in seen if c.region == where]):
                 continue
@@ -51,7 +52,7 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
         "# Comparison",
         *overview(grid, figure),
         f"## Against {safe(base['name'])}",
-        "Cells in which whole solutions are right more or less often than the reference's, the "
+        f"Cells in which {NAMES[figure_of]} are right more or less often than the reference's, the "
         "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
         "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
         "own.",
@@ -69,17 +70,18 @@ def _seeds_together(grid: dict[str, Any]) -> list[str]:
     settings = {name: models for name, models in by_setting(grid["models"]).items() if models[1:]}
     if not settings:
         return []
-    rows = []
+    figure_of, rows = figure_shown(grid), []
     for name, models in settings.items():
         words = []
         for where in regions_of(grid):
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            words.append(figures([s for s in map(pooled, cells) if s.total]))
+            shares = [pooled(some, figure_of) for some in cells]
+            words.append(figures([s for s in shares if s.total]))
         rows.append([safe(name), str(len(models)), *words])
     return [
         "## Seeds together",
-        "Models that are named and made alike but for the seed. Whole solutions right, in percent: "
-        f"{FIGURES}.",
+        "Models that are named and made alike but for the seed. "
+        f"{NAMES[figure_of].capitalize()} right, in percent: {FIGURES}.",
         table(["setting", "seeds", *regions_of(grid)], rows),
     ]
 
@@ -95,7 +97,8 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
         if other == name:
             continue
         for where in [*regions_of(grid), "all"]:
-            found = shared_problems(models, reference, None if where == "all" else where)
+            region = None if where == "all" else where
+            found = shared_problems(models, reference, region, figure_shown(grid))
             if found is None:
                 continue
             low, high = (100 * end for end in found.interval)

@@ -16,19 +16,12 @@ import torch
 from canvas.problems import Problems
 from trm.evaluation.cell_problems import SPLIT, problems_of
 from trm.evaluation.diagnostics import Diagnostics, diagnose
-from trm.evaluation.grid_schema import Key, region, size_name
+from trm.evaluation.grid_schema import KEYS, Key, region, size_name
 from trm.evaluation.intervals import Share
 from trm.flops import counted_flops
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
-
-KEYS = (  # of a cell; those from the height on are null where there are no figures
-    *("row", "column", "region", "applicable", "reason", "problems"),
-    *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
-    *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
-    "flops_per_problem",
-)
 
 
 def measure_cell(
@@ -114,19 +107,15 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     return {
         "height": height,
         "width": width,
-        "solutions": _share(sum(bool(s.exact) for s in solutions), len(solutions)),
-        "answers": _share(sum(s.correct for s in solutions), len(solutions)),
-        "rows_free_running": _share(*rows.tolist()),
-        "rows_teacher_forced": _share(right, total),
+        "solutions": Share(sum(bool(s.exact) for s in solutions), len(solutions)).data(),
+        "answers": Share(sum(s.correct for s in solutions), len(solutions)).data(),
+        "rows_free_running": Share(*rows.tolist()).data(),
+        "rows_teacher_forced": Share(right, total).data(),
         "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),
         "diagnostics": diagnostics.to_json(),
         "solved": "".join("01"[bool(s.exact)] for s in solutions),
+        "answered": "".join("01"[s.correct] for s in solutions),
         "flops_per_problem": counter.get_total_flops(),
     }
-
-
-def _share(right: int, total: int) -> dict[str, float]:
-    low, high = Share(right, total).interval
-    return {"right": right, "total": total, "low": low, "high": high}

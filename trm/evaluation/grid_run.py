@@ -27,9 +27,9 @@ from torch.utils.data import DataLoader
 from trm.checkpoints.loading import find_checkpoint, load_solver
 from trm.devices import Work, make_trainer, run
 from trm.evaluation.cell_problems import SPLIT
-from trm.evaluation.grid import KEYS, measure_cell
+from trm.evaluation.grid import measure_cell
 from trm.evaluation.grid_models import describe_all, versions
-from trm.evaluation.grid_schema import FORMAT, GRID, PICTURE, REPORT, Key
+from trm.evaluation.grid_schema import FORMAT, GRID, KEYS, PICTURE, REPORT, Key
 from trm.files import make_own_folder, read_object, sweep, write_object
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting

@@ -12,8 +12,8 @@
                 shown every canvas)
     models      a list, in the order in which the checkpoints were named:
         name        a label of its own
-        checkpoint  the path as it was given
-        sha256      of the checkpoint's file
+        checkpoint  the path as it was given; of a file of predictions, that
+        sha256      of that file
         family      iterative or gpt
         parameters  their number
         solve_steps supervision steps that a row got at most; null for a GPT
@@ -41,6 +41,7 @@
             diagnostics             of the teacher-forced rows: `Diagnostics.to_json`
             solved                  whether each whole solution is right, problem by problem: a text
                                     of 1 and 0; missing in older files
+            answered                the same of the answers
             flops_per_problem       operations of the first problem's free-running solution, see
                                     `trm.flops`; missing in older files
             computed_on             {device, threads}: cpu, mps or the CUDA device's name, and
@@ -48,6 +49,11 @@
 
 The four shares are ``{right, total, low, high}``, with the ends of the Wilson 95 % interval. Where
 there is no canvas or no problem, all figures are null.
+
+``trm score`` writes the same of predictions. Of a model it knows its name, and what the call says:
+family, parameters, ranges, step and epoch are null where they are not known, its task has a layout
+of null, and the region of its cells is `UNKNOWN` without ranges. Of predicted numbers there are
+answers alone, of canvases solutions alone. Its settings hold a ``suite``, {name, checksum}.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,6 +77,13 @@ FIGURES = {
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
+SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
+KEYS = (  # of a cell; those from the height on are null where there are no figures
+    *("row", "column", "region", "applicable", "reason", "problems"),
+    *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
+    *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved", "answered"),
+    "flops_per_problem",
+)
 FAMILY = "family"  # the axis of a battery's rows
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
@@ -81,6 +94,7 @@ AXES = {  # what sizes of problems are measured in
 LABELS = AXES | {FAMILY: "family"}  # of structured problems, see `canvas.families`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
+UNKNOWN = "range unknown"  # what a model was trained on
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
 
@@ -112,12 +126,29 @@ def size_name(axes: Sequence[str], size: Key) -> str:
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
 
 
-def region(ranges: Mapping[str, Sequence[int]], axes: Sequence[str], size: Key) -> str:
-    """Where a size lies as seen from those that a model was trained on: one of `REGIONS`, or below.
+def figure_shown(grid: dict[str, Any]) -> str:
+    """Which share tells how good the models of a grid are, a name in `SHOWN`.
+
+    Whole solutions; answers, where a model was asked for nothing else.
+    """
+    answers_alone = any(
+        any(cell["answers"] for cell in model["cells"])
+        and not any(cell["solutions"] for cell in model["cells"])
+        for model in grid["models"]
+    )
+    return "answers" if answers_alone else "solutions"
+
+
+def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
+    """Where a size lies as seen from those that a model was trained on.
+
+    One of `REGIONS`, or below; without ranges, `UNKNOWN`.
 
     A measure that has no range, as the second of two operands of a model of three addends, is
     beyond it. Of a family, where either operand may be the longer one, it is both or none.
     """
+    if not ranges:
+        return UNKNOWN
     if axes[0] == FAMILY:
         longest = [most for measure, (_, most) in ranges.items() if measure.startswith("digits")]
         return INSIDE if size[1] <= min(longest) else BOTH
@@ -162,9 +193,12 @@ def described(grid: dict[str, Any]) -> str:
     fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
     if fewest >= min(asked["problems"]):
         fewer = ""
+    suites = {(m.get("settings", grid["settings"]).get("suite") or {}).get("name", "")
+              for m in grid["models"]}  # fmt: skip
+    suite = f", suite {min(suites)}" if len(suites) == 1 and min(suites) else ""
     return (
         f"{_either(asked['problems'])} problems a cell{fewer}, {_either(asked['split'])} split, "
-        f"seed {_either(asked['seed'])}"
+        f"seed {_either(asked['seed'])}{suite}"
     )
 
 
@@ -176,9 +210,12 @@ def differing_problems(grid: dict[str, Any]) -> str:
 
 def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
     """All values of the settings that problems follow from, over a grid's models."""
-    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": []}
+    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": [], "suite": []}
     for model in grid["models"]:
         settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
+        # Those of a battery may be of any split, if only they are longer than training's.
+        suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
+        settings["suite"] = suite["name"] if suite else "none"
         for key, values in asked.items():
             if settings[key] not in values:
                 values.append(settings[key])

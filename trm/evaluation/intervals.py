@@ -31,6 +31,11 @@ class Share:
         half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return max(0.0, centre - half), min(1.0, centre + half)
 
+    def data(self) -> dict[str, float]:
+        """As it is written to files: right, total, and both ends of the interval."""
+        low, high = self.interval
+        return {"right": self.right, "total": self.total, "low": low, "high": high}
+
     def __str__(self) -> str:
         if not self.total:
             return "none"

@@ -14,7 +14,7 @@ from math import comb, erfc, sqrt
 
 import numpy as np
 
-from trm.evaluation.grid_schema import Model, cells_of
+from trm.evaluation.grid_schema import SHOWN, Model, cells_of
 from trm.evaluation.intervals import Share
 
 _RESAMPLES = 2000
@@ -73,29 +73,34 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
 
 
 def shared_problems(
-    mine: Sequence[Model], theirs: Sequence[Model], region: str | None = None
+    mine: Sequence[Model],
+    theirs: Sequence[Model],
+    region: str | None = None,
+    figure_of: str = "solutions",
 ) -> Paired | None:
     """Compare two settings over the cells that all of their seeds were asked.
 
     Args:
         mine, theirs: models of a grid, which differ in the seed alone.
         region: of the cells, as seen from the first model's range; None: all of them.
+        figure_of: what has to be right, a name in `SHOWN`.
 
     Returns:
         None where there are none, or it is not known which problems were solved.
     """
     cells = [cells_of(model) for model in (*mine, *theirs)]
+    solved = SHOWN[figure_of]
     keys = [
         key
         for key, cell in cells[0].items()
         if region in (None, cell["region"])
-        and all(isinstance(some.get(key, {}).get("solved"), str) for some in cells)
-        and len({len(some[key]["solved"]) for some in cells}) == 1
+        and all(isinstance(some.get(key, {}).get(solved), str) for some in cells)
+        and len({len(some[key][solved]) for some in cells}) == 1
     ]
-    if not any(cells[0][key]["solved"] for key in keys):
+    if not any(cells[0][key][solved] for key in keys):
         return None
-    solved = [[some[key]["solved"] for key in keys] for some in cells]
-    return paired(solved[: len(mine)], solved[len(mine) :])
+    found = [[some[key][solved] for key in keys] for some in cells]
+    return paired(found[: len(mine)], found[len(mine) :])
 
 
 def mcnemar(one: int, other: int) -> float:

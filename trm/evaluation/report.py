@@ -20,16 +20,19 @@ from trm.evaluation.diagnostics import FAULTS, Diagnostics
 from trm.evaluation.grid_schema import (
     BOTH,
     FAMILY,
+    FIGURES,
     INSIDE,
     LABELS,
     REGIONS,
     SHORTER,
+    UNKNOWN,
     Cell,
     Model,
     axes_of,
     cells_of,
     described,
     differing_problems,
+    figure_shown,
     in_order,
     percent,
     pooled,
@@ -41,6 +44,7 @@ from trm.markdown import safe, table
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
 
+NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEASURES = {
     "solutions": "solutions",
     "answers": "answers",
@@ -59,7 +63,7 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
     if axes_of(grid)[0] == FAMILY:
         for model in grid["models"]:
             families = Table(title=model["name"], title_justify="left", pad_edge=False)
-            heads, rows = _cell_rows(model, axes_of(grid))
+            heads, rows = _cell_rows(model, axes_of(grid), figure_shown(grid))
             for heading in heads:
                 families.add_column(heading)
             for row in rows:
@@ -91,12 +95,12 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
         *overview(grid, figure),
-        "## Solutions by cell",
+        f"## {figure_shown(grid).capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {LABELS[axes[0]]}; columns: "
         f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
     ]
     for model in grid["models"]:
-        parts += [f"### {safe(model['name'])}", _cell_table(model, axes)]
+        parts += [f"### {safe(model['name'])}", _cell_table(model, axes, figure_shown(grid))]
     parts += [
         *what_goes_wrong(grid),
     ]
@@ -109,18 +113,23 @@ def overview(grid: dict[str, Any], figure: str) -> list[str]:
     rows = []
     for model in grid["models"]:
         task = model["task"]
-        sizes = describe_ranges(model["ranges"])
-        who = [safe(model["name"]), model["family"], task["layout"], f"{model['parameters']:,}"]
-        done = [f"{model['step']:,}", _cost(model.get("cost"))]
+        sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
+        who = [safe(model["name"]), model["family"] or "–", task["layout"] or "–"]
+        who.append(_number(model["parameters"]))
+        done = [_number(model["step"]), _cost(model.get("cost"))]
         rows.append([*who, sizes, *done, f"`{model['sha256'][:12]}`"])
     return [
-        *([f"![Share of whole free-running solutions right]({quote(figure)})"] if figure else []),
+        *([f"![{FIGURES[figure_shown(grid)]}, by cell]({quote(figure)})"] if figure else []),
         "## Models",
         table(heads, rows),
         "## Summary",
         "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
     ]
+
+
+def _number(known: int | None) -> str:
+    return "not known" if known is None else f"{known:,}"
 
 
 def _cost(cost: dict[str, float] | None) -> str:
@@ -131,7 +140,9 @@ def _cost(cost: dict[str, float] | None) -> str:
 
 
 def what_goes_wrong(grid: dict[str, Any]) -> list[str]:
-    """The diagnostics, and how to read them."""
+    """The diagnostics, and how to read them; empty where no row was looked at."""
+    if not any(cell["diagnostics"] for model in grid["models"] for cell in model["cells"]):
+        return []
     return [
         "## What goes wrong",
         "Each row filled from the true rows before it. A wrong row is empty; or misplaced (the "
@@ -174,7 +185,9 @@ def regions_of(grid: dict[str, Any]) -> list[str]:
     """The regions that a table has columns for; families are not told apart by operand."""
     found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
     known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
-    return [*known, *({SHORTER} & found)]
+    if found == {UNKNOWN}:
+        known = []
+    return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
 
 
 def _summary(grid: dict[str, Any], model: Model) -> Lines:
@@ -188,6 +201,8 @@ def _summary(grid: dict[str, Any], model: Model) -> Lines:
     ]
     lines.append(_line("problems", parts, lambda cells: str(sum(c["problems"] for c in cells))))
     refused = [sum(not cell["applicable"] for cell in cells) for cells in parts]
+    if model["family"] is None:  # of predictions: nothing is known of how they were made
+        lines = [line for line in lines if set(line[1]) != {"–"}]
     if any(refused):
         pairs = zip(refused, parts, strict=True)
         lines.append(("n/a cells", [f"{n} of {len(cells)}" for n, cells in pairs]))
@@ -196,6 +211,8 @@ def _summary(grid: dict[str, Any], model: Model) -> Lines:
 
 def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
     parts, cells = _parts(grid, model), model["cells"]
+    if not any(cell["diagnostics"] for cell in cells):
+        return []
 
     def line(name: str, say: Callable[[Diagnostics], str]) -> tuple[str, list[str]]:
         return _line(name, parts, lambda cells: say(_diagnosed(cells)))
@@ -283,11 +300,13 @@ def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Li
     return table(["model", "", *regions_of(grid)], rows)
 
 
-def _cell_table(model: Model, axes: tuple[str, str]) -> str:
-    return table(*_cell_rows(model, axes))
+def _cell_table(model: Model, axes: tuple[str, str], figure_of: str) -> str:
+    return table(*_cell_rows(model, axes, figure_of))
 
 
-def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[list[str]]]:
+def _cell_rows(
+    model: Model, axes: tuple[str, str], figure_of: str
+) -> tuple[list[str], list[list[str]]]:
     """Heading and rows of a table of all cells; with a column of all digits for families."""
     cells = cells_of(model)
     columns = in_order(b for _, b in cells)
@@ -295,7 +314,7 @@ def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[lis
     def word(cell: Cell | None) -> str:
         if cell is None:
             return ""
-        found = share(cell)
+        found = share(cell, figure_of)
         if found is None:
             return "n/a"
         if not found.total:
@@ -310,5 +329,6 @@ def _cell_rows(model: Model, axes: tuple[str, str]) -> tuple[list[str], list[lis
     if axes[0] == FAMILY:
         heads.append("all")
         for row in rows:
-            row.append(_figures(pooled(cell for (a, _), cell in cells.items() if str(a) == row[0])))
+            family = [cell for (a, _), cell in cells.items() if str(a) == row[0]]
+            row.append(_figures(pooled(family, figure_of)))
     return heads, rows

@@ -141,7 +141,9 @@ class Page:
     def title(self, index: int, model: Model) -> None:
         """Who a column of panels is about."""
         x, y = self._corner(index, 0)
-        kind = f"{model['family']}, {model['task']['layout']}, {model['parameters']:,} parameters"
+        known, layout = model["parameters"], model["task"]["layout"]
+        words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
+        kind = ", ".join(filter(None, words)) or "nothing known of the model"
         self._write(x, y + 16, model["name"], self.slot - _GAP, 10.5, weight="bold")
         self._write(x, y + 34, kind, self.slot - _GAP, 9, color=_GREY)
 

@@ -7,18 +7,19 @@ from matplotlib.axes import Axes
 
 from canvas.picture import GRID
 from canvas.shapes import INK, PAPER
-from trm.evaluation.grid_schema import REGIONS, SHORTER, Contrast
+from trm.evaluation.grid_schema import REGIONS, SHORTER, UNKNOWN, Contrast
 from trm.evaluation.intervals import Share, difference
 
 _MARKS = "osD^vPX*"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito
+_ALL = (*REGIONS, SHORTER, UNKNOWN)
 _NAMED = 28  # characters of a name in the legend
 
 
 def by_region(contrasts: Sequence[Contrast]) -> dict[str, tuple[Share, Share]]:
     """The shares of a model and of its reference in each region, over the cells of both."""
     found = {}
-    for region in (*REGIONS, SHORTER):
+    for region in _ALL:
         here = [c for c in contrasts if c.region == region]
         if here:
             mine, theirs = ([getattr(c, name) for c in here] for name in ("mine", "theirs"))
@@ -34,7 +35,7 @@ def draw_by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None
         models: their contrasts with the reference, by name.
     """
     pooled = {name: by_region(contrasts) for name, contrasts in models.items()}
-    regions = [r for r in (*REGIONS, SHORTER) if any(r in found for found in pooled.values())]
+    regions = [r for r in _ALL if any(r in found for found in pooled.values())]
     step = 0.7 / len(pooled)
     for i, (name, found) in enumerate(pooled.items()):
         colour = _COLOURS[i % len(_COLOURS)]

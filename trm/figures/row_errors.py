@@ -33,6 +33,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     ends = []  # of intervals and arrows, below
+    lines = {name: wrong for name, wrong in lines.items() if wrong}  # others wrote no rows
     for i, (name, wrong) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
         # Models measured at the same lengths would hide one another's intervals.
@@ -55,7 +56,11 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
                     (n * apart, top / 1.15),
                     arrowprops={"arrowstyle": "->", "color": colour},
                 )
-    longest = {min(ends[1] for ends in model["ranges"].values()) for model in grid["models"]}
+    longest = {
+        min(ends[1] for ends in model["ranges"].values())
+        for model in grid["models"]
+        if model["ranges"]
+    }
     for most in longest:
         axes.axvline(most, color=INK, linestyle="--", linewidth=1)
     axes.set_xscale("log")

@@ -14,6 +14,7 @@ from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid_schema import size_name
 from trm.models.introspection import introspect
+from trm.models.untrained import drawn_anew
 from trm.rasp.language import Selector
 from trm.rasp.overlap import Head, Overlaps
 from trm.rasp.page import NAMES
@@ -164,7 +165,7 @@ def compare_heads(
         raise ValueError(f"no problem of {name} is held out: name another size")
     steps, right = row_steps(solver.draw_worked(asked)), 0
     note(f"{len(steps.inputs):,} rows of {len(asked)} problems of {name}")
-    models = predictor, IterativePredictor(_drawn_anew(predictor.model), predictor.max_steps)
+    models = predictor, IterativePredictor(drawn_anew(predictor.model), predictor.max_steps)
     tallies: tuple[dict[str, Overlaps], ...] = ({}, {})
     for batch in _batches(steps):
         cells = (batch.answer & (batch.labels != symbols.BLANK)).reshape(len(batch.inputs), -1)
@@ -181,14 +182,6 @@ def compare_heads(
         for tally in tallies
     )
     return Comparison(size, name, SPLIT, len(asked), len(steps.inputs), right, heads, untrained)
-
-
-def _drawn_anew(model: Any) -> Any:
-    """A network of the same config on the same device, as before training (seed 0)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        fresh = type(model)(model.config)
-    return fresh.to(next(model.parameters()).device).eval()
 
 
 def one_row(solver: Solver, problem: Problems, row: int | None) -> tuple[RowSteps, int, Watched]:

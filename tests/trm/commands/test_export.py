@@ -1,6 +1,7 @@
 import hashlib
 
 import pytest
+import torch
 
 from trm.checkpoints.exported import unpack
 
@@ -65,9 +66,26 @@ def test_half_weights_are_measured_themselves(command, checkpoint, tmp_path):
     assert command("demo", "--checkpoint", carded, "--problems", "2", folder=tmp_path).code == 0
 
 
+def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(
+    command, checkpoint, tmp_path
+):
+    trained, untrained, again = (tmp_path / f"{name}.safetensors" for name in "abc")
+    assert command("export", "--checkpoint", checkpoint, "--output", trained).code == 0
+    for file in (untrained, again):
+        words = ("export", "--checkpoint", checkpoint, "--output", file, "--untrained")
+        assert command(*words).code == 0
+    assert untrained.read_bytes() == again.read_bytes()
+    learned, drawn = (unpack(file)["state_dict"] for file in (trained, untrained))
+    assert {k: v.shape for k, v in learned.items()} == {k: v.shape for k, v in drawn.items()}
+    assert any(not torch.equal(learned[k], drawn[k]) for k in learned)
+    assert unpack(untrained)["global_step"] == 0
+    assert command("solve", "--checkpoint", untrained, "12x3").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        ("--output model.safetensors --untrained --figures grid", "draws others: take one"),
         ("--output model.bin", "has to end in .safetensors"),
         ("--output nowhere/model.safetensors", "there is no folder nowhere"),
         ("--output model.safetensors --figures nowhere", "there is no nowhere"),

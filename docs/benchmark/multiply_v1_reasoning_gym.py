@@ -1,0 +1,64 @@
+"""The suites as a data set of reasoning-gym, registered there as `canvas_trm`.
+
+    python multiply_v1_reasoning_gym.py predictions.jsonl
+    trm score predictions.jsonl --suite multiply-v1 --output scored
+
+Replace `answer` by your model. Training code that takes reasoning-gym's data sets takes this one:
+but then it trains on the problems of the test, so keep it for evaluation.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import reasoning_gym
+from reasoning_gym.dataset import ProceduralDataset
+from reasoning_gym.factory import register_dataset
+
+from trm.benchmark.dataset import SuiteDataset, prediction
+
+
+@dataclass
+class SuiteConfig:
+    """Which suite, and how many of its problems; the seed is there for reasoning-gym alone."""
+
+    suite: str = "multiply-v1"
+    size: int | None = None  # all of them
+    seed: int | None = None
+
+
+class SuiteAsTask(ProceduralDataset):
+    """The problems of a suite: fixed ones, whatever the seed."""
+
+    def __init__(self, config: SuiteConfig) -> None:
+        self.data = SuiteDataset(config.suite)
+        super().__init__(config, config.seed, config.size or len(self.data))
+
+    def __getitem__(self, idx: int) -> dict[str, Any]:
+        return self.data[idx]
+
+    def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
+        """1.0 or 0.0; there is no credit for a part of a number."""
+        return self.data.score_answer(answer, entry)
+
+
+register_dataset("canvas_trm", SuiteAsTask, SuiteConfig)
+
+
+def answer(question: str) -> str:
+    """Your model's answer; this one knows nothing."""
+    return "I cannot tell."
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("give the file to write, predictions.jsonl")
+    data = reasoning_gym.create_dataset("canvas_trm", suite="multiply-v1")
+    right = 0.0
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        for entry in data:
+            said = answer(entry["question"])
+            right += data.score_answer(said, entry)
+            file.write(json.dumps(prediction(said, entry)) + "\n")
+    print(f"{right:.0f} of {len(data)} right → {sys.argv[1]}")

@@ -1,0 +1,180 @@
+import gzip
+import json
+import re
+
+import pytest
+import yaml
+
+from trm.benchmark.board import Share, anchor, ladder, longest, page
+from trm.benchmark.suites import SUITES, items
+
+LONG = SUITES["multiply-long-v1"]  # the smallest suite
+CARD = {
+    "name": "Ours",
+    "suites": [LONG.name],
+    "trained": True,
+    "parameters": 1234,
+    "trained_on": "1 to 4 x 1 to 4 digits",
+    "given": "the layout of the page",
+    "code": "board/ours/ours.py",
+    "made_with": "python ours.py",
+    "random_weights": "python ours.py --random",
+}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, str]:
+    """The right answers of the suite."""
+    return {item.id: item.answer for item in items(LONG)}
+
+
+def write(file, said) -> None:
+    lines = (json.dumps({"id": name, "prediction": text}) + "\n" for name, text in said.items())
+    file.write_bytes(gzip.compress("".join(lines).encode()))
+
+
+@pytest.fixture
+def board(tmp_path, answers):
+    """A board with a program, right on all but one problem, and room for more."""
+    folder = tmp_path / "board"
+    wrong_at_last = dict(list(answers.items())[:-1])
+    add(folder, "program", {"name": "A program", "trained": False, "parameters": 0}, wrong_at_last)
+    return folder
+
+
+def add(board, name, changes, said, random=None) -> None:
+    entry = board / name
+    entry.mkdir(parents=True)
+    card = {k: v for k, v in (CARD | changes).items() if v is not None}
+    if not card.get("trained"):
+        card.pop("trained_on", None)
+        card.pop("random_weights", None)
+    (entry / "card.yaml").write_text(yaml.safe_dump(card))
+    if said is not None:
+        write(entry / f"predictions-{LONG.name}.jsonl.gz", said)
+    if random is not None:
+        write(entry / f"random-{LONG.name}.jsonl.gz", random)
+
+
+def rows_of(text: str, suite: str) -> list[list[str]]:
+    """The rows of a suite's table, cell by cell."""
+    lines = text.split(f"\n## {suite}\n")[1].split("\n## ")[0].splitlines()
+    table = [line for line in lines if line.startswith("| ")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_the_figures_are_counted_from_the_predictions(board):
+    (row,) = rows_of(page(board), LONG.name)
+    assert row[2] == "99.33 % (96.32 to 99.88) (149 of 150)"
+    assert row[3] == "100 x 100"  # of 200 x 200, 49 of 50 are right
+    assert row[4:] == ["0", "by hand", "–"]
+
+
+def test_entries_are_ranked_by_right_answers_and_equal_ones_share_a_rank(board, answers):
+    program = {"trained": False, "parameters": 0}
+    add(board, "all", program | {"name": "All right", "parameters": 7}, answers)
+    add(board, "as-good", program | {"name": "As good, smaller"}, answers)
+    ranks = [(row[0], row[1]) for row in rows_of(page(board), LONG.name)]
+    assert ranks == [
+        ("1", "[As good, smaller](#as-good-smaller)"),
+        ("1", "[All right](#all-right)"),
+        ("3", "[A program](#a-program)"),
+    ]
+
+
+def test_a_trained_entry_has_to_fail_with_random_weights(board, answers, monkeypatch):
+    monkeypatch.setattr("trm.benchmark.board.CHECKED", 100)  # the suite has only 150
+    nothing = dict.fromkeys(answers)
+    add(board, "ours", {}, answers, nothing)
+    text = page(board)
+    assert "With random weights: 0.0 % (0 of 150; 95 % interval 0.0 to 2.5 %)" in text
+    two_right = nothing | dict(list(answers.items())[:2])
+    write(board / f"ours/random-{LONG.name}.jsonl.gz", two_right)
+    with pytest.raises(
+        ValueError, match=r"ours is refused: with random weights it is right on 1\.3"
+    ):
+        page(board)
+
+
+def test_a_trained_entry_needs_enough_predictions_with_random_weights(board, answers):
+    add(board, "ours", {}, answers, dict.fromkeys(answers))
+    with pytest.raises(ValueError, match="needs 200 predictions of the same network"):
+        page(board)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"given": None}, "given is missing"),
+        ({"trained": True, "random_weights": None}, "random_weights is missing"),
+        ({"trained": True, "trained_on": ""}, "trained_on is missing"),
+        ({"suites": ["multiply-v2"]}, "Did you mean multiply-v1"),
+        ({"suites": "multiply-v1"}, "suites cannot be 'multiply-v1'"),
+        ({"parameters": "many"}, "parameters cannot be 'many'"),
+        ({"parameters": True}, "parameters cannot be True"),
+        ({"parameters": -1}, "parameters cannot be -1"),
+        ({"trained": True, "parameters": 0}, "parameters cannot be 0"),
+        ({"parameter": 3}, "there is no field parameter. Did you mean parameters?"),
+        ({"name": "A program"}, "are called A program: give one another name"),
+    ],
+)
+def test_a_card_that_is_not_complete_gets_a_sentence(board, answers, changes, sentence):
+    add(board, "ours", {"trained": False} | changes, answers)
+    with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
+        page(board)
+    assert "\n" not in str(raised.value)
+
+
+def test_predictions_of_another_suite_are_refused(board):
+    add(board, "ours", {"trained": False}, {"multiply-v1/1x1/000": "27"})
+    with pytest.raises(ValueError, match=r"line 1: .*no problem of multiply-long-v1"):
+        page(board)
+
+
+def test_an_entry_without_predictions_or_card_is_named(board):
+    add(board, "ours", {"trained": False}, None)
+    with pytest.raises(ValueError, match=r"ours has no predictions-multiply-long-v1\.jsonl\.gz"):
+        page(board)
+    (board / "ours/card.yaml").unlink()
+    with pytest.raises(ValueError, match=r"ours has no card\.yaml"):
+        page(board)
+
+
+def test_a_large_file_is_refused(board):
+    (board / "program/more.bin").write_bytes(bytes(2**20 + 1))
+    with pytest.raises(ValueError, match="is larger than 1,048,576 bytes"):
+        page(board)
+
+
+def test_the_longest_size_ends_at_the_first_that_is_not_right():
+    suite = SUITES["multiply-v1"]
+    solved = {cell: Share(100, 100) for cell in suite.cells}
+    assert longest(suite, solved) == 20
+    solved[7, 7] = Share(98, 100)
+    solved[5, 6] = Share(0, 100)  # not n x n
+    assert longest(suite, solved) == 6
+    assert longest(suite, solved | {(1, 1): Share(0, 6)}) is None
+
+
+def test_sizes_of_families_and_of_sums():
+    structured, addition = ladder(SUITES["structured-v1"]), ladder(SUITES["addition-v1"])
+    sizes = {n: len(cells) for n, cells in structured.items()}
+    assert sizes == dict.fromkeys((4, 8, 16, 32, 64, 100), 15)
+    assert addition[50] == [(50, 2)]
+
+
+def test_the_command_writes_the_page_and_says_when_it_is_old(command, board, tmp_path):
+    words = ("benchmark", "board", "--folder", board, "--output", tmp_path / "board.md")
+    assert command(*words).code == 0
+    assert (tmp_path / "board.md").read_text() == page(board)
+    assert command(*words, "--check").code == 0
+    (tmp_path / "board.md").write_text("old")
+    ran = command(*words, "--check")
+    assert (ran.code, "run `trm benchmark board`" in ran.out) == (1, True)
+    assert (tmp_path / "board.md").read_text() == "old"
+    ran = command("benchmark", "board", "--folder", tmp_path / "nowhere")
+    assert (ran.code, "there is no folder" in ran.err) == (2, True)
+
+
+def test_anchors_are_those_of_github():
+    assert anchor("A program, by hand (x 2)") == "a-program-by-hand-x-2"

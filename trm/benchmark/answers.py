@@ -1,0 +1,139 @@
+r"""What a prediction says: the number in a text, or the canvas.
+
+A number is read from a text like this:
+
+1. LaTeX: the inside of the last ``\boxed{…}``, if there is one, is all that counts; ``\times`` and
+   ``\cdot`` are signs; ``$``, ``\(``, ``\)``, ``\[``, ``\]``, the names of fonts with their braces
+   (``\text{…}``, ``\mathbf{…}``) and asterisks of bold print are left out; ``{,}`` is a comma, and
+   ``\,``, ``\!``, ``\;`` and ``\:`` are thin spaces.
+2. If the word *answer* is in it and a number follows, only what follows the last such word counts.
+3. The last whole number counts. Thousands may be grouped by one separator throughout, a comma, an
+   underscore, an apostrophe or a space: ``1,234,567``, ``1_234``, ``1 234``. A decimal part of
+   zeros is left out; other decimal numbers and powers of ten (``1.2e6``) are not whole. A minus
+   that touches the number, and no digit before it, belongs to it. Zeros in front do not count.
+
+A canvas is the last block of lines that hold nothing but its symbols (a text may surround it, also
+the fences of Markdown). Spaces and ``·`` are blank cells, ``×`` and ``x`` the sign of a product.
+Blank rows and columns around the working do not count.
+
+Strictly, a prediction has to be the right answer's text to the letter.
+"""
+
+import re
+import unicodedata
+
+_FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
+_THIN = re.compile(r"\\[,!;: ]")
+_ANSWER = re.compile(r"\banswers?\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"""
+    (?<![\d.])                        # at the beginning of a number, not behind its point
+    (?P<minus> (?<!\d) [-−] )?
+    (?P<digits> \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )* (?! (?P=by)? \d ) | \d+ )
+    (?P<decimals> \.\d+ )?
+    (?P<power> [eE][+-]?\d+ )?
+    """,
+    re.VERBOSE,
+)
+_CANVAS = re.compile(r"[0-9_*+]+")
+_DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
+
+
+def read_number(text: str) -> str | None:
+    """The number that a text says, in digits, with a minus if it is negative; None: none.
+
+    >>> read_number("12 x 34: the answer is **408**.")
+    '408'
+    """
+    text = _plain(text)
+    after = _ANSWER.split(text)[-1]
+    found = _last(after)
+    return found if found is not None else _last(text)
+
+
+def _plain(text: str) -> str:
+    """A text without LaTeX and bold print, every blank a space, all digits ASCII."""
+    if "\\boxed" in text:
+        text = _boxed(text) or text
+    text = text.replace("\\times", "×").replace("\\cdot", "×").replace("{,}", ",")
+    text = _THIN.sub(" ", _FONTS.sub(" ", text))
+    for left_out in ("$", "\\(", "\\)", "\\[", "\\]", "**", "__"):
+        text = text.replace(left_out, "")
+    text = text.replace("{", "").replace("}", "")
+    # Line ends and tabs stay: they separate numbers. Other blanks (no-break, thin) become spaces.
+    return unicodedata.normalize("NFKC", text)
+
+
+def _boxed(text: str) -> str | None:
+    r"""The inside of the last \boxed{…}; None where its brace is never closed."""
+    start = text.rindex("\\boxed") + len("\\boxed")
+    opened = text.find("{", start)
+    depth = 0
+    for place in range(opened, len(text)) if opened >= 0 else ():
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return text[opened + 1 : place]
+    return None
+
+
+def _last(text: str) -> str | None:
+    """The last whole number of a plain text."""
+    found = None
+    for match in _NUMBER.finditer(text):
+        if match["power"] or (match["decimals"] or ".0").strip(".0"):
+            continue
+        digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
+        found = f"-{digits}" if match["minus"] and digits != "0" else digits
+    return found
+
+
+def read_canvas(text: str) -> str | None:
+    """The canvas in a text, cut to what stands on it; None where there is none."""
+    block: list[str] = []
+    last: list[str] = []
+    for line in [*text.replace("\r", "").split("\n"), ""]:
+        drawn = line.rstrip().translate(_DRAWN)
+        if drawn and _CANVAS.fullmatch(drawn):
+            block.append(drawn)
+        elif block:
+            last, block = block, []
+    return cut(last) if last else None
+
+
+def cut(rows: list[str]) -> str | None:
+    """Rows of a canvas without blank ones around the working; None where all is blank."""
+    width = max(map(len, rows), default=0)
+    rows = [row.ljust(width, "_") for row in rows]
+    filled = [i for i, row in enumerate(rows) if row.strip("_")]
+    if not filled:
+        return None
+    rows = rows[filled[0] : filled[-1] + 1]
+    left = min(len(row) - len(row.lstrip("_")) for row in rows)
+    end = max(len(row.rstrip("_")) for row in rows)
+    return "\n".join(row[left:end] for row in rows)
+
+
+def read_answer(text: str, canvas: bool = False, strict: bool = False) -> str | None:
+    """What a prediction says, in the form in which `is_right` compares it; None: nothing.
+
+    Args:
+        text: the prediction.
+        canvas: whether a canvas is asked for, or a number.
+        strict: take the text as it is.
+    """
+    if strict:
+        return text
+    return read_canvas(text) if canvas else read_number(text)
+
+
+def is_right(said: str | None, answer: str, canvas: bool = False, strict: bool = False) -> bool:
+    """Whether what `read_answer` has found is the right answer.
+
+    Args:
+        said: what was found.
+        answer: of the suite.
+        canvas, strict: as in `read_answer`.
+    """
+    return said is not None and said == (
+        answer if strict or not canvas else cut(answer.split("\n"))
+    )
