@@ -272,3 +272,14 @@ assert "torch" not in sys.modules
         [sys.executable, "-c", lines], capture_output=True, text=True, cwd=tmp_path
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_files_of_others_are_left_alone(command, tmp_path):
+    picture = tmp_path / "out" / "grid.png"
+    picture.parent.mkdir()
+    picture.write_text("a portrait")
+    ran, grid = scored(command, predictions(tmp_path / "p.jsonl", perfect()), tmp_path)
+    assert ran.code == 2
+    assert "grid.png is in the way, and trm score did not write it" in ran.err
+    assert grid is None
+    assert picture.read_text() == "a portrait"
