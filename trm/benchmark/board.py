@@ -230,11 +230,9 @@ def longest(suite: Suite, solved: Solved) -> int | None:
 
     Sizes are those of `ladder`.
     """
-    sizes = ladder(suite)
-    held = takewhile(
-        lambda n: (share := _pooled(solved[c] for c in sizes[n])).value >= ENOUGH and share.total,
-        sorted(sizes),
-    )
+    cells = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
+    asked = sorted(n for n, shares in cells.items() if shares)  # the test split may hold none
+    held = takewhile(lambda n: _pooled(cells[n]).value >= ENOUGH, asked)
     return max(held, default=None)
 
 
@@ -281,16 +279,11 @@ def _size(suite: Suite, size: int) -> str:
 
 
 def _percent(share: Share) -> str:
-    """A share in percent with its interval; 0 and 100 only where none and all are right."""
-    low, high = share.interval
-    return f"{_rounded(share.value)} % ({_rounded(low)} to {_rounded(high)})"
-
-
-def _rounded(value: float) -> str:
-    """Percent with two decimals, cut off so that what is not 100 does not look like it."""
-    if value in (0, 1):
-        return f"{100 * value:.0f}"
-    return f"{math.floor(10_000 * value) / 100:.2f}"
+    """A share in percent with its interval, rounded outwards; 100 only where all are right."""
+    low, high = (10_000 * end for end in share.interval)
+    ends = math.floor(low), math.ceil(high)
+    value, least, most = (f"{n / 100:.2f}" for n in (math.floor(10_000 * share.value), *ends))
+    return f"{value} % ({least} to {most})".replace("100.00", "100")
 
 
 def anchor(title: str) -> str:
