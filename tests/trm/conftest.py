@@ -32,7 +32,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     cell: dict[str, Any] = {"row": a, "column": b, "region": where, "reason": None}
     figures = ("solutions", "answers", "rows_free_running", "rows_teacher_forced", "height")
     figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics", "solved")
-    figures += ("flops_per_problem",)
+    figures += ("answered", "flops_per_problem")
     cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
     if right is None:
@@ -42,6 +42,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
             "reason": f"no problem of {a} x {b} digits in base 10 belongs to the test split"
         }
     solved, rows = round(right * problems), problems * b
+    answered = min(problems, solved + problems // 50)
     forced = round(rows * right ** (1 / b))
     wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # answers, others
     ways = {
@@ -61,7 +62,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
         "height": b + 1,
         "width": a + 1,
         "solutions": counts(solved, problems),
-        "answers": counts(min(problems, solved + problems // 50), problems),
+        "answers": counts(answered, problems),
         "rows_free_running": counts(max(solved, round(forced * 0.9)), rows),
         "rows_teacher_forced": counts(forced, rows),
         "steps": 6.5,
@@ -69,6 +70,7 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
         "seconds_per_problem": 0.001 * a * b,
         "diagnostics": diagnostics.to_json(),
         "solved": "1" * solved + "0" * (problems - solved),
+        "answered": "1" * answered + "0" * (problems - answered),
         "flops_per_problem": 1e6 * a * b,
     }
 

@@ -86,11 +86,11 @@ def export(
     if format == "trm" and layout is None and not suite.whole:
         layout = suite.task.layout
     text = card(suite, parts, format, secret, training, layout)
-    _take(output, text)
     if layout is not None:
         if suite.whole:
             raise ValueError(f"{suite.name} has canvases in every layout: leave --layout out")
         parts = {name: drawn(suite, part, layout) for name, part in parts.items()}
+    _take(output, text)
     label = label_of(suite, secret)
     if format in ("jsonl", "csv"):
         write = _jsonl if format == "jsonl" else _csv

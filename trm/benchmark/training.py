@@ -57,6 +57,8 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
     for k, (row, (usual, view)) in enumerate(suite.canvases.items()):
         task = _within(usual, training)
         wanted = count // len(suite.canvases) + (k < count % len(suite.canvases))
+        if not wanted:
+            break
         problems = _drawn(task, split, wanted, training.seed + k)
         cells = [(row, column) for _, column in _cells(suite, task, problems)]
         names = _names(split, number, len(cells))

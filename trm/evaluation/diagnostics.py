@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.task import Task
 from trm.evaluation.columns import columns_of
-from trm.solving.rollout import TeacherForced
+
+if TYPE_CHECKING:  # reports are read without PyTorch
+    from trm.solving.rollout import TeacherForced
 
 EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
     "empty",  # nothing written
@@ -129,7 +131,7 @@ class Diagnostics:
 
 
 def diagnose(
-    task: Task, problems: Problems, drawing: WorkedDrawing, forced: TeacherForced
+    task: Task, problems: Problems, drawing: WorkedDrawing, forced: "TeacherForced"
 ) -> Diagnostics:
     """What went wrong in rows that were each filled from the true rows before them.
 

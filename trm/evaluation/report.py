@@ -211,6 +211,8 @@ def _summary(grid: dict[str, Any], model: Model) -> Lines:
 
 def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
     parts, cells = _parts(grid, model), model["cells"]
+    if not any(cell["diagnostics"] for cell in cells):
+        return []
 
     def line(name: str, say: Callable[[Diagnostics], str]) -> tuple[str, list[str]]:
         return _line(name, parts, lambda cells: say(_diagnosed(cells)))

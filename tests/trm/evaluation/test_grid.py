@@ -162,7 +162,7 @@ def test_a_canvas_that_the_model_cannot_work_on_has_a_reason_and_no_figures():
     assert [name for name, value in cell.items() if value is None] == [
         *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
         *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
-        "flops_per_problem",
+        *("answered", "flops_per_problem"),
     ]
 
 
