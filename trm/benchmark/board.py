@@ -4,7 +4,8 @@ An entry is a folder:
 
     card.yaml                        who and what, see `Card`
     predictions-SUITE.jsonl.gz       of each of its suites, as `trm score` takes them
-    random-SUITE.jsonl.gz            of a trained entry: the same network with random weights
+    random-SUITE.jsonl.gz            of a trained entry: the same network with random weights, on
+                                     some problems of any suite
 
 Every figure of the page is counted from the predictions when the page is made. A trained entry is
 refused unless it fails with random weights: what its architecture and its code know beforehand is
@@ -126,7 +127,9 @@ def read_board(board: Path) -> list[Entry]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two entries of {board} are called {twice}: give one another name")
     asked: dict[str, list[Item]] = {}
-    for name in dict.fromkeys(suite for card in cards.values() for suite in card.suites):
+    wanted = {suite for card in cards.values() for suite in card.suites}
+    wanted |= {suite for folder in folders for suite in _checked(folder)}
+    for name in sorted(wanted):
         asked[name] = list(items(SUITES[name]))
     return [_entry(folder, card, asked) for folder, card in cards.items()]
 
@@ -191,13 +194,13 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
             raise ValueError(f"{file} is larger than {LARGEST:,} bytes: leave confidences out")
     solved, checked = {}, {}
     for suite in card.suites:
-        file, random = (folder / f"{what}-{suite}.jsonl.gz" for what in ("predictions", "random"))
+        file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
         solved[suite] = _solved(score(file, SUITES[suite], asked[suite], card.name))
-        if card.trained and random.is_file():  # of some problems alone
-            by_chance = score(random, SUITES[suite], asked[suite], card.name)
-            checked[suite] = Share(by_chance.share.right, len(by_chance.read))
+    for suite, file in _checked(folder).items() if card.trained else ():
+        by_chance = score(file, SUITES[suite], asked[suite], card.name)
+        checked[suite] = Share(by_chance.share.right, len(by_chance.read))  # of some alone
     if card.trained and sum(share.total for share in checked.values()) < CHECKED:
         raise ValueError(
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
@@ -210,6 +213,12 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
                 "that its answers do not come from training"
             )
     return Entry(folder.name, card, solved, checked)
+
+
+def _checked(folder: Path) -> dict[str, Path]:
+    """The predictions with random weights, by the suite that they are of."""
+    files = {suite: folder / f"random-{suite}.jsonl.gz" for suite in SUITES}
+    return {suite: file for suite, file in files.items() if file.is_file()}
 
 
 def _solved(scored: Scored) -> Solved:

@@ -10,6 +10,7 @@ from trm.benchmark.suites import SUITES, items
 from trm.checkpoints.loading import load_solver
 
 LONG = SUITES["multiply-long-v1"]  # the smallest suite
+STRUCTURED = SUITES["structured-v1"]
 CARD = {
     "name": "Ours",
     "suites": [LONG.name],
@@ -83,17 +84,16 @@ def test_entries_are_ranked_by_right_answers_and_equal_ones_share_a_rank(board, 
     ]
 
 
-def test_a_trained_entry_has_to_fail_with_random_weights(board, answers, monkeypatch):
-    monkeypatch.setattr("trm.benchmark.board.CHECKED", 100)  # the suite has only 150
-    nothing = dict.fromkeys(answers)
-    add(board, "ours", {}, answers, nothing)
+def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
+    short = dict.fromkeys(item.id for item in items(STRUCTURED.within(8)))
+    add(board, "ours", {}, answers)
+    random = board / f"ours/random-{STRUCTURED.name}.jsonl.gz"
+    write(random, short)
     text = page(board)
-    assert "With random weights: 0.0 % (0 of 150; 95 % interval 0.0 to 2.5 %)" in text
-    two_right = nothing | dict(list(answers.items())[:2])
-    write(board / f"ours/random-{LONG.name}.jsonl.gz", two_right)
-    with pytest.raises(
-        ValueError, match=r"ours is refused: with random weights it is right on 1\.3"
-    ):
+    assert f"With random weights: 0.0 % (0 of {len(short)}; " in text
+    right = {item.id: item.answer for item in items(STRUCTURED.within(8))}
+    write(random, short | dict(list(right.items())[: len(short) // 50]))
+    with pytest.raises(ValueError, match="ours is refused: with random weights it is right on 2"):
         page(board)
 
 
