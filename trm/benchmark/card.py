@@ -87,7 +87,8 @@ def card(
         "## Scoring",
         'Predictions are JSON Lines like `{"id": "…", "prediction": "…"}`, scored by '
         f"`trm score predictions.jsonl --suite {suite.name} --output DIR`"
-        + (" with the same `--secret`." if secret is not None else "."),
+        + (" with the same `--secret`" if secret is not None else "")
+        + (" with the same `--up-to`." if part else "."),
     ]
     if suite.whole or layout:
         text += [

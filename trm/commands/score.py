@@ -182,9 +182,9 @@ def _show(
     for one in scored:
         line = f"{one.model['name']}: {one.share}"
         if one.missing:
-            line += f"; {one.missing:,} problems without a prediction count as wrong"
+            line += f"; wrong for want of a prediction: {one.missing:,}"
         if one.unread:
-            line += f"; {one.unread:,} predictions say nothing that could be read"
+            line += f"; predictions in which nothing could be read: {one.unread:,}"
         console.print(line)
     aside(args).print(
         f"figures    {output / GRID}\nheat map   {output / PICTURE}\nreport     {output / REPORT}"

@@ -98,7 +98,7 @@ def test_cells_carry_what_is_right_of_them_with_wilsons_interval(command, tmp_pa
 def test_missing_ones_are_wrong_and_told(command, tmp_path):
     lines = perfect()
     ran, grid = scored(command, predictions(tmp_path / "p.jsonl", lines[:-7]), tmp_path)
-    assert "7 problems without a prediction count as wrong" in ran.out
+    assert "wrong for want of a prediction: 7" in ran.out
     assert sum(c["answers"]["right"] for c in grid["models"][0]["cells"]) == len(lines) - 7
 
 
@@ -106,7 +106,7 @@ def test_what_says_nothing_is_wrong_and_told(command, tmp_path):
     lines = perfect()
     lines[0]["prediction"], lines[1]["prediction"] = None, "I do not know"
     ran, _ = scored(command, predictions(tmp_path / "p.jsonl", lines), tmp_path)
-    assert "2 predictions say nothing that could be read" in ran.out
+    assert "predictions in which nothing could be read: 2" in ran.out
 
 
 def test_texts_are_read_leniently_unless_to_the_letter(command, tmp_path):
