@@ -4,7 +4,8 @@ An entry is a folder:
 
     card.yaml                        who and what, see `Card`
     predictions-SUITE.jsonl.gz       of each of its suites, as `trm score` takes them
-    random-SUITE.jsonl.gz            of a trained entry: the same network with random weights
+    random-SUITE.jsonl.gz            of a trained entry: the same network with random weights, on
+                                     some problems of any suite
 
 Every figure of the page is counted from the predictions when the page is made. A trained entry is
 refused unless it fails with random weights: what its architecture and its code know beforehand is
@@ -126,7 +127,9 @@ def read_board(board: Path) -> list[Entry]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two entries of {board} are called {twice}: give one another name")
     asked: dict[str, list[Item]] = {}
-    for name in dict.fromkeys(suite for card in cards.values() for suite in card.suites):
+    wanted = {suite for card in cards.values() for suite in card.suites}
+    wanted |= {suite for folder in folders for suite in _checked(folder)}
+    for name in sorted(wanted):
         asked[name] = list(items(SUITES[name]))
     return [_entry(folder, card, asked) for folder, card in cards.items()]
 
@@ -191,13 +194,13 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
             raise ValueError(f"{file} is larger than {LARGEST:,} bytes: leave confidences out")
     solved, checked = {}, {}
     for suite in card.suites:
-        file, random = (folder / f"{what}-{suite}.jsonl.gz" for what in ("predictions", "random"))
+        file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
         solved[suite] = _solved(score(file, SUITES[suite], asked[suite], card.name))
-        if card.trained and random.is_file():  # of some problems alone
-            by_chance = score(random, SUITES[suite], asked[suite], card.name)
-            checked[suite] = Share(by_chance.share.right, len(by_chance.read))
+    for suite, file in _checked(folder).items() if card.trained else ():
+        by_chance = score(file, SUITES[suite], asked[suite], card.name)
+        checked[suite] = Share(by_chance.share.right, len(by_chance.read))  # of some alone
     if card.trained and sum(share.total for share in checked.values()) < CHECKED:
         raise ValueError(
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
@@ -210,6 +213,12 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
                 "that its answers do not come from training"
             )
     return Entry(folder.name, card, solved, checked)
+
+
+def _checked(folder: Path) -> dict[str, Path]:
+    """The predictions with random weights, by the suite that they are of."""
+    files = {suite: folder / f"random-{suite}.jsonl.gz" for suite in SUITES}
+    return {suite: file for suite, file in files.items() if file.is_file()}
 
 
 def _solved(scored: Scored) -> Solved:
@@ -230,11 +239,9 @@ def longest(suite: Suite, solved: Solved) -> int | None:
 
     Sizes are those of `ladder`.
     """
-    sizes = ladder(suite)
-    held = takewhile(
-        lambda n: (share := _pooled(solved[c] for c in sizes[n])).value >= ENOUGH and share.total,
-        sorted(sizes),
-    )
+    cells = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
+    asked = sorted(n for n, shares in cells.items() if shares)  # the test split may hold none
+    held = takewhile(lambda n: _pooled(cells[n]).value >= ENOUGH, asked)
     return max(held, default=None)
 
 
@@ -281,16 +288,11 @@ def _size(suite: Suite, size: int) -> str:
 
 
 def _percent(share: Share) -> str:
-    """A share in percent with its interval; 0 and 100 only where none and all are right."""
-    low, high = share.interval
-    return f"{_rounded(share.value)} % ({_rounded(low)} to {_rounded(high)})"
-
-
-def _rounded(value: float) -> str:
-    """Percent with two decimals, cut off so that what is not 100 does not look like it."""
-    if value in (0, 1):
-        return f"{100 * value:.0f}"
-    return f"{math.floor(10_000 * value) / 100:.2f}"
+    """A share in percent with its interval, rounded outwards; 100 only where all are right."""
+    low, high = (10_000 * end for end in share.interval)
+    ends = math.floor(low), math.ceil(high)
+    value, least, most = (f"{n / 100:.2f}" for n in (math.floor(10_000 * share.value), *ends))
+    return f"{value} % ({least} to {most})".replace("100.00", "100")
 
 
 def anchor(title: str) -> str:

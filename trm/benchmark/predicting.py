@@ -48,6 +48,8 @@ def predict(
     secret: bytes | None = None,
     problems: int | None = None,
     steps: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
     accelerator: str = "auto",
     devices: int | list[int] = 1,
     quiet: bool = False,
@@ -60,7 +62,7 @@ def predict(
         output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
         secret: see `trm.benchmark.suites.items`.
         problems: how many of each cell, the first ones; None: all of them.
-        steps: supervision steps a row gets at most; None: as the checkpoint says.
+        steps, height, width: see `trm.checkpoints.loading.load_solver`.
         accelerator, devices: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
@@ -89,7 +91,7 @@ def predict(
     )
     with replacing(asked) as part:  # by every process, the same
         part.write_text("".join(map(_problem, first_of_cells(items(suite, secret), problems))))
-    job = Job(checkpoint, asked, records, steps, batch_size=_UNIT)
+    job = Job(checkpoint, asked, records, steps, height, width, batch_size=_UNIT)
     done = work_through(job, accelerator, devices, quiet=quiet)
     if done is None:
         return None

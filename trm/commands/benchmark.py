@@ -6,7 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trm.checkpoints.paths import find_checkpoint
-from trm.commands.arguments import QUIET, VERBOSE, add_solver, aside, shortened, whole
+from trm.commands.arguments import (
+    QUIET,
+    VERBOSE,
+    add_canvas_size,
+    add_solver,
+    aside,
+    shortened,
+    whole,
+)
 
 SUITES = ("multiply-v1", "multiply-long-v1", "structured-v1", "addition-v1", "canvas-v1")
 FORMATS = ("jsonl", "csv", "trm", "txt")
@@ -110,6 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_suite(predict)
     add_part(predict)
     add_solver(predict)
+    add_canvas_size(predict, "as in training, or the problem's where training cut it")
     predict.add_argument(
         "--problems",
         type=whole(1),
@@ -187,6 +196,8 @@ def predict_suite(args: argparse.Namespace) -> int:
         secret,
         args.problems,
         args.steps,
+        args.height,
+        args.width,
         args.accelerator,
         args.devices,
         args.quiet,
