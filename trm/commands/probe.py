@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lengths,
         metavar="N",
         help=f"supervision steps that are probed, like 1..8,16 (default: 1..{STEPS}, or as many "
-        "as the model solves with if these are fewer); of a looped GPT, the last one is how often "
+        "as the model solves with if these are fewer; of one that works in the order of writing "
+        "also the last, when nothing changes any more); of a looped GPT, the last one is how often "
         "its blocks are applied",
     )
     parser.add_argument(
@@ -105,10 +106,11 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output)
     make_own_folder(output, "trm probe", (FILE, PICTURE), "hints")
     beside = aside(args)
-    most = min(STEPS, getattr(solver.predictor, "max_steps", STEPS))
+    most = getattr(solver.predictor, "max_steps", STEPS)
+    usual = {*range(1, min(STEPS, most) + 1), *([most] if solver.predictor.in_order else [])}
     settings = Settings(
         seed=args.seed,
-        steps=tuple(args.steps or range(1, most + 1)),
+        steps=tuple(args.steps or sorted(usual)),
         layers=args.layers,
         problems=args.problems,
         train_problems=args.train_problems,

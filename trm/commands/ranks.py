@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trm.probing.ranks import Rank
 
 FILE, PICTURE = "ranks.json", "ranks.png"
+STEP = 8  # supervision step in which states are read
 EXAMPLES = """\
 examples:
   trm ranks --output ranks                                        # of the shipped model
@@ -50,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step",
         type=whole(1),
-        default=8,
-        help="the supervision step in which states are read (default: 8)",
+        help=f"the supervision step in which states are read (default: {STEP}; of a model that "
+        "works in the order of writing the last one, when nothing changes any more)",
     )
     add_devices(parser)
     add_import(parser)
@@ -81,9 +82,12 @@ def run(args: argparse.Namespace) -> int:
         about = describe(checkpoint, name)
         del about["config"]
         of_model = weight_ranks(solver.predictor.model)
-        of_model += state_ranks(solver, args.problems, args.seed, args.step)
+        step = args.step or STEP
+        if not args.step and solver.predictor.in_order:
+            step = getattr(solver.predictor, "max_steps", step)
+        of_model += state_ranks(solver, args.problems, args.seed, step)
         found[name] = of_model
-        models.append(about | {"ranks": [asdict(one) for one in of_model]})
+        models.append(about | {"read_in": step, "ranks": [asdict(one) for one in of_model]})
     data = {
         "format": 1,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

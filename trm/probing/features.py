@@ -108,9 +108,15 @@ def _watch_iterative(
         raise ValueError(
             f"{type(model).__name__} does not tell what its layers update: leave out --layers"
         )
+    settled = False  # a step would change nothing: then only those that are read are taken
     for step in range(1, max(steps) + 1):
+        if settled and step not in steps:
+            continue
+        before = named(loop.state)
         with outputs_of(list(model.layers) if layers else []) as outputs:  # type: ignore[arg-type]
             loop.step()
+        after = named(loop.state)
+        settled = all(torch.equal(before[name], state) for name, state in after.items())
         if step not in steps:
             continue
         last = {name: index for index, name in enumerate(model.updates)}
@@ -118,7 +124,7 @@ def _watch_iterative(
             for name, index in last.items():
                 site = Site(f"{name}, layer {number}", step)
                 features[site] = _by_token(site.name, made[index], cells)
-        for name, state in named(loop.state).items():
+        for name, state in after.items():
             features[Site(name, step)] = _by_token(name, state, cells)
         heads[step] = {
             name: logits.argmax(dim=-1).to(torch.uint8)

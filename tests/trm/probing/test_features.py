@@ -8,6 +8,8 @@ from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import to_sequences
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.paths import SHIPPED
 from trm.models.iterative import Loop, named
 from trm.probing.cells import examples, token_of_cell
 from trm.probing.features import BLOCKS, INPUT, NORM, Site, last_step, main_name, watch
@@ -31,6 +33,20 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
         assert torch.equal(watched.features[Site(name, 3)], own)
     assert (watched.answers == loop.read()[0].argmax(-1).numpy()).all()
     assert (main_name(solver.predictor), last_step(solver.predictor, (1, 3))) == ("z_H", 3)
+
+
+def test_a_page_that_is_finished_is_what_a_model_in_order_writes(monkeypatch):
+    solver = load_solver(SHIPPED, device="cpu")
+    problems = Problems.from_ints([(253, 83), (97, 46)])
+    every, taken = examples(solver, problems), []
+    step = Loop.step
+    monkeypatch.setattr(Loop, "step", lambda self: (taken.append(1), step(self)))
+    last = solver.predictor.max_steps
+    watched = watch(solver.predictor, every, (1, last))
+    assert len(taken) < last / 4, "steps that would change nothing are left out"
+    assert (watched.answers == every.labels)[every.working].all()
+    (early, late) = (watched.features[Site("state", n)] for n in (1, last))
+    assert not torch.equal(early, late)
 
 
 def test_heads_say_what_the_model_says(make_solver):
