@@ -8,7 +8,8 @@ A number is read from a text like this:
    ``\,``, ``\!``, ``\;`` and ``\:`` are thin spaces.
 2. If the word *answer* is in it and a number follows, only what follows the last such word counts.
 3. The last whole number counts. Thousands may be grouped by one separator throughout, a comma, an
-   underscore, an apostrophe or a space: ``1,234,567``, ``1_234``, ``1 234``. A decimal part of
+   underscore, an apostrophe or a space: ``1,234,567``, ``1_234``, ``1 234``; or by points, if there
+   are two or more: ``1.234.567``. Digits may be those of any script. A decimal part of
    zeros is left out; other decimal numbers and powers of ten (``1.2e6``) are not whole. A minus
    that touches the number, and no digit before it, belongs to it. Zeros in front do not count.
 
@@ -29,7 +30,11 @@ _NUMBER = re.compile(
     r"""
     (?<![\d.])                        # at the beginning of a number, not behind its point
     (?P<minus> (?<!\d) [-−] )?
-    (?P<digits> \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )* (?! (?P=by)? \d ) | \d+ )
+    (?P<digits>
+        \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )* (?! (?P=by)? \d )
+        | \d{1,3} (?: \. \d{3} ){2,} (?! \.? \d )
+        | \d+
+    )
     (?P<decimals> \.\d+ )?
     (?P<power> [eE][+-]?\d+ )?
     """,
@@ -61,7 +66,8 @@ def _plain(text: str) -> str:
         text = text.replace(left_out, "")
     text = text.replace("{", "").replace("}", "")
     # Line ends and tabs stay: they separate numbers. Other blanks (no-break, thin) become spaces.
-    return unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", text)
+    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
 
 
 def _boxed(text: str) -> str | None:
