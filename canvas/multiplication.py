@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -173,7 +174,7 @@ class RunningSum(RowLayout):
     name = "running_sum"
     hints = (
         "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
-        "product", "carry", "sum_carry", "diagonal", "adding",
+        "carry", "total", "sum_carry", "diagonal", "adding",
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
@@ -191,7 +192,10 @@ class RunningSum(RowLayout):
           for the first sum to begin with.
         - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`; in the first sum the
           multiplicand is that of the column.
-        - ``product``, ``sum_carry``: in the sums, as in `Accumulate`.
+        - ``total``, ``sum_carry``: in the sums the digit to be written, and the carry into a cell;
+          from the total, the symbol above and the carry into it, all of the cell on the right: the
+          total comes out smaller than what it is added to. The product, as in `Accumulate`, is not
+          asked for: cells that add it know it, and yet do not learn to say it.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -201,7 +205,7 @@ class RunningSum(RowLayout):
             yield HintRow("column_multiplicand", digits_a, 0, row, present)
         for i, _, present in partial_products(a, b):
             yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
-        yield from _accumulated(a, b, 2 + b.lengths)
+        yield from _accumulated(a, b, 2 + b.lengths, "total")
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -300,7 +304,7 @@ class Accumulate(RowLayout):
         """
         yield from super().hint_rows(operands)
         a, b = operands
-        yield from _accumulated(a, b, np.full(len(b), 2))
+        yield from _accumulated(a, b, np.full(len(b), 2), "product")
 
     def height(self, digits_b: int) -> int:
         """Rows of a working."""
@@ -347,17 +351,23 @@ class Direct(RowLayout):
         return [digit_products(a, b, base)]
 
 
-def _accumulated(a: Numbers, b: Numbers, first: np.ndarray) -> Iterator[HintRow]:
+def _accumulated(
+    a: Numbers, b: Numbers, first: np.ndarray, told: Literal["product", "total"]
+) -> Iterator[HintRow]:
     """The hints of rows that add one partial product each to the row above.
 
     Args:
         a, b: the operands.
         first: ``int64 [B]``, the first of these rows.
+        told: which digit of a cell is a hint, that of the product or of the total.
     """
     above = np.zeros((len(a), 1), dtype=np.uint8)
     for i, partial, total, present in running_sums(a, b):
         yield from product_rows(a, b.digits[:, i], i, first + i, present)
-        yield HintRow("product", digit_classes(partial), i, first + i, present)
+        if told == "product":
+            yield HintRow("product", digit_classes(partial), i, first + i, present)
+        else:
+            yield HintRow("total", digit_classes(total), 0, first + i, present)
         carried = add_row(above, digit_classes(partial), a.base)[1]
         yield HintRow("sum_carry", carried, i + 1, first + i, present, 1)
         above = digit_classes(total)[:, i + 1 :]

@@ -238,7 +238,19 @@ def product(near: Near, layout: str) -> int:
 
 def product_here(near: Near, layout: str) -> int:
     """The digit of this cell's product; in a lattice the cell on the right has prepared it."""
+    if layout == "running_sum":
+        return product(near, layout)
     return near.hint("product", 0, -1 if layout == "lattice" else 0)
+
+
+def total(near: Near, layout: str) -> int:
+    """The digit of the sum of the row above and a product; that of the row above beside it."""
+    if not adds_product(near, layout):
+        return NONE
+    here, digit = total_above(near, layout), product(near, layout)
+    if near.hint("multiplier") == 1 and above(near) != PARTIAL:  # 0 adds no digit to a sum
+        digit = NONE
+    return near.added(here, digit, near.hint("sum_carry"))
 
 
 def sum_carry_of_accumulated(near: Near, layout: str) -> int:
@@ -247,6 +259,9 @@ def sum_carry_of_accumulated(near: Near, layout: str) -> int:
     right = near.hint("sum_carry", 0, -1)
     if not adds_product(near, layout) or not (right or near.begins("multiplicand", 0, left)):
         return NONE
+    if layout == "running_sum":  # what the total on the right falls short of what it was added to
+        due = max(total_above(near, layout, left) - 1, 0) + max(right - 1, 0)
+        return 1 + (due > max(near.hint("total", 0, -1) - 1, 0))
     return near.carried(total_above(near, layout, left), near.hint("product", 0, -1), right)
 
 
@@ -300,6 +315,7 @@ OF_ROWS: dict[str, Rule] = {
     "sum": sum_of_products,
     "sum_carry": sum_carry_of_products,
     "product": product,
+    "total": total,
     "column_multiplicand": column_multiplicand,
     "diagonal": diagonal,
     "adding": adding,

@@ -105,7 +105,10 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
         if above is not None:
             found = digits(a * digits_b[i], base)
             found += [0] * (len(digits_a) - len(found)) * ahead
-            expected.digit_row("product", row, found, shift - ahead)
+            if layout.name == "running_sum":
+                expected.digit_row("total", row, digits(totals[i + 1], base))
+            else:
+                expected.digit_row("product", row, found, shift - ahead)
             expected.carries("sum_carry", row, shift + (not ahead), a * digits_b[i], above)
 
     if layout.name == "lattice":
