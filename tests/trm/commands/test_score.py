@@ -211,7 +211,7 @@ ID = "multiply-v1/2x2/000"
         (b"[" * 100_000, "line 1: not JSON"),
         (b'"' + b"x" * 2**21 + b'"', "more than 1,048,576 bytes"),
         (b"", "holds no prediction"),
-        (gzip.compress(b'{"id": "%s", "prediction": 1}' * 50)[:-9], "is damaged"),
+        (gzip.compress(b'{"id": "%s", "prediction": 1}' * 50, mtime=0)[:-9], "is damaged"),
     ],
 )
 def test_broken_predictions_are_refused_with_their_line(command, tmp_path, lines, told):
