@@ -21,7 +21,10 @@ def data(canvas: Canvas | None = None, **more) -> CanvasDataModule:
     made = CanvasDataModule(TASK, canvas or Canvas(), beyond_problems=6, **settings)
     model = TinyRecursiveModel(RecursiveConfig(hidden_size=16, position="relative_2d"))
     made.trainer = SimpleNamespace(
-        world_size=1, global_rank=0, lightning_module=SimpleNamespace(model=model)
+        world_size=1,
+        global_rank=0,
+        max_epochs=1,
+        lightning_module=SimpleNamespace(model=model),
     )
     return made
 
