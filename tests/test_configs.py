@@ -16,7 +16,9 @@ from trm.training.iterative_module import IterativeModule
 from trm.training.lightning_cli import TrainingCLI
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name != "studies"]
+EVERY = sorted(CONFIGS.rglob("*.yaml"))
+FILES = [path for path in EVERY if path.parent.name != "studies"]
+STUDIES = [path for path in EVERY if path.parent.name == "studies"]
 
 
 def name(path: Path) -> str:
@@ -77,6 +79,15 @@ def test_a_config_begins_with_how_to_run_it(path):
     head = path.read_text().split("\n\n")[0]
     assert f"trm fit --config configs/{name(path)}" in head
     assert re.search(r"^seed_everything: \d+", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=name)
+def test_a_study_can_be_planned_and_begins_with_how_to_run_it(path, command, tmp_path, monkeypatch):
+    monkeypatch.setattr("trm.sweeps.trial._BATCHES", 1)  # of each of up to 40 settings
+    study = name(path).removesuffix(".yaml")
+    assert f"trm sweep {study} --output" in path.read_text()
+    ran = command("sweep", study, "--output", tmp_path / "out", "--dry-run", "--jobs", 1)
+    assert ran.code == 0, ran.err
 
 
 def test_runs_of_different_configs_are_kept_apart():

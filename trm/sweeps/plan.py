@@ -13,6 +13,7 @@ later changes no run.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,7 @@ def _making_up(words: list[str], key: str, parameters: int) -> int:
         ValueError: none has, or an option is wrong.
     """
 
+    @cache
     def many(value: int) -> int:
         return parameters_of([*words, f"--{key}={value}"])
 
@@ -223,9 +225,13 @@ def _making_up(words: list[str], key: str, parameters: int) -> int:
         low, high = high, 2 * high
         if high > _WIDEST:
             raise ValueError(f"no {key} up to {_WIDEST:,} makes up {parameters:,} parameters")
+    share = (parameters - many(low)) / max(1, many(high) - many(low))
+    even = low + int(share * (high - low))  # where it is, if the number grows evenly
+    looked_at = iter((even, even + 1))
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if many(middle) < parameters else (low, middle)
+        middle = next(looked_at, (low + high) // 2)
+        if low < middle < high:
+            low, high = (middle, high) if many(middle) <= parameters else (low, middle)
     found = min((low, high), key=lambda value: abs(many(value) - parameters))
     if abs(many(found) - parameters) > _APART * parameters:
         raise ValueError(

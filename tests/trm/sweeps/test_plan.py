@@ -76,6 +76,26 @@ def test_a_key_makes_up_for_the_parameters(trials):
     assert f"--{SIZE}=130" in flat.words
 
 
+@pytest.mark.parametrize(
+    ("many", "nearest"),  # to the 7,300 of the first setting
+    [
+        (lambda width: 10 * width, 7300),
+        (lambda width: width**2, 85**2),
+        (lambda width: 1000 * (width // 100), 7000),
+        (lambda width: 7300, 7300),
+    ],
+)
+def test_it_does_so_however_the_parameters_grow_with_it(trials, monkeypatch, many, nearest):
+    def parameters_of(words) -> int:
+        return many(int(words[-1].partition("=")[2]))
+
+    monkeypatch.setattr(planning, "parameters_of", parameters_of)
+    held = {"axes": {"model.network.config.num_layers": [7, 1]}, "equal": {"parameters": SIZE}}
+    _, flat = make_plan(a_study(**held), None, quiet).settings
+    [value] = [int(word.partition("=")[2]) for word in flat.words if SIZE in word]
+    assert many(value) == nearest
+
+
 def test_a_key_that_cannot_make_up_for_them_is_told(trials):
     with pytest.raises(ValueError, match=r"num layers 2: with .* 1 the model has 2,010 .* 1,300"):
         make_plan(a_study(equal={"parameters": SIZE}), None, quiet)
