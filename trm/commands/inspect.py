@@ -23,8 +23,8 @@ from trm.commands.arguments import (
     read_problems,
     whole,
 )
-from trm.commands.lens import draw_lens, tell_lens
-from trm.commands.patch import add_patch, patch_row, tell_patching
+from trm.commands.lens import draw_lens, print_lens
+from trm.commands.patch import add_patch, patch_row, print_patching
 from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
@@ -194,9 +194,9 @@ def run(args: argparse.Namespace) -> int:
     if believed:
         _tell_hints(believed, truth, row + 1)
     if args.lens:
-        tell_lens(lens, steps.labels[row], row + 1)
+        print_lens(lens, steps.labels[row], row + 1)
     if patching is not None:
-        tell_patching(patching, steps.inputs.shape[2], names, row + 1)
+        print_patching(patching, steps.inputs.shape[2], names, row + 1)
     return 0
 
 

@@ -31,7 +31,7 @@ def draw_lens(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -> 
     return lens_figure(canvas, truth[lens.row], lens.row, said, log_probs, lens.sites, title)
 
 
-def tell_lens(lens: Lens, truth: np.ndarray, row: int) -> None:
+def print_lens(lens: Lens, truth: np.ndarray, row: int) -> None:
     """Say how much of a row is right after each layer.
 
     Args:

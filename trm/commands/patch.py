@@ -84,7 +84,7 @@ def patch_row(
     return patch(solver.predictor, inputs, labels, args.patch_by or BY[0], some_steps(max(1, used)))
 
 
-def tell_patching(found: Patching, width: int, names: tuple[str, str], row: int) -> None:
+def print_patching(found: Patching, width: int, names: tuple[str, str], row: int) -> None:
     """Say what the effect is measured by, and which effects are strongest.
 
     Args:

@@ -16,7 +16,7 @@ from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.layers import Attention
 from trm.probing.features import loops_of
 from trm.probing.lens import gpt_site
-from trm.probing.patched_runs import Runs, Site, Take
+from trm.probing.patched_runs import Runs, Site, SiteHook
 from trm.solving.rollout import Predictor
 
 
@@ -84,7 +84,7 @@ class Canvases(Runs):
         embedding = getattr(self.model, "embed_tokens", None)
         return [] if embedding is None else [Site("input", embedding)]
 
-    def _logits(self, samples: list[int], site: Site, take: Take) -> Tensor:
+    def _logits(self, samples: list[int], site: Site, take: SiteHook) -> Tensor:
         loop = Loop(self.model, self.tokens[samples])
         for step in range(1, self.steps[-1] + 1):
             loop.step()
@@ -141,7 +141,7 @@ class InOrder(Canvases):
         several = self.model.config.loops_per_step > 1
         return f"loop {loop + 1}, layer {layer}" if several else f"layer {layer}"
 
-    def _logits(self, samples: list[int], site: Site, take: Take) -> Tensor:
+    def _logits(self, samples: list[int], site: Site, take: SiteHook) -> Tensor:
         loop = Loop(self.model, self.tokens[samples])
         loop.state = self.finished[samples]
         for _ in range(self.grid.size + 2):  # a cell may depend on all cells before it
@@ -197,6 +197,6 @@ class Sequences(Runs):
             for number, layer in enumerate(attention_of(self.model), start=1)
         ]
 
-    def _logits(self, samples: list[int], site: Site, take: Take) -> Tensor:
+    def _logits(self, samples: list[int], site: Site, take: SiteHook) -> Tensor:
         x = self.model.activations(self.ids[samples], self.height, self.width, loops=self.loops)
         return self.model.head(x[:, torch.from_numpy(self.writers).to(x.device)]).float()

@@ -36,7 +36,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Put:
+class Replacement:
     """What is put into N runs.
 
     Attributes:
@@ -49,7 +49,7 @@ class Put:
     seen: list[Tensor]
 
 
-Take = Callable[[Tensor], Tensor]  # what a site holds, seen and perhaps replaced
+SiteHook = Callable[[Tensor], Tensor]  # what a site holds, seen and perhaps replaced
 
 
 class Runs(ABC):
@@ -94,7 +94,7 @@ class Runs(ABC):
 
     @torch.no_grad()
     def run(
-        self, samples: list[int], site: Site, put: Put | None = None
+        self, samples: list[int], site: Site, put: Replacement | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Fill in the row.
 
@@ -125,7 +125,7 @@ class Runs(ABC):
             return self._logits(samples, site, take), seen
 
     @abstractmethod
-    def _logits(self, samples: list[int], site: Site, take: Take) -> Tensor:
+    def _logits(self, samples: list[int], site: Site, take: SiteHook) -> Tensor:
         """Logits [N, C, V] of a run; a state is taken here, all else by hooks."""
 
     def by_token(self, value: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from trm.models.gpt import GPT
 from trm.probing.patched_families import Canvases, InOrder, Sequences
-from trm.probing.patched_runs import Put, Runs, Site
+from trm.probing.patched_runs import Replacement, Runs, Site
 from trm.solving.rollout import Predictor
 
 PATCHED = ("cells", "rows", "columns", "heads")
@@ -179,7 +179,7 @@ def _effects(runs: Runs, site: Site, groups: Tensor, score: _Score) -> np.ndarra
     matter = (groups & differs).any(dim=1).nonzero().flatten()
     at_once = max(1, _PAIRS // runs.grid.size**2)
     for index in matter.split(at_once):
-        logits, _ = runs.run([0] * len(index), site, Put(groups[index], seen))
+        logits, _ = runs.run([0] * len(index), site, Replacement(groups[index], seen))
         effects[index.cpu().numpy()] = score.effect(logits).cpu().numpy()
     return effects
 

@@ -14,7 +14,7 @@ from trm.commands.patch import BY
 from trm.models.capture import attention_of
 from trm.models.looped import LoopedTransformer
 from trm.probing.patched_families import Canvases, InOrder, Sequences
-from trm.probing.patched_runs import Put, Runs, Site
+from trm.probing.patched_runs import Replacement, Runs, Site
 from trm.probing.patching import PATCHED, patch
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
@@ -77,7 +77,7 @@ def test_activations_of_the_same_problem_change_nothing(trained, family):
     for site in (*runs.sites(), *runs.heads()):
         logits, seen = runs.run([0, 0], site)
         assert seen
-        patched, _ = runs.run([0], site, Put(everything(runs, site), seen))
+        patched, _ = runs.run([0], site, Replacement(everything(runs, site), seen))
         torch.testing.assert_close(patched, logits[:1], rtol=1e-3, atol=1e-3)
 
 
@@ -89,7 +89,7 @@ def test_all_that_a_layer_gives_in_all_cells_makes_the_other_problems_answer(tra
         sites = [sites[0], sites[-1]]
     for site in sites:
         logits, seen = runs.run([0, 1], site)
-        patched, _ = runs.run([0], site, Put(everything(runs, site), seen))
+        patched, _ = runs.run([0], site, Replacement(everything(runs, site), seen))
         torch.testing.assert_close(patched, logits[1:], rtol=1e-3, atol=2e-3)
 
 
@@ -146,7 +146,7 @@ def test_a_head_that_the_output_projection_leaves_out_has_no_effect(trained):
         logits, seen = runs.run([0, 1], site)
         groups = torch.zeros(1, out.in_features, dtype=torch.bool)
         groups[:, head * size : (head + 1) * size] = True
-        patched, _ = runs.run([0], site, Put(groups, seen))
+        patched, _ = runs.run([0], site, Replacement(groups, seen))
         torch.testing.assert_close(patched, logits[:1])
     finally:
         with torch.no_grad():
@@ -174,7 +174,7 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
         group = torch.zeros(1, int(runs.grid.max()) + 1, dtype=torch.bool)
         group[0, [t for t in np.atleast_1d(tokens[by]).tolist() if t >= 0]] = True
     logits, seen = runs.run([0, 1], site)
-    patched, _ = runs.run([0], site, Put(group, seen))
+    patched, _ = runs.run([0], site, Replacement(group, seen))
     a, b = labels[:, *runs.answer].astype(int)
     differ = np.flatnonzero(a != b)
     differences = [
@@ -220,7 +220,7 @@ def test_no_hook_stays_when_a_run_fails(trained, family):
     solver = trained(family)
     runs = runs_of(solver, PAIRS[family])
     site = runs.heads()[0]
-    wrong = Put(torch.ones(1, 3, dtype=torch.bool), runs.run([0, 1], site)[1])
+    wrong = Replacement(torch.ones(1, 3, dtype=torch.bool), runs.run([0, 1], site)[1])
     with pytest.raises(RuntimeError):
         runs.run([0], site, wrong)
     for part in solver.predictor.model.modules():
@@ -281,7 +281,9 @@ def test_a_model_that_works_in_order_comes_to_the_same_effects_in_steps(trained)
     for place in np.argwhere(np.abs(np.nan_to_num(found.effects[-1])) > 0.1):
         group = torch.zeros(1, int(runs.grid.max()) + 1, dtype=torch.bool)
         group[0, runs.grid[tuple(place)]] = True
-        (one, _), (other, _) = (r.run([0], site, Put(group, seen)) for r in (runs, from_start))
+        (one, _), (other, _) = (
+            r.run([0], site, Replacement(group, seen)) for r in (runs, from_start)
+        )
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
@@ -302,7 +304,7 @@ def test_steps_are_patched_as_they_come_by(make_solver):
     site = runs.sites()[1]
     assert site.name == "step 1"
     _, seen = runs.run([0, 1], site)
-    patched, _ = runs.run([0], site, Put(everything(runs, site), seen))
+    patched, _ = runs.run([0], site, Replacement(everything(runs, site), seen))
     with torch.no_grad():
         context = model.encode(runs.tokens[:1])
         of_b = model.iterate(
