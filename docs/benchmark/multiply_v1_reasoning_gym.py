@@ -33,10 +33,15 @@ class SuiteAsTask(ProceduralDataset):
 
     def __init__(self, config: SuiteConfig) -> None:
         self.data = SuiteDataset(config.suite)
-        super().__init__(config, config.seed, config.size or len(self.data))
+        size = len(self.data) if config.size is None else config.size
+        if not 1 <= size <= len(self.data):
+            raise ValueError(f"{config.suite} has {len(self.data):,} problems: size is {size}")
+        super().__init__(config, config.seed, size)
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
-        return self.data[idx]
+        entry = self.data[idx]
+        # By this name a composite of data sets finds what scores an answer.
+        return entry | {"metadata": entry["metadata"] | {"source_dataset": "canvas_trm"}}
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """1.0 or 0.0; there is no credit for a part of a number."""

@@ -4,14 +4,15 @@ A number is read from a text like this:
 
 1. LaTeX: the inside of the last ``\boxed{…}``, if there is one, is all that counts; ``\times`` and
    ``\cdot`` are signs; ``$``, ``\(``, ``\)``, ``\[``, ``\]``, the names of fonts with their braces
-   (``\text{…}``, ``\mathbf{…}``) and asterisks of bold print are left out; ``{,}`` is a comma, and
-   ``\,``, ``\!``, ``\;`` and ``\:`` are thin spaces.
+   (``\text{…}``, ``\mathbf{…}``), raised and lowered digits and asterisks of bold print are left
+   out; ``{,}`` is a comma, ``\!`` nothing, and ``\,``, ``\;``, ``\:`` and ``~`` are thin spaces.
 2. If the word *answer* is in it and a number follows, only what follows the last such word counts.
 3. The last whole number counts. Thousands may be grouped by one separator throughout, a comma, an
    underscore, an apostrophe or a space: ``1,234,567``, ``1_234``, ``1 234``; or by points, if there
    are two or more: ``1.234.567``. Digits may be those of any script. A decimal part of
-   zeros is left out; other decimal numbers and powers of ten (``1.2e6``) are not whole. A minus
-   that touches the number, and no digit before it, belongs to it. Zeros in front do not count.
+   zeros (``.0``, ``,00``) is left out; other decimal numbers and powers of ten (``1.2e6``) are not
+   whole. A minus that touches the number, and no digit before it, belongs to it. Zeros in front do
+   not count. Of a text of more than 20,000 characters the end counts.
 
 A canvas is the last block of lines that hold nothing but its symbols (a text may surround it, also
 the fences of Markdown). Spaces and ``·`` are blank cells, ``×`` and ``x`` the sign of a product.
@@ -24,22 +25,25 @@ import re
 import unicodedata
 
 _FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
-_THIN = re.compile(r"\\[,!;: ]")
+_THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|~")
+_RAISED = re.compile("[²³¹⁰⁴-⁹₀-₉]")
+_BETWEEN = re.compile(r"(?<=\d)(?:\$|\*\*)(?=\d)|(?<=\})(?=\{)")  # what parts two numbers
 _ANSWER = re.compile(r"\banswers?\b", re.IGNORECASE)
 _NUMBER = re.compile(
     r"""
-    (?<![\d.])                        # at the beginning of a number, not behind its point
+    (?: (?<![\d.]) | (?<=[^\W\d]\.) | (?<=\.\.) )  # not within a number, nor behind its point
     (?P<minus> (?<!\d) [-−] )?
     (?P<digits>
-        \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )* (?! (?P=by)? \d )
+        \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )*+ (?! (?P=by)? \d )
         | \d{1,3} (?: \. \d{3} ){2,} (?! \.? \d )
         | \d+
     )
-    (?P<decimals> \.\d+ )?
+    (?P<decimals> \.\d+ | ,00(?!\d) )?
     (?P<power> [eE][+-]?\d+ )?
     """,
     re.VERBOSE,
 )
+_LONGEST = 20_000  # characters in which a number is looked for: the time grows with their square
 _CANVAS = re.compile(r"[0-9_*+]+")
 _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
 
@@ -61,7 +65,8 @@ def _plain(text: str) -> str:
     if "\\boxed" in text:
         text = _boxed(text) or text
     text = text.replace("\\times", "×").replace("\\cdot", "×").replace("{,}", ",")
-    text = _THIN.sub(" ", _FONTS.sub(" ", text))
+    text = _THIN.sub(" ", _FONTS.sub(" ", text.replace("\\!", "").replace("٬", ",")))
+    text = _BETWEEN.sub(" ", _RAISED.sub("", text))
     for left_out in ("$", "\\(", "\\)", "\\[", "\\]", "**", "__"):
         text = text.replace(left_out, "")
     text = text.replace("{", "").replace("}", "")
@@ -85,8 +90,8 @@ def _boxed(text: str) -> str | None:
 def _last(text: str) -> str | None:
     """The last whole number of a plain text."""
     found = None
-    for match in _NUMBER.finditer(text):
-        if match["power"] or (match["decimals"] or ".0").strip(".0"):
+    for match in _NUMBER.finditer(text[-_LONGEST:]):
+        if match["power"] or (match["decimals"] or ".0").strip(".,0"):
             continue
         digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
         found = f"-{digits}" if match["minus"] and digits != "0" else digits
@@ -98,11 +103,13 @@ def read_canvas(text: str) -> str | None:
     block: list[str] = []
     last: list[str] = []
     for line in [*text.replace("\r", "").split("\n"), ""]:
-        drawn = line.rstrip().translate(_DRAWN)
-        if drawn and _CANVAS.fullmatch(drawn):
+        drawn = line.translate(_DRAWN)
+        if _CANVAS.fullmatch(drawn):
             block.append(drawn)
-        elif block:
-            last, block = block, []
+            continue
+        if any(row.strip("_") for row in block):
+            last = block
+        block = []
     return cut(last) if last else None
 
 

@@ -13,6 +13,7 @@ then not what it is ranked for.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
@@ -123,9 +124,9 @@ def read_board(board: Path) -> list[Entry]:
     if not folders:
         raise ValueError(f"{board} holds no entry: an entry is a folder with {CARD}")
     cards = {folder: read_card(folder) for folder in folders}
-    names = [card.name for card in cards.values()]
+    names = [anchor(card.name) for card in cards.values()] + list(SUITES)
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"two entries of {board} are called {twice}: give one another name")
+        raise ValueError(f"two headings of the page would be {twice}: give an entry another name")
     asked: dict[str, list[Item]] = {}
     wanted = {suite for card in cards.values() for suite in card.suites}
     wanted |= {suite for folder in folders for suite in _checked(folder)}
@@ -165,6 +166,10 @@ def read_card(folder: Path) -> Card:
         if not _fits(value, kinds[name]):
             raise ValueError(f"{file}: {name} cannot be {value!r}")
     card = Card(**data)
+    if not (card.name.strip() and card.name.isprintable()):
+        raise ValueError(f"{file}: name cannot be {card.name!r}: it is the heading of the entry")
+    if not re.fullmatch(r"[\w.-]+", folder.name):
+        raise ValueError(f"{folder}: name the folder by letters, digits, points, _ and - alone")
     for name in card.suites:
         try:
             check_choice("suites", name, SUITES)
@@ -189,9 +194,12 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
         ValueError: a file is missing or too large, predictions are not of their suite, or random
             weights do as well.
     """
-    for file in folder.iterdir():
+    for file in folder.rglob("*"):
         if file.stat().st_size > LARGEST:
-            raise ValueError(f"{file} is larger than {LARGEST:,} bytes: leave confidences out")
+            raise ValueError(
+                f"{file} is larger than {LARGEST:,} bytes; of predictions, trm score --compact "
+                "leaves out all but the answers"
+            )
     solved, checked = {}, {}
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
@@ -290,8 +298,8 @@ def _size(suite: Suite, size: int) -> str:
 def _percent(share: Share) -> str:
     """A share in percent with its interval, rounded outwards; 100 only where all are right."""
     low, high = (10_000 * end for end in share.interval)
-    ends = math.floor(low), math.ceil(high)
-    value, least, most = (f"{n / 100:.2f}" for n in (math.floor(10_000 * share.value), *ends))
+    hundredths = 10_000 * share.right // share.total, math.floor(low), math.ceil(high)
+    value, least, most = (f"{n / 100:.2f}" for n in hundredths)
     return f"{value} % ({least} to {most})".replace("100.00", "100")
 
 

@@ -18,7 +18,7 @@ from trm.checkpoints.loading import load_solver
 from trm.files import make_folder, replacing
 
 NAMES = ".jsonl", ".jsonl.gz"  # how those of predictions end
-_UNIT = 2000  # problems at once: many more than a cell has, so that few cells are cut in two
+_UNIT = 100  # problems at once, about a cell: what is saved when a run is stopped
 
 
 @dataclass(frozen=True)

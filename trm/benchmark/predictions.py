@@ -135,9 +135,7 @@ def _confidence(written: Any) -> float | None:
         return None
     value = float(written) if isinstance(written, _Number) else -1.0
     if not 0 <= value <= 1:
-        raise ValueError(
-            f"the confidence is {_short(json.dumps(written))}, not a number from 0 to 1"
-        )
+        raise ValueError(f"the confidence is {_short(str(written))}, not a number from 0 to 1")
     return value
 
 
@@ -145,7 +143,7 @@ def _foreign(name: str, problems: Mapping[str, object]) -> str:
     """What is wrong with an id that no problem has."""
     suite, asked = name.partition("/")[0], next(iter(problems), "").partition("/")[0]
     if suite == asked:
-        return f"{asked} has no problem {_short(name)}"
+        return f"{asked}, as far as it is asked for, has no problem {_short(name)}"
     if suite.startswith(f"{asked}-secret-"):
         return f"{_short(name)} is of a suite with a secret: name its file by --secret"
     return f"{_short(name)} is no problem of {asked}"
@@ -155,17 +153,32 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
-def write_predictions(file: str | Path, found: Mapping[str, Prediction]) -> None:
+def is_compact(file: Path) -> bool:
+    """Whether a file begins with a prediction, as `write_predictions` writes them."""
+    try:
+        return next(_lines(file))[1].startswith(b'{"id": ')
+    except (StopIteration, ValueError, IsADirectoryError):
+        return False
+
+
+def write_predictions(
+    file: str | Path, found: Mapping[str, Prediction], confidences: bool = True
+) -> None:
     """Write predictions as small as they can be; by gzip, if the file's name ends in .gz.
 
     The same predictions give the same bytes.
+
+    Args:
+        file: to be written.
+        found: predictions by ids.
+        confidences: whether they are kept.
     """
     from trm.files import replacing
 
     lines = []
     for name, prediction in found.items():
         line: dict[str, Any] = {"id": name, "prediction": prediction.text}
-        if prediction.confidence is not None:
+        if confidences and prediction.confidence is not None:
             line["confidence"] = prediction.confidence
         lines.append(json.dumps(line) + "\n")
     data = "".join(lines).encode("ascii")

@@ -33,7 +33,8 @@ class Training:
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"numbers of {self.digits[0]} to {self.digits[1]} digits, seed {self.seed}"
+        digits, addends = ("{} to {}".format(*ends) for ends in (self.digits, self.addends))
+        return f"numbers of {digits} digits, in sums {addends} of them, seed {self.seed}"
 
 
 def training_items(suite: Suite, training: Training, split: Split) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from trm.evaluation.grid_schema import FORMAT, GRID, figure_shown, reference_of
 from trm.evaluation.run_names import told_apart
 from trm.files import make_folder, read_json, replacing
 
-PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
+FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm.commands.arguments import aside, shortened
 from trm.commands.benchmark import add_part, add_suite
+from trm.commands.compare import FILES
 from trm.evaluation.grid_schema import FAMILY, GRID, PICTURE, REPORT, figure_shown
 from trm.files import make_own_folder, replacing, write_object
 
@@ -94,12 +95,14 @@ def run(args: argparse.Namespace) -> int:
     ranges = [_of_axes(suite, ends) for ends in options["range"]]
     if args.compact and len(files) > 1:
         raise ValueError("--compact writes down what was read of one file: score one at a time")
+    if args.compact:
+        _check_compact(Path(args.compact), files)
     for file in files:
         if not file.is_file():
             raise FileNotFoundError(f"there is no file {file}: name one of predictions")
     secret = read_secret(args.secret) if args.secret else None
     output = Path(args.output)
-    make_own_folder(output, "trm score", (GRID, PICTURE, REPORT), "format")
+    make_own_folder(output, "trm score", (GRID, PICTURE, REPORT, *FILES), "format")
 
     from trm.benchmark.scoring import grid_of, score
 
@@ -112,9 +115,25 @@ def run(args: argparse.Namespace) -> int:
     ]
     grid = grid_of(suite, problems, [one.model for one in scored], secret)
     if args.compact:
-        write_predictions(args.compact, scored[0].read)
+        write_predictions(args.compact, scored[0].read, confidences=False)
     _show(args, grid, scored, output)
     return 0
+
+
+def _check_compact(file: Path, predictions: list[Path]) -> None:
+    """Look at where --compact writes.
+
+    Raises:
+        ValueError: something else is there.
+    """
+    from trm.benchmark.predictions import is_compact
+
+    if file.exists() and any(file.samefile(one) for one in predictions):
+        raise ValueError(f"--compact {file} is the file that is scored: choose another name")
+    if file.exists() and not is_compact(file):
+        raise ValueError(
+            f"--compact {file} is in the way, and holds no predictions: choose another"
+        )
 
 
 def _each(args: argparse.Namespace, option: str, files: list[Path]) -> list[Any]:
@@ -175,7 +194,12 @@ def _show(
         save_grid(part, grid, figure_shown(grid))
     with replacing(output / REPORT) as part:
         part.write_text(markdown(grid, PICTURE), encoding="utf-8")
-    drawn = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
+    drawn = ""
+    if scored[1:]:
+        drawn = write_comparison(grid, grid["models"][0]["name"], output)
+    else:
+        for name in FILES:  # of an earlier comparison
+            (output / name).unlink(missing_ok=True)
     write_object(output / GRID, grid)
     console = Console(highlight=False, soft_wrap=True, markup=False)
     print_summary(Console(highlight=False), grid)

@@ -39,6 +39,18 @@ WORKING = "__85\n*_47\n_595\n340_\n3995"
         ("٥٥٣٥", "5535"),
         ("1.234.567.", "1234567"),
         ("version 1.234.567.8", None),
+        (r"\boxed{1,\!234,\!567}", "1234567"),
+        ("so …408", "408"),
+        ("it is.408", "408"),
+        ("x = .408", None),
+        ("408¹", "408"),
+        (r"\frac{408}{1}", "1"),
+        ("12$34$", "34"),
+        ("1.234.567,00", "1234567"),
+        ("408,00", "408"),
+        ("1~234~567", "1234567"),
+        (r"1\thinspace 234", "1234"),
+        ("1٬234٬567", "1234567"),
         ("no number", None),
         ("", None),
         ("\\boxed", None),
@@ -63,6 +75,10 @@ def test_numbers_longer_than_python_reads_are_read():
     assert read_number(f"it is {digits}") == digits
 
 
+def test_groups_without_end_are_looked_at_once():
+    assert read_number("1" + ",234" * 200_000 + "5") == "2345"  # at once, and not in hours
+
+
 def test_to_the_letter_nothing_is_read():
     assert is_right(read_answer("5535", strict=True), "5535", strict=True)
     assert not is_right(read_answer(" 5535", strict=True), "5535", strict=True)
@@ -82,6 +98,11 @@ def test_to_the_letter_nothing_is_read():
 )
 def test_a_canvas_counts_wherever_it_stands(text):
     assert is_right(read_canvas(text), WORKING, canvas=True)
+
+
+def test_a_row_of_blanks_written_as_spaces_is_a_row():
+    text = "12_\n   \n_34"
+    assert read_canvas(f"So:\n   \n{text}\n  \n") == "12_\n___\n_34"
 
 
 def test_a_canvas_with_one_wrong_cell_is_wrong():

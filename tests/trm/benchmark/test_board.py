@@ -116,7 +116,10 @@ def test_a_trained_entry_needs_enough_predictions_with_random_weights(board, ans
         ({"parameters": -1}, "parameters cannot be -1"),
         ({"trained": True, "parameters": 0}, "parameters cannot be 0"),
         ({"parameter": 3}, "there is no field parameter. Did you mean parameters?"),
-        ({"name": "A program"}, "are called A program: give one another name"),
+        ({"name": "A program!"}, "two headings of the page would be a-program"),
+        ({"name": "Multiply-v1"}, "two headings of the page would be multiply-v1"),
+        ({"name": " "}, "name cannot be ' '"),
+        ({"name": "two\nlines"}, "name cannot be"),
     ],
 )
 def test_a_card_that_is_not_complete_gets_a_sentence(board, answers, changes, sentence):
@@ -141,8 +144,18 @@ def test_an_entry_without_predictions_or_card_is_named(board):
         page(board)
 
 
-def test_a_large_file_is_refused(board):
-    (board / "program/more.bin").write_bytes(bytes(2**20 + 1))
+@pytest.mark.parametrize("name", ["a <b>", "brücke (1)"])
+def test_a_folder_has_a_name_that_a_link_can_bear(board, answers, name):
+    add(board, name, {"trained": False}, answers)
+    with pytest.raises(ValueError, match="name the folder by letters"):
+        page(board)
+
+
+@pytest.mark.parametrize("name", ["more.bin", "deep/more.bin"])
+def test_a_large_file_is_refused(board, name):
+    file = board / "program" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(bytes(2**20 + 1))
     with pytest.raises(ValueError, match="is larger than 1,048,576 bytes"):
         page(board)
 

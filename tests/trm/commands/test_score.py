@@ -178,11 +178,11 @@ def test_our_own_models_take_a_suite(command, checkpoint, tmp_path):
         assert ran.code == 0, ran.err
         right = sum(json.loads(line)["correct"] for line in answers.read_text().splitlines())
         small = tmp_path / "small.jsonl.gz"
-        ran, _ = scored(command, answers, tmp_path, "--compact", small)
-        assert f"({right} of " in ran.out
-        ran, grid = scored(command, small, tmp_path)
+        ran, grid = scored(command, answers, tmp_path, "--compact", small)
         assert f"({right} of " in ran.out
         assert all(0 <= cell["confidence"] <= 1 for cell in grid["models"][0]["cells"])
+        ran, _ = scored(command, small, tmp_path)
+        assert f"({right} of " in ran.out
 
 
 ID = "multiply-v1/2x2/000"
@@ -195,7 +195,10 @@ ID = "multiply-v1/2x2/000"
             b'{"id": "%s", "prediction": 1}\n{"id": "%s", "prediction": 2}',
             "line 2: {ID} has a pred",
         ),
-        (b'{"id": "multiply-v1/2x2/999", "prediction": 1}', "line 1: multiply-v1 has no problem"),
+        (
+            b'{"id": "multiply-v1/2x2/999", "prediction": 1}',
+            "line 1: multiply-v1, as far as it is asked for, has no problem",
+        ),
         (b'{"id": "addition-v1/2x2/000", "prediction": 1}', "is no problem of multiply-v1"),
         (b'{"id": "multiply-v1-secret-12345678/2x2/000", "prediction": 1}', "file by --secret"),
         (b'\n\n{"id": "%s", "prediction": }', "line 3: not JSON"),
@@ -283,3 +286,40 @@ def test_files_of_others_are_left_alone(command, tmp_path):
     assert "grid.png is in the way, and trm score did not write it" in ran.err
     assert grid is None
     assert picture.read_text() == "a portrait"
+
+
+def test_an_earlier_comparison_goes_with_the_figures_it_was_of(command, tmp_path):
+    files = [predictions(tmp_path / f"{name}.jsonl", perfect()) for name in "ab"]
+    report = tmp_path / "out" / "compare.md"
+    assert scored(command, files, tmp_path)[0].code == 0
+    assert report.is_file()
+    assert scored(command, files[0], tmp_path)[0].code == 0
+    assert not report.exists()
+    report.write_text("mine")
+    (tmp_path / "out/grid.json").unlink()
+    ran, _ = scored(command, files, tmp_path)
+    assert ran.code == 2
+    assert "trm score did not write it" in ran.err
+    assert report.read_text() == "mine"
+
+
+def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, tmp_path):
+    said = [
+        line | {"prediction": f"= {line['prediction']}", "confidence": 0.5} for line in perfect()
+    ]
+    file, small = predictions(tmp_path / "p.jsonl", said), tmp_path / "small.jsonl.gz"
+    for _ in range(2):
+        assert scored(command, file, tmp_path, "--compact", small)[0].code == 0
+    with gzip.open(small, "rt") as lines:
+        assert [json.loads(line) for line in lines] == perfect()
+    before = file.read_bytes()
+    ran, _ = scored(command, file, tmp_path, "--compact", file)
+    assert "is the file that is scored" in ran.err
+    assert file.read_bytes() == before
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    for place in (other, tmp_path):
+        ran, _ = scored(command, file, tmp_path, "--compact", place)
+        assert ran.code == 2
+        assert "is in the way, and holds no predictions" in ran.err
+    assert other.read_text() == "mine"
