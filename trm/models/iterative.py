@@ -26,6 +26,7 @@ class IterativeModel(nn.Module, ABC):
         config: a dataclass of plain settings, all with defaults; ``type(model)(model.config)`` is
             the same network with other weights. Where it has ``height`` and ``width``, training
             sets them to the size of its canvases.
+        builds_on_hints: whether its states hold hints alone, so that it can be `taught`.
         position_free: whether canvases look the same to it wherever on them a working lies.
         fixed_tokens: whether all samples have as many tokens, as the carry needs it.
         updates: the names of the state's tensors that a supervision step replaces, in order, once
@@ -33,6 +34,7 @@ class IterativeModel(nn.Module, ABC):
     """
 
     config: Any
+    builds_on_hints: bool = False
     position_free: bool = False
     fixed_tokens: bool = True
     updates: tuple[str, ...] = ()
@@ -80,10 +82,7 @@ class IterativeModel(nn.Module, ABC):
         Raises:
             ValueError: the states of this model are not built from hints.
         """
-        raise ValueError(
-            f"a {type(self).__name__} has no states that are built from hints: set "
-            "depth.teacher_forcing to 0"
-        )
+        raise ValueError(f"this {type(self).__name__} has no states that are built from hints")
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""

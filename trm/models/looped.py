@@ -91,9 +91,14 @@ class LoopedTransformer(CanvasTransformer):
         """See `IterativeModel`; in order a row's cells are worked out one by one."""
         return height * width if self.in_order else super().pairs(height, width)
 
+    @property
+    def builds_on_hints(self) -> bool:  # type: ignore[override]
+        """Whether states hold what is decided of the hints, and nothing else."""
+        return self.hint_heads is not None and self.config.decide > 0
+
     def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""
-        if self.hint_heads is None or not self.config.decide:
+        if self.hint_heads is None or not self.builds_on_hints:
             return super().taught(context, hints)
         of_tokens = {name: on_tokens(hints[name], context) for name in self.hint_heads.classes}
         return self.loops(context, self.hint_heads.written(of_tokens, context.inputs.dtype))

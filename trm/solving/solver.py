@@ -184,7 +184,7 @@ class Solver:
         work on any.
         """
         rows, columns = self.task.rules.room(lengths, self.task.base)
-        height, width = self.canvas.size(rows, columns)
+        height, width = self._size(rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
@@ -213,12 +213,23 @@ class Solver:
         if problems.base != self.task.base:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         rows, columns = self.task.rules.sizes(problems)
-        height, width = self.canvas.size(int(rows.max()), int(columns.max()))
+        height, width = self._size(int(rows.max()), int(columns.max()))
         if too_large := self._too_large(height, width):
             raise ValueError(too_large)
         for misfit in filter(None, self._misfits(problems, rows, columns, height, width)):
             raise ValueError(misfit)
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
+
+    def _size(self, rows: int, columns: int) -> tuple[int, int]:
+        """Height and width of a canvas for workings of that many rows and columns.
+
+        A model that tells places apart hardly meets a canvas cut to short problems alone in
+        training, where the longest of a batch decides: it gets at least the room of the longest.
+        """
+        if self.canvas.cut and not self.predictor.placeless:
+            longest_rows, longest_columns = self.task.extent()
+            rows, columns = max(rows, longest_rows), max(columns, longest_columns)
+        return self.canvas.size(rows, columns)
 
     def misfits(self, problems: Problems) -> list[str | None]:
         """Why each problem does not fit the canvas it would be solved on; None where it does.
@@ -232,7 +243,7 @@ class Solver:
         reasons: list[str | None] = []
         needed = np.stack([rows, columns], axis=1).tolist()
         for name, (need_rows, need_columns) in zip(self.task.names(problems), needed, strict=True):
-            height, width = self.canvas.size(need_rows, need_columns)
+            height, width = self._size(need_rows, need_columns)
             fits = self.predictor.accepts(height, width)
             misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
             reasons.append(self._too_large(height, width) or misfit)

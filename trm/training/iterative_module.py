@@ -70,6 +70,9 @@ class IterativeModule(CanvasModule):
             head for each of them, see `canvas.hints`.
         compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
+
+    Raises:
+        ValueError: no step to solve by, or states that depth cannot be trained with.
     """
 
     compiled_method = "iterate"
@@ -88,6 +91,17 @@ class IterativeModule(CanvasModule):
     ) -> None:
         if solve_steps < 1:
             raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
+        if depth.schedule == "carry" and not network.fixed_tokens:
+            raise ValueError(
+                "depth.schedule carry takes samples over from batch to batch, as many tokens "
+                "each: set skip_blank and crop to false, or depth.schedule: fresh"
+            )
+        if depth.schedule == "fresh" and depth.teacher_forcing and not network.builds_on_hints:
+            raise ValueError(
+                "depth.teacher_forcing starts from states that are built from hints, and those of "
+                "this network are not: set depth.teacher_forcing to 0, or give a looped "
+                "transformer hints (model.hints) and network.config.decide above 0"
+            )
         super().__init__(network, optimizer, schedule, hints, compile, seed)
         self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
         self.deepest = depth.most_steps
@@ -97,15 +111,10 @@ class IterativeModule(CanvasModule):
         """See `CanvasModule`.
 
         Raises:
-            ValueError: the state cannot be carried over, as canvases or tokens differ in number.
+            ValueError: the state cannot be carried over, as canvases differ in size.
         """
         data = getattr(self.trainer, "datamodule", None)
         carried = stage == "fit" and self.depth.schedule == "carry"
-        if carried and not self.model.fixed_tokens:
-            raise ValueError(
-                "depth.schedule carry takes samples over from batch to batch, as many tokens "
-                "each: set skip_blank: false, or depth.schedule: fresh"
-            )
         if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "

@@ -162,7 +162,7 @@ def test_a_cell_follows_from_what_is_written_before_it_alone():
 def test_a_model_whose_states_hold_no_hints_is_not_taught_any():
     for model in (make(), make(hints={"sum": 4})):
         context = model.encode(batch()["inputs"])
-        with pytest.raises(ValueError, match=r"set depth.teacher_forcing to 0"):
+        with pytest.raises(ValueError, match=r"no states that are built from hints"):
             model.taught(context, {})
 
 

@@ -47,7 +47,8 @@ class Clerk(Predictor):
                     found = truth.copy()
                     row = np.flatnonzero((shown == MASK).any(axis=1))[0]
                     if spoilt and row == drawing.row_of_step(int(drawing.steps[0]) - 1)[0]:
-                        last = np.flatnonzero((found[row] >= DIGIT_ZERO) & ~given[row])[-1]
+                        digits = np.isin(found[row], DIGIT_ZERO + np.arange(10))
+                        last = np.flatnonzero(digits & ~given[row])[-1]
                         found[row, last] = DIGIT_ZERO + (found[row, last] - DIGIT_ZERO + 1) % 10
                     filled.append(found)
                     sure.append(confidence)

@@ -171,6 +171,20 @@ def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
     assert "Re-run with --height 6 --width 14, or train on a larger canvas" in str(error.value)
 
 
+def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
+    task = Multiplication("lattice", digits_a=(1, 5), digits_b=(1, 4))
+    short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
+    heights = {}
+    for placeless in (True, False):
+        scribe = Scribe()
+        scribe.placeless = placeless
+        solver = Solver(scribe, task, Canvas(margin=0))
+        heights[placeless] = [solver.draw(one).canvases.shape[1:] for one in (short, long)]
+    cut, longest, longer = heights[True][0], task.extent(), heights[True][1]
+    assert cut < longest < longer
+    assert heights[False] == [longest, longer]
+
+
 def test_the_canvas_that_a_refusal_names_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
     for layout in Multiplication.layouts:

@@ -138,10 +138,14 @@ def test_a_carry_needs_canvases_of_one_size():
 
 
 def test_a_carry_needs_as_many_tokens_in_every_batch():
-    mine = module({"skip_blank": True}, depth=DepthConfig("carry"))
-    mine._trainer = SimpleNamespace(datamodule=CanvasDataModule(Multiplication(), Canvas(9, 9)))
-    with pytest.raises(ValueError, match=r"set skip_blank: false, or depth"):
-        mine.setup("fit")
+    for setting in ("skip_blank", "crop"):
+        with pytest.raises(ValueError, match=r"set skip_blank and crop to false, or depth"):
+            module({setting: True}, depth=DepthConfig("carry"))
+
+
+def test_true_hints_need_states_that_are_built_from_hints():
+    with pytest.raises(ValueError, match=r"set depth\.teacher_forcing to 0, or give"):
+        module(depth=DepthConfig(teacher_forcing=0.5))
 
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
