@@ -4,6 +4,7 @@ Drawn with matplotlib's `Figure` on the Agg canvas, without pyplot and its globa
 viridis, or Okabe and Ito's; no curve and no bar differs by its colour alone.
 """
 
+import re
 from typing import Any
 
 import matplotlib
@@ -12,8 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator
+from matplotlib.transforms import offset_copy
 
 from canvas.picture import GRID
 from canvas.shapes import INK, PAPER
@@ -23,6 +25,7 @@ from trm.probing.results import READERS, ProbeStudy
 
 _DPI = 100
 _ACROSS = 4  # curves' panels in a line
+_TICKS = 12  # steps named below a panel, at most
 _GREY = "#595959"
 _CURVES: dict[tuple[str, str], dict[str, Any]] = {
     ("probe", "in range"): {"color": "#0072B2", "linestyle": "-", "marker": "o"},
@@ -117,13 +120,15 @@ def _map(axes: Axes, study: ProbeStudy, hints: list[str], reader: str, first: bo
         words = "100" if value == 100 else f"{min(value, 99.9):.1f}"
         axes.text(j, i, words, ha="center", va="center", fontsize=9, color=INK if light else PAPER)
     inside = [j for j, size in enumerate(sizes) if size.region == INSIDE]
+    whole: Any = axes.figure
+    below = offset_copy(axes.get_xaxis_transform(), whole, y=-4, units="points")
+    bar: dict[str, Any] = {"color": INK, "linewidth": 4, "solid_capstyle": "butt", "clip_on": False}
     for j in inside:
-        frame = Rectangle((j - 0.5, len(hints) - 0.45), 1, 0.12, color=INK, clip_on=False)
-        axes.add_patch(frame)
+        axes.plot([j - 0.5, j + 0.5], [0, 0], transform=below, scalex=False, scaley=False, **bar)
     ticks = [_short(size.name) for size in sizes]
     axes.set_xticks(range(len(sizes)), ticks, fontsize=8.5)
     axes.set_yticks(range(len(hints)), hints if first else [], fontsize=9)
-    axes.tick_params(length=0, pad=6)
+    axes.tick_params(length=0, pad=8)
     for side in axes.spines.values():
         side.set_visible(False)
     axes.set_title(f"{_NAMES[reader]}: cells right, %", fontsize=9.5, loc="left")
@@ -163,7 +168,7 @@ def _bars(axes: Axes, study: ProbeStudy) -> None:
 
 
 def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
-    """Accuracy over steps of one sub-task."""
+    """Accuracy over steps of one sub-task; one place a step, as the last may be far away."""
     for (reader, where), style in _CURVES.items():
         sizes = regions(study).get(where)
         if not sizes:
@@ -171,13 +176,15 @@ def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
         steps, values = curve(study, hint, sizes, reader)
         if steps:
             line = {"linewidth": 1.4, "markersize": 4, **style}
-            axes.plot(steps, [100 * value for value in values], clip_on=False, **line)
+            places = [study.steps.index(step) for step in steps]
+            axes.plot(places, [100 * value for value in values], clip_on=False, **line)
     axes.set_title(hint, fontsize=9.5, loc="left", pad=3)
     axes.set_ylim(0, 102)
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8, length=2)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
+    axes.xaxis.set_major_formatter(lambda place, _: str(study.steps[round(place)]))
     for name in ("top", "right"):
         axes.spines[name].set_visible(False)
 
@@ -192,4 +199,5 @@ def _value(share: float | None) -> float:
 
 
 def _short(name: str) -> str:
-    return name.removesuffix(" digits").replace(" x ", " × ")
+    """A size without the names of its measures, which are those of all sizes: 4 × 3."""
+    return " × ".join(re.findall(r"\d+", name))
