@@ -9,15 +9,12 @@ import statistics
 import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
+from row_steps import Config
 
-from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -25,27 +22,24 @@ from trm.solving.solver import Solver
 from trm.training.depth import DepthConfig, fresh_step
 from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
-from trm.training.samples import RowStepSamples
 
-CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
+CONFIG = "generalise/decimal"
 STEPS = 4  # supervision steps a row, whatever the untrained model makes of it
 
 
 class Model:
     """A model in training, and as it solves."""
 
-    def __init__(
-        self, settings: dict[str, Any], task: Multiplication, canvas: Canvas, skip_blank: bool
-    ) -> None:
+    def __init__(self, config: Config, skip_blank: bool) -> None:
         torch.manual_seed(0)
-        network = settings["network"]["init_args"]["config"]
-        config = RecursiveConfig(**network | {"skip_blank": skip_blank})
-        self.model = TinyRecursiveModel(config)
+        settings = config.model
+        shape = RecursiveConfig(**config.network | {"skip_blank": skip_blank})
+        self.model = TinyRecursiveModel(shape)
         self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
         self.depth = DepthConfig(**settings["depth"])
         self.loss = partial(step_loss, halt_weight=settings["loss"]["halt_weight"])
         predictor = IterativePredictor(self.model, STEPS, halt=False)
-        self.solver = Solver(predictor, task, canvas)
+        self.solver = Solver(predictor, config.task, config.canvas)
 
     def train(self, batch: dict[str, torch.Tensor], step: int) -> float:
         """Seconds of one training step."""
@@ -74,20 +68,17 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
-    config = yaml.safe_load(CONFIG.read_text())
-    settings, data = config["model"]["init_args"], config["data"]
-    task, canvas = Multiplication(**data["task"]["init_args"]), Canvas(**data["canvas"])
-    size = data["batch_size"]
-    samples = RowStepSamples(task, canvas, "train", 0, size * (options.repeats + 1), size)
+    config = Config.read(CONFIG)
+    batches = config.batches(config.data["batch_size"])
     tokens = {"all": False, "written": True}
-    models = {name: Model(settings, task, canvas, skip) for name, skip in tokens.items()}
+    models = {name: Model(config, skip) for name, skip in tokens.items()}
     training: dict[str, list[float]] = {name: [] for name in models}
     for step in range(options.repeats + 1):  # the first warms up
-        batch = samples.__getitems__(range(step * size, (step + 1) * size))
+        batch = batches[step]
         for name, model in models.items():
             training[name].append(model.train(batch, step))
     lengths = (options.digits, options.digits)
-    long = replace(task, digits_a=lengths, digits_b=lengths)
+    long = replace(config.task, digits_a=lengths, digits_b=lengths)
     problems = sample(long, 0, "test", 0, np.arange(options.problems))
     solving: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(3):

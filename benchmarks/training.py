@@ -10,34 +10,28 @@ import statistics
 import time
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
-import yaml
+from row_steps import Batches, Config
 
-from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
 from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.training.depth import DepthConfig, carried_step
 from trm.training.iterative_module import LossConfig
 from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
-from trm.training.samples import RowStepSamples
 
-CONFIG = Path(__file__).parents[1] / "configs/trm/reference.yaml"
+CONFIG = "trm/reference"
 
 
 class Trainer:
-    """A model in training at one precision, with the settings of a config's model section."""
+    """A model in training at one precision, with the settings of a config."""
 
-    def __init__(self, samples: RowStepSamples, settings: dict[str, Any], bf16: bool) -> None:
+    def __init__(self, batches: Batches, config: Config, bf16: bool) -> None:
         torch.manual_seed(0)
-        self.samples, self.bf16 = samples, bf16
-        self.model = TinyRecursiveModel(
-            RecursiveConfig(**settings["network"]["init_args"]["config"])
-        ).train()
+        settings = config.model
+        self.batches, self.bf16 = batches, bf16
+        self.model = TinyRecursiveModel(RecursiveConfig(**config.network)).train()
         self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
         self.depth = DepthConfig(**settings["depth"])
         loss = LossConfig(**settings["loss"])
@@ -53,8 +47,7 @@ class Trainer:
     def step(self) -> float:
         """One training step; returns the seconds it took."""
         start = time.perf_counter()
-        size = self.samples.batch_size
-        batch = self.samples.__getitems__(range(self.steps * size, (self.steps + 1) * size))
+        batch = self.batches[self.steps]
         precision = torch.autocast("cpu", torch.bfloat16) if self.bf16 else nullcontext()
         with precision:
             result, self.carry = carried_step(self.model, batch, self.carry, self.depth, self.loss)
@@ -74,14 +67,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
-    config = yaml.safe_load(CONFIG.read_text())
-    settings, data = config["model"]["init_args"], config["data"]
-    network = settings["network"]["init_args"]["config"]
-    network |= {side: data["canvas"][side] for side in ("height", "width")}
-    task, canvas = Multiplication(**data["task"]["init_args"]), Canvas(**data["canvas"])
-    size = options.batch * options.repeats
-    samples = RowStepSamples(task, canvas, "train", data["seed"], size, options.batch)
-    trainers = {"fp32": Trainer(samples, settings, False), "bf16": Trainer(samples, settings, True)}
+    config = Config.read(CONFIG)
+    config.network.update(height=config.canvas.height, width=config.canvas.width)
+    batches = config.batches(options.batch)
+    trainers = {"fp32": Trainer(batches, config, False), "bf16": Trainer(batches, config, True)}
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(options.repeats):
         for name, trainer in trainers.items():

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from trm.known_settings import check_names
 from trm.shipped_configs import find_config
 
 _LARGEST = 2**18  # characters of a file
@@ -92,11 +93,13 @@ def check_call(words: list[str]) -> list[str]:
         the words, with files in place of names of the package's own configurations.
 
     Raises:
-        ValueError: none is given, or one cannot be read; the message names it.
+        ValueError: none is given, one cannot be read, or they or the words name a setting that
+            there is not; the message names it.
     """
     if {"-h", "--help"} & set(words):
         return words
     checked, given = list(words), False
+    held = []
     for place, (before, word) in enumerate(pairwise(words), start=1):
         option = _JOINED if word.startswith(_JOINED) else ""
         if not option and before not in _OPTIONS:
@@ -105,11 +108,13 @@ def check_call(words: list[str]) -> list[str]:
         if not name:
             raise ValueError("the name after --config is empty: give a file")
         file = find_config(name)
-        if "axes" in read_config(file):
+        held.append(read_config(file))
+        if "axes" in held[-1]:
             raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")
         checked[place] = f"{option}{file}"
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
+    check_names(words, held)
     return checked
 
 

@@ -16,6 +16,7 @@ from canvas.choices import meant
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints.settings import config_class
+from trm.known_settings import no_setting
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
@@ -83,8 +84,7 @@ def explained(told: str) -> str:
         inside = any("class_path" in line for line in lines)  # of the model, or of its network
         name = name.removeprefix("init_args.") if inside else name
         full = f"{place}.{name}" if inside and not name.startswith("model.") else name
-        near = meant(full, settings(_tasks(told)), _ALIKE) or " `trm fit --help` lists them all."
-        return f"there is no setting {full}.{near}"
+        return no_setting(full, settings(_tasks(told)))
     given = re.search(r"Given value: (.*)", told)
     if place in WRITTEN and given and not re.search("[{[]", given[1]):
         return f"{place} is written like {WRITTEN[place]}, not {given[1].strip()}"

@@ -6,7 +6,7 @@ import pytest
     [
         (
             "model: {init_args: {optimiser: {name: adamw}}}",
-            "there is no setting model.optimiser.name. Did you mean model.optimizer.name?",
+            "there is no setting model.optimiser. Did you mean model.optimizer?",
         ),
         (
             "model: {init_args: {depth: {schedul: fresh}}}",

@@ -1,0 +1,124 @@
+"""How the cost of solving grows: with digits, problems at once, and processes.
+
+The shipped model, which works in order, and docs/models/decimal-seed0, which takes supervision
+steps, solve held-out problems, each row built on their own rows. A slope is that of the logarithms
+between a point and the one before: 1 is proportional, 2 is with the square. What many views cost is
+in voting.py.
+"""
+
+import argparse
+import csv
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from canvas.problems import Problems
+from trm import load_solver
+from trm.evaluation.cell_problems import cell_problems
+from trm.solving.solver import Solver
+
+STEPWISE = Path(__file__).parents[1] / "docs/models/decimal-seed0.safetensors"
+
+
+def drawn(solver: Solver, digits: int, number: int) -> Problems:
+    """Held-out problems, as many as are wanted: where there are fewer, again and again."""
+    problems = cell_problems(solver.task, (digits, digits), number, 0)
+    return problems[[i % len(problems) for i in range(number)]]
+
+
+def table(runs: dict[int, Callable[[], float]], repeats: int) -> None:
+    """Print a line a point.
+
+    Args:
+        runs: at each point, what returns its seconds.
+        repeats: rounds over all of them, after one that is not counted.
+    """
+    seconds: dict[int, list[float]] = {point: [] for point in runs}
+    for number in range(repeats + 1):
+        for point, run in runs.items():
+            took = run()
+            if number:
+                seconds[point].append(took)
+    before: tuple[int, float] | None = None
+    print("                          slope")
+    for point, several in seconds.items():
+        median, slope = statistics.median(several), ""
+        if before is not None:
+            slope = f"{math.log(median / before[1]) / math.log(point / before[0]):8.2f}"
+        print(f"{point:>8,} {median:>14.4g} {slope}", flush=True)
+        before = point, median
+
+
+def grown(title: str, asked: dict[int, Problems], solver: Solver, repeats: int) -> None:
+    """The same for a model and problems at each point."""
+    print(f"\n{title}")
+    table({n: partial(seconds_of, solver, problems) for n, problems in asked.items()}, repeats)
+
+
+def seconds_of(solver: Solver, problems: Problems) -> float:
+    """Seconds to work problems out."""
+    start = time.perf_counter()
+    solver.solve(problems)
+    return time.perf_counter() - start
+
+
+def seconds_of_processes(number: int, folder: Path) -> float:
+    """Seconds that the command takes for a file, in so many processes of a thread each."""
+    words = ["-m", "trm", "solve", "--input", "problems.csv", "--output", "answers.jsonl"]
+    words += ["--accelerator", "cpu", "--devices", str(number), "--quiet"]
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *words], cwd=folder, env=alone, check=True)
+    took = time.perf_counter() - start
+    (folder / "answers.jsonl").unlink()
+    return took
+
+
+def main() -> None:
+    """Measure one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--digits", type=int, nargs="+", default=[4, 8, 16, 32, 64, 100, 200])
+    parser.add_argument("--in-steps", type=int, nargs="+", default=[4, 8, 16, 32])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--problems", type=int, default=20000, help="of the file for processes")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(
+        f"PyTorch {torch.__version__}, {options.threads} thread(s), "
+        f"median of {options.repeats} interleaved rounds"
+    )
+    models = {
+        "the shipped model, in order": (load_solver(device="cpu"), options.digits),
+        "decimal-seed0, in steps": (load_solver(STEPWISE, device="cpu"), options.in_steps),
+    }
+    for name, (solver, digits) in models.items():
+        asked = {n: drawn(solver, n, 1) for n in digits}
+        grown(f"digits of both, {name}: seconds a problem", asked, solver, options.repeats)
+    for name, (solver, _) in models.items():
+        asked = {n: drawn(solver, 4, n) for n in options.batches}
+        grown(f"4 x 4 problems at once, {name}: seconds", asked, solver, options.repeats)
+    print(f"\nprocesses, `trm solve` with a file of {options.problems:,} problems: seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        with (Path(folder) / "problems.csv").open("w", newline="") as file:
+            pairs = drawn(models["the shipped model, in order"][0], 4, options.problems).to_ints()
+            csv.writer(file).writerows([("a", "b"), *pairs])
+        table(
+            {n: partial(seconds_of_processes, n, Path(folder)) for n in options.processes},
+            options.repeats,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import lightning as L
+import pytest
+from jsonargparse import ArgumentParser
+
+from canvas.plugins import load_class
+from canvas.task import Task
+from trm.checkpoints.settings import config_class
+from trm.configs import read_config
+from trm.known_settings import _names, check_names
+from trm.training.data import CanvasDataModule
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name != "studies"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_all_settings_of_a_shipped_config_are_known(path):
+    check_names([], [read_config(path)])
+
+
+def arguments(kind: type, prefix: str) -> set[str]:
+    """What jsonargparse takes for a class."""
+    parser = ArgumentParser()
+    parser.add_class_arguments(kind, prefix)
+    return set(parser.get_defaults(skip_validation=True).keys())
+
+
+@pytest.mark.parametrize(
+    "name", ["quickstart", "generalise/all_views", "gpt/looped", "addition/gpt"]
+)
+def test_text_tells_of_all_that_the_classes_take(name):
+    config = read_config(CONFIGS / f"{name}.yaml")
+    model, task = config["model"], config["data"]["task"]["class_path"]
+    network = model["init_args"]["network"]["class_path"]
+    told = _names({"model": model["class_path"], "model.network": network, "data.task": task})
+    module, made = (load_class(path, object, "class") for path in (model["class_path"], network))
+    taken = arguments(module, "model") | arguments(L.Trainer, "trainer")
+    taken |= arguments(CanvasDataModule, "data")
+    assert taken <= set(told)
+    for at, kind in (
+        ("model.network.config", config_class(made)),
+        ("data.task", load_class(task, Task, "task")),
+    ):
+        below = {key.removeprefix(f"{at}.") for key in told if key.startswith(f"{at}.")}
+        assert below == {field.name for field in fields(kind)}
+
+
+BASE = read_config(CONFIGS / "quickstart.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--model.nope=3"], None),
+        (["--model.optimizer.lrr", "3"], "model.optimizer.lr"),
+        (
+            ["--model.init_args.network.init_args.config.hiden_size=3"],
+            "model.network.config.hidden_size",
+        ),
+        (["--model.hidden_size=3"], "model.network.config.hidden_size"),
+        (["--trainer.max_epoch=3"], "trainer.max_epochs"),
+        (["--data.canvas.hight", "9"], "data.canvas.height"),
+        (["--data.task.digit_a"], "data.task.digits_a"),
+    ],
+)
+def test_a_slip_is_named(words, meant):
+    with pytest.raises(ValueError, match="there is no setting") as error:
+        check_names(words, [BASE])
+    assert meant is None or str(error.value).endswith(f"Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model.optimizer.lr", "3"],
+        ["--model.hints.anything=1"],  # a dictionary
+        ["--trainer.callbacks.patience", "3"],  # of a class that text does not tell
+        ["--trainer.logger.save_dir", "runs"],
+        ["--model.network", "mine.Network", "--model.network.anything", "3"],
+        ["--data.task=Addition", "--data.task.digits", "[1, 3]"],
+        ["--data.task.class_path=mine.Task", "--data.task.borrow", "3"],
+        ["--trainer.callbacks.help=EarlyStopping", "--model.help"],
+        ["--nothing.of.ours=3", "--data.transforms+=albumentations.D4"],
+    ],
+)
+def test_what_text_does_not_tell_is_left_to_the_parser(words):
+    check_names(words, [BASE])
+
+
+def test_settings_are_those_of_the_class_that_is_named_by_then():
+    task = {"class_path": "canvas.addition.Addition", "init_args": {"digits": [1, 3]}}
+    check_names(["--data.task.addends=[2,3]"], [BASE, {"data": {"task": task}}])
+    check_names([], [BASE, {"data": {"task": "Addition"}}, {"data": {"task": {"digits": [1, 3]}}}])
+    with pytest.raises(ValueError, match=r"no setting data\.task\.digits_a\."):
+        check_names(["--data.task.digits_a=[2,3]"], [BASE, {"data": {"task": task}}])
+
+
+def test_a_slip_is_told_before_a_framework_is_imported():
+    code = (
+        "import sys; from trm.cli import run; "
+        "code = run(['fit', '--config', 'debug', '--model.optimizer.lrr=3']); "
+        "sys.exit(code if not {'torch', 'lightning', 'jsonargparse'} & set(sys.modules) else 99)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "there is no setting model.optimizer.lrr. Did you mean model.optimizer.lr?" in ran.stderr
