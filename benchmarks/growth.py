@@ -86,7 +86,7 @@ def seconds_of_processes(number: int, folder: Path) -> float:
 def main() -> None:
     """Measure one after the other."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--digits", type=int, nargs="+", default=[4, 8, 16, 32, 64, 100, 200])
+    parser.add_argument("--digits", type=int, nargs="+", default=[4, 8, 16, 32, 64, 100])
     parser.add_argument("--in-steps", type=int, nargs="+", default=[4, 8, 16, 32])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])

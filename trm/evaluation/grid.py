@@ -94,11 +94,15 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
         drawing = solver.draw_worked(batch)
-        began = time.perf_counter()
-        solutions += solver.solve_drawing(batch, drawing)
+        began, written = time.perf_counter(), None
+        if solver.voting is None:
+            written = solver.predictor.free_running(drawing)
+            solutions += solver.solutions(batch, drawing, written)
+        else:
+            solutions += solver.solve_drawing(batch, drawing)
         seconds += time.perf_counter() - began
-        # Last: rows that were built on true ones already are not worked out again.
-        forced = teacher_forced(solver.predictor, drawing)
+        known = written if solver.predictor.row_by_row else None
+        forced = teacher_forced(solver.predictor, drawing, known)
         right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
         diagnostics += diagnose(solver.task, batch, drawing, forced)
         for solution in solutions[start:]:

@@ -99,7 +99,7 @@ class _Pages:
     def __init__(self, model: "LoopedTransformer", context: Context, width: int) -> None:
         assert model.hint_heads is not None
         self.heads, self.certainty = model.hint_heads, model.certainty
-        layers = [_parts(layer) for layer in model.layers]
+        layers = [parts_of(layer) for layer in model.layers]
         self.layers = layers * model.config.loops_per_step
         self.starts = [stage % len(layers) == 0 for stage in range(len(self.layers))]  # of a loop
         config, inputs = model.config, context.inputs
@@ -193,7 +193,7 @@ class _Pages:
         return k, v
 
 
-def _parts(layer: nn.Module) -> tuple[PostNormBlock, Attention]:
+def parts_of(layer: nn.Module) -> tuple[PostNormBlock, Attention]:
     """A layer, and its attention."""
     assert isinstance(layer, PostNormBlock)
     assert isinstance(layer.mixing, Attention)

@@ -38,6 +38,7 @@ class GPTPredictor(Predictor):
     """
 
     turns = False
+    row_by_row = False  # what it writes between rows is part of a solution
 
     def __init__(
         self,

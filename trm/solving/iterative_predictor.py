@@ -7,14 +7,16 @@ import numpy as np
 import torch
 
 from canvas import symbols
+from canvas.render import Drawing
 from trm.models.draws import Noise
+from trm.models.fronts import runs_along_fronts, work_along_fronts
 from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel
 from trm.models.looped import LoopedTransformer
 from trm.solving.hint_reading import hints_after, likeliest
 from trm.solving.iteration import iterate
 from trm.solving.memory import Memory
-from trm.solving.rollout import OnStep, Prediction, Predictor
+from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
 from trm.solving.trace import SymbolTrace, Trace, trace
 
 
@@ -120,6 +122,36 @@ class IterativePredictor(Predictor):
         if self.memory is None or log_probs:
             return self._fill(inputs, keys, log_probs)
         return self.memory.filled(inputs, self._fill)
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """See `Predictor`; along fronts, where the model's pages can be worked out so."""
+        watched = on_row is not None or self.on_step is not None
+        first = drawing.row_of_step(0)
+        used = (drawing.canvases != symbols.BLANK) | drawing.answer_cells(0)
+        used &= (np.arange(used.shape[1]) <= first[:, None])[:, :, None]
+        whole = used.any(axis=1)[:, [0, -1]].all()  # in its whole width, from the first row on
+        model = self.model
+        if watched or not whole or not (self.in_order and runs_along_fronts(model)):
+            return super().free_running(drawing, on_row)
+        assert isinstance(model, LoopedTransformer)
+        B, S = len(drawing), int(drawing.steps.max())
+        canvases, confidence = drawing.canvases.copy(), np.ones((B, S), dtype=np.float32)
+        answer = np.zeros(canvases.shape, dtype=bool)
+        for step in range(S):
+            answer |= drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        places = np.stack([used.any(axis=2).argmax(axis=1), first, drawing.steps], axis=1)
+        for place in np.unique(places, axis=0):  # of a batch, those whose rows lie alike
+            these = (places == place).all(axis=1)
+            top, begin, steps = place.tolist()
+            shown, cells = (
+                torch.from_numpy(part[these]).to(self._device) for part in (canvases, answer)
+            )
+            rows = list(range(begin, begin + steps))
+            filled = work_along_fronts(model, shown, cells, top, rows)
+            canvases[these] = filled.tokens.cpu().numpy()
+            confidence[these, :steps] = filled.halt_logits.sigmoid().cpu().numpy()
+        nothing = np.zeros((B, S), dtype=np.int64)
+        return Rollout(canvases, confidence, nothing, np.ones((B, S), dtype=bool))
 
     @torch.no_grad()
     def _fill(

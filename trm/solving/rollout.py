@@ -131,6 +131,7 @@ class Predictor(ABC):
     model: Any  # the network, in evaluation mode, where it is to run
     turns = True  # whether it can work on canvases that are turned or mirrored
     placeless = False  # whether it answers alike wherever on a canvas the same cells lie
+    row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     in_order = False  # whether it works a row out cell by cell from the right, without steps
 
     @abstractmethod
@@ -359,17 +360,37 @@ class TeacherForced:
 
 
 def teacher_forced(
-    predictor: Callable[[np.ndarray], Prediction], drawing: WorkedDrawing
+    predictor: Callable[[np.ndarray], Prediction],
+    drawing: WorkedDrawing,
+    written: Rollout | None = None,
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
     The model sees as many rows at once as there are problems, all first rows before all second
     ones, as in `free_running`.
+
+    Args:
+        predictor: the model.
+        drawing: the problems.
+        written: what the same model wrote on its own, if it is `row_by_row`: its rows below rows
+            that are right are not worked out again.
     """
     steps, size = row_steps(drawing), len(drawing)
-    order = steps.step.argsort(kind="stable")
-    parts = [predictor(steps.inputs[order[i : i + size]]) for i in range(0, len(order), size)]
-    filled = Prediction.joined(parts).take(order.argsort())
+    known = np.zeros(len(steps.step), dtype=bool)
+    parts = []
+    if written is not None:
+        below_right = np.logical_and.accumulate(drawing.rows_right(written.canvases), axis=1)
+        below_right = np.pad(below_right, ((0, 0), (1, 0)), constant_values=True)
+        known = below_right[steps.problem, steps.step]
+        of, at = steps.problem[known], steps.step[known]
+        cells = np.where(steps.answer[known], written.canvases[of], steps.inputs[known])
+        figures = written.confidence[of, at], written.steps[of, at]
+        parts.append(Prediction(cells, *figures, settled=written.settled[of, at]))
+    order = np.flatnonzero(~known)
+    order = order[steps.step[order].argsort(kind="stable")]
+    parts += [predictor(steps.inputs[order[i : i + size]]) for i in range(0, len(order), size)]
+    place = np.concatenate([np.flatnonzero(known), order]).argsort()
+    filled = Prediction.joined(parts).take(place)
     right = (filled.canvases == steps.labels) & steps.answer
     share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
     return TeacherForced(steps, filled, share, share == 1)

@@ -13,7 +13,7 @@ from canvas.reader import Reading, read
 from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.orders import agreed, reversed_operands
-from trm.solving.rollout import OnRow, Predictor
+from trm.solving.rollout import OnRow, Predictor, Rollout
 from trm.solving.solution import Solution, Vote
 from trm.solving.turned import TurnedPredictor
 from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
@@ -110,35 +110,38 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(reversed_operands(problems), with_truth=with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        voted = None
         if self.voting is None:
-            rollout = self.predictor.free_running(drawing, on_row)
-        else:
-            voted = solve_by_vote(self.predictor, self.voting, problems, drawing, on_row)
-            rollout = voted.rollout
+            return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
+        voted = solve_by_vote(self.predictor, self.voting, problems, drawing, on_row)
+        found = self.solutions(problems, drawing, voted.rollout)
+        return [self._votes(solution, voted, i) for i, solution in enumerate(found)]
+
+    def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
+        """What a model wrote, read off its canvases."""
         names, in_range = self.task.names(problems), self.task.in_range(problems)
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             reading = self._read(rollout.canvases[i], operands)
             outside = "" if in_range[i] else f"outside the lengths trained on ({self.trained_on})"
-            solution = Solution(
-                problem=names[i],
-                operands=operands,
-                answer=None if reading is None else reading.answer,
-                right_answer=self.task.answer(operands),
-                in_range=bool(in_range[i]),
-                base=self.task.base,
-                canvas=rollout.canvases[i],
-                given=drawing.given[i],
-                rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
-                row_confidence=[_sure(c) for c in rollout.confidence[i, :n]],
-                row_steps=[int(s) for s in rollout.steps[i, :n]],
-                truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
-                answer_cells=() if reading is None else reading.answer_cells,
-                doubt="; ".join(filter(None, (outside, _unsettled(rollout.settled[i, :n])))),
+            solutions.append(
+                Solution(
+                    problem=names[i],
+                    operands=operands,
+                    answer=None if reading is None else reading.answer,
+                    right_answer=self.task.answer(operands),
+                    in_range=bool(in_range[i]),
+                    base=self.task.base,
+                    canvas=rollout.canvases[i],
+                    given=drawing.given[i],
+                    rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
+                    row_confidence=[_sure(c) for c in rollout.confidence[i, :n]],
+                    row_steps=[int(s) for s in rollout.steps[i, :n]],
+                    truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
+                    answer_cells=() if reading is None else reading.answer_cells,
+                    doubt="; ".join(filter(None, (outside, _unsettled(rollout.settled[i, :n])))),
+                )
             )
-            solutions.append(solution if voted is None else self._votes(solution, voted, i))
         return solutions
 
     @property

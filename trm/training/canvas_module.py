@@ -218,7 +218,8 @@ class CanvasModule(L.LightningModule):
     ) -> Validated:
         """Solve a batch of problems and log how that went."""
         problems, drawing = batch
-        free, forced = predictor.free_running(drawing), teacher_forced(predictor, drawing)
+        free = predictor.free_running(drawing)
+        forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
         rows_right = drawing.rows_right(free.canvases)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, asked = len(forced.rows_exact), len(drawing)

@@ -222,6 +222,21 @@ def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_probl
     np.testing.assert_allclose(forced.filled.confidence, at_once.confidence, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [Oracle, Slip])
+def test_rows_below_right_ones_are_taken_from_what_was_written(kind):
+    drawing = drawing_of("standard")
+    model, asked = kind(drawing), kind(drawing)
+    written = free_running(model, drawing)
+    found, expected = teacher_forced(asked, drawing, written), teacher_forced(model, drawing)
+    assert (found.filled.canvases == expected.filled.canvases)[found.steps.answer].all()
+    for part in ("confidence", "steps", "settled"):
+        assert (getattr(found.filled, part) == getattr(expected.filled, part)).all()
+    assert (found.rows_exact == expected.rows_exact).all()
+    # A slip in each first row leaves all rows below it to be worked out.
+    left = 0 if kind is Oracle else len(found.rows_exact) - len(drawing)
+    assert sum(map(len, asked.seen)) == left
+
+
 def test_a_row_settles_if_its_masked_cells_stay_and_it_is_trusted():
     before = torch.tensor([[[1, 2, 3]]] * 4)
     cells = torch.tensor([[[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]], [[1, 2, 3]]])
