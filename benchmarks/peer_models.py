@@ -72,7 +72,7 @@ class Theirs:
         return {
             self.names[0]: batch["inputs"].int().view(size, -1),
             self.names[1]: labels.view(size, -1),
-            "puzzle_identifiers": torch.zeros(size, dtype=torch.int32),
+            "puzzle_identifiers": torch.zeros(size, dtype=torch.int32, device=labels.device),
         }
 
 
@@ -114,7 +114,9 @@ class TheirPredictor(Predictor):
         return Prediction(written.numpy(), sure, np.full(len(inputs), steps))
 
 
-def reference(folder: Path, settings: dict[str, Any], batch: int, cells: int) -> Theirs:
+def reference(
+    folder: Path, settings: dict[str, Any], batch: int, cells: int, dtype: str = "float32"
+) -> Theirs:
     """The published TRM of the config's shape."""
     network, depth = settings["network"]["init_args"]["config"], settings["depth"]
     torch.manual_seed(0)
@@ -139,7 +141,7 @@ def reference(folder: Path, settings: dict[str, Any], batch: int, cells: int) ->
                 "pos_encodings": "rope",
                 "halt_max_steps": depth["halt_max_steps"],
                 "halt_exploration_prob": depth["exploration"],
-                "forward_dtype": "float32",
+                "forward_dtype": dtype,
             }
         )
         head = losses.ACTLossHead(model, "stablemax_cross_entropy")
