@@ -40,14 +40,15 @@ def check_names(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> N
     """
     given = [match[1] for word in words if (match := _OPTION.fullmatch(word))]
     # Of a class that is named without its module, text would have to be found first.
-    open_ones = {key.removesuffix(".class_path") for key in given}
+    open_ones = {_plain(key) for key in given}
     named: dict[str, str] = {}
     for config in configs:  # each against the classes that are named by then
         found = dict(_flat(config))
-        open_ones |= {key for key, value in found.items() if isinstance(value, str)}
-        named |= {
-            _plain(key): str(value) for key, value in found.items() if key.endswith(".class_path")
-        }
+        for key, value in found.items():
+            if key.endswith(".class_path"):
+                named[_plain(key)] = str(value)
+            elif isinstance(value, str):
+                open_ones.add(_plain(key))
         _check(found, named, open_ones)
     _check(given, named, open_ones)
 

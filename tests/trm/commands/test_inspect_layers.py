@@ -81,8 +81,8 @@ def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right
     ran = command("inspect", *words, "--output", tmp_path)
     assert ran.code == 0, ran.err
     found = effects(ran.out)
-    assert (1.0, "input, cell 2,6 (1, in B 4)") in found
-    assert (1.0, "block 4, cell 3,7 (5)") in found  # the 5 on the right of the digit that differs
+    assert (1.0, "input, cell 3,6 (1, in B 4)") in found
+    assert (1.0, "block 4, cell 4,7 (5)") in found  # the 5 on the right of the digit that differs
     assert [site for site, *_ in lens(ran.out)] == [f"block {i}" for i in (1, 2, 3, 4)]
     names = {path.name for path in tmp_path.glob("*.png")}
     assert names == {"rows.png", "lens.png", "patch.png"}
