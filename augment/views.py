@@ -154,8 +154,7 @@ def apply_views(views: Sequence[View], canvases: Tensor, content: Tensor | None 
     """
     content = _content(canvases, content)
     _refuse_overflow(views, _turn_content(views, content))
-    flat, index = _flatten_cells(canvases, _source_index(views, canvases))
-    return flat.gather(1, index).view(canvases.shape)
+    return gather_cells(canvases, _source_index(views, canvases))
 
 
 def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
@@ -169,6 +168,30 @@ def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
     return torch.empty_like(flat).scatter_(1, index, flat).view(viewed.shape)
 
 
+def source_cells(moves: Tensor, down: Tensor, right: Tensor, height: int, width: int) -> Tensor:
+    """For each cell of B viewed canvases, the cell that it came from: `int64 [B, height * width]`.
+
+    Args:
+        moves: `int64 [B, 3]`, the elementary moves of each one's symmetry, 0 or 1; without a
+            transpose where height ≠ width.
+        down, right: `int64 [B]`, its shift.
+    """
+    transpose, flip_rows, flip_columns = moves.unsqueeze(2).unbind(1)  # each [B, 1]
+    # Backwards through the view: first the shift, then the flips, last the transpose.
+    rows = (torch.arange(height, device=moves.device) - down[:, None]) % height  # [B, H]
+    columns = (torch.arange(width, device=moves.device) - right[:, None]) % width  # [B, W]
+    rows = torch.where(flip_rows.bool(), height - 1 - rows, rows).unsqueeze(2)
+    columns = torch.where(flip_columns.bool(), width - 1 - columns, columns).unsqueeze(1)
+    straight, crossed = rows * width + columns, columns * width + rows  # [B, H, W]
+    return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
+
+
+def gather_cells(canvases: Tensor, source: Tensor) -> Tensor:
+    """Canvases `[B, H, W, ...]` whose cells come from those of `source_cells`."""
+    flat, index = _flatten_cells(canvases, source)
+    return flat.gather(1, index).view(canvases.shape)
+
+
 def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
     """For each cell of each viewed canvas, the cell that it came from: `int64 [B, H * W]`."""
     batch, height, width = canvases.shape[:3]
@@ -178,25 +201,17 @@ def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
         [(*symmetries.lookup(view.symmetry), view.down, view.right) for view in views],
         device=canvases.device,
     ).reshape(batch, 5)
-    transpose, flip_rows, flip_columns, down, right = table.unsqueeze(2).unbind(1)  # each [B, 1]
-    if height != width and bool(transpose.any()):
+    if height != width and bool(table[:, 0].any()):
         raise ValueError(
             f"a batch of {height} x {width} canvases cannot mix views that exchange height and "
             "width with others; use square canvases, or symmetries e, r180, h, v"
         )
-    # Backwards through the view: first the shift, then the flips, last the transpose.
-    rows = (torch.arange(height, device=canvases.device) - down) % height  # [B, H]
-    columns = (torch.arange(width, device=canvases.device) - right) % width  # [B, W]
-    rows = torch.where(flip_rows.bool(), height - 1 - rows, rows).unsqueeze(2)
-    columns = torch.where(flip_columns.bool(), width - 1 - columns, columns).unsqueeze(1)
-    straight, crossed = rows * width + columns, columns * width + rows  # [B, H, W]
-    return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
+    return source_cells(table[:, :3], table[:, 3], table[:, 4], height, width)
 
 
 def _turn_content(views: Sequence[View], content: Tensor) -> Tensor:
     """Content `bool [B, H, W]` after each sample's symmetry, before its shift."""
-    unshifted = _source_index([View(view.symmetry) for view in views], content)
-    return content.flatten(1).gather(1, unshifted).view_as(content)
+    return gather_cells(content, _source_index([View(view.symmetry) for view in views], content))
 
 
 def _flatten_cells(canvases: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

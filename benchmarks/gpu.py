@@ -36,6 +36,7 @@ from trm.models.halting import Carry
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
+from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
 from trm.training.depth import DepthConfig, carried_step, fresh_step
 from trm.training.losses import step_loss
 
@@ -76,17 +77,18 @@ class Training:
         return taken
 
 
-def ours(config: Config, device: str, compiled: bool, **tokens: bool) -> Training:
+def ours(config: Config, device: str, mode: Compile, **tokens: bool) -> Training:
     """This package's model; one whose tokens differ in number starts every batch anew."""
     torch.manual_seed(0)
     model = TinyRecursiveModel(RecursiveConfig(**config.network, **tokens)).to(device)
     depth = DepthConfig(**config.model["depth"])
-    if compiled:
-        model.iterate = torch.compile(model.iterate)  # type: ignore[method-assign]
+    if mode:
+        model.iterate = compiled(model.iterate, mode)  # type: ignore[method-assign]
     carry: Carry | None = None
 
     def loss(batch: dict[str, Tensor]) -> Tensor:
         nonlocal carry
+        begin_step(mode)
         if tokens:
             fresh = DepthConfig(schedule="fresh", free_steps=(0, 0), supervised_steps=1)
             return fresh_step(model, batch, fresh, _loss, seed=0).loss
@@ -100,13 +102,13 @@ def _loss(*tensors: Tensor) -> Any:
     return step_loss(*tensors, loss="stablemax", givens_weight=0.0, halt_weight=0.5)
 
 
-def theirs(folder: Path, config: Config, device: str, batch: int, compiled: bool) -> Training:
+def theirs(folder: Path, config: Config, device: str, batch: int, faster: bool) -> Training:
     """The published TRM."""
     cells = config.data["canvas"]["height"] * config.data["canvas"]["width"]
     with torch.device(device):
         dtype = "float32" if device == "cpu" else "bfloat16"
         peer = reference(folder, config.model, batch, cells, dtype)
-    if compiled:
+    if faster:
         peer.model = torch.compile(peer.model)
 
     def loss(batch: dict[str, Tensor]) -> Tensor:
@@ -133,14 +135,14 @@ def training(options: argparse.Namespace) -> None:
         {name: tensor.to(options.device) for name, tensor in batch.items()} for batch in several
     ]
     makers: dict[str, Callable[[], Training]] = {}
-    for compiled in (False,) if options.eager else (False, True):
-        how = "compiled" if compiled else "eager"
-        if options.reference:
+    modes: dict[str, Compile] = {"eager": False, "compiled": True, "as CUDA graphs": GRAPHS}
+    for how, mode in list(modes.items())[: 1 if options.eager else None]:
+        if options.reference and mode != GRAPHS:
             name = f"{options.reference.resolve().name} {revision(options.reference)}, {how}"
-            makers[name] = lambda c=compiled: theirs(
-                options.reference, config, options.device, options.batch, c
+            makers[name] = lambda c=mode: theirs(
+                options.reference, config, options.device, options.batch, bool(c)
             )
-        makers[f"ours, {how}"] = lambda c=compiled: ours(config, options.device, c)
+        makers[f"ours, {how}"] = lambda c=mode: ours(config, options.device, c)
     makers["ours, eager, `crop: true`"] = lambda: ours(config, options.device, False, crop=True)
     makers["ours, eager, `skip_blank: true`"] = lambda: ours(
         config, options.device, False, skip_blank=True

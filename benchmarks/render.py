@@ -1,8 +1,9 @@
-"""Rows per second of drawing training samples: batches of arrays against one sample at a time.
+"""Rows per second of drawing and turning training samples: batches against one sample at a time.
 
 The plain renderer below is what one writes first: a problem is worked out with Python integers,
 its rows are strings, and the canvas is copied for every row. Both give the same arrays, which is
-checked before anything is timed.
+checked before anything is timed. Turned and shifted they are with `augment.random_views`, a batch
+at a time, and with albumentations.
 """
 
 import argparse
@@ -10,8 +11,12 @@ import statistics
 import time
 from collections.abc import Callable
 
+import albumentations as A
 import numpy as np
+import torch
 
+from augment.random_views import RandomViews
+from augment.transforms import CanvasShift, SampleTransform
 from canvas import symbols
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -52,6 +57,22 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
     return np.stack(inputs), np.stack(labels), np.stack(answers)
 
 
+def turned_at_once(arrays: Arrays) -> Arrays:
+    """Each sample in one of the eight symmetries, anywhere on the canvas."""
+    inputs, labels, answers = map(torch.from_numpy, arrays)
+    drawn = RandomViews(shift=True).draw(labels, torch.rand(len(labels), 3))
+    first, second, third = (drawn.show(part).numpy() for part in (inputs, labels, answers))
+    return first, second, third
+
+
+def turned_one_by_one(arrays: Arrays, transform: SampleTransform) -> Arrays:
+    """The same by albumentations."""
+    samples = zip(*arrays, strict=True)
+    moved = [transform(*sample, seed)[:3] for seed, sample in enumerate(samples)]
+    inputs, labels, answers = (np.stack(part) for part in zip(*moved, strict=True))
+    return inputs, labels, answers
+
+
 def timed(function: Callable[[], Arrays]) -> float:
     """Rows a second."""
     start = time.perf_counter()
@@ -77,18 +98,27 @@ def main() -> None:
         if not (mine.dtype == theirs.dtype and np.array_equal(mine, theirs)):
             raise SystemExit("the two renderers draw different arrays: nothing was timed")
 
-    speeds: dict[str, list[float]] = {"arrays": [], "plain": []}
+    torch.set_num_threads(1)
+    several = ours(problems, *size)
+    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
+    ways: dict[str, Callable[[], Arrays]] = {
+        "drawn as arrays": lambda: ours(problems, *size),
+        "drawn one by one": lambda: plain(pairs, *size),
+        "turned as arrays": lambda: turned_at_once(several),
+        "turned one by one": lambda: turned_one_by_one(several, transform),
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(options.repeats):
-        speeds["arrays"].append(timed(lambda: ours(problems, *size)))
-        speeds["plain"].append(timed(lambda: plain(pairs, *size)))
+        for name, way in ways.items():
+            speeds[name].append(timed(way))
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     print(
         f"row steps of {options.digits} x {options.digits} digits on {size[0]} x {size[1]}, "
         f"batches of {options.batch}, one thread, median of {options.repeats} interleaved repeats"
     )
     for name, value in medians.items():
-        print(f"{name:>8}  {value:>10,.0f} rows/s")
-    print(f"{'ratio':>8}  {medians['arrays'] / medians['plain']:>10.1f}")
+        against = medians[name.replace("as arrays", "one by one")]
+        print(f"{name:>17}  {value:>10,.0f} rows/s  {value / against:>5.1f} x")
 
 
 if __name__ == "__main__":

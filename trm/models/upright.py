@@ -111,7 +111,7 @@ class _Upright(CanvasTransformer):
         if ORIENTATION not in config.hints:
             raise ValueError(
                 "an upright model learns how pages lie: turn the samples of training "
-                f"(data.transforms) and give the hint {ORIENTATION} a weight (model.hints)"
+                f"(data.views) and give the hint {ORIENTATION} a weight (model.hints)"
             )
         self.judge = PoseJudge(
             config.vocab_size, config.blank_id, config.judge_size, config.judge_layers

@@ -21,6 +21,7 @@ from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.beyond import BEYOND, BEYOND_FIGURES
+from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
 from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.samples import hint_key
@@ -118,7 +119,7 @@ class CanvasModule(L.LightningModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         hints: Mapping[str, float] | None,
-        compile: bool,
+        compile: Compile,
         seed: int,
     ) -> None:
         super().__init__()
@@ -129,19 +130,34 @@ class CanvasModule(L.LightningModule):
         self._compiled: Callable[..., Any] | None = None
 
     def setup(self, stage: str) -> None:
-        """Compile what is trained, once; it is traced when and where training begins."""
-        if self.compile_steps and stage == "fit" and self._compiled is None:
-            # Dynamic, as canvases cut to their problems differ in size from batch to batch.
-            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
+        """Compile what is trained, once; it is traced when and where training begins.
+
+        Raises:
+            ValueError: graphs are to be recorded of batches that differ in size.
+        """
+        if not self.compile_steps or stage != "fit" or self._compiled is not None:
+            return
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        if self.compile_steps == GRAPHS and (
+            data.canvas.cut or not getattr(self.model, "fixed_tokens", True)
+        ):
+            raise ValueError(
+                f"model.compile {GRAPHS} records a graph of batches of one size: set "
+                "data.canvas.height and data.canvas.width, and skip_blank and crop to false, or "
+                "model.compile: true"
+            )
+        method = getattr(self.model, self.compiled_method)
+        self._compiled = compiled(method, self.compile_steps)
 
     def trained(self) -> Any:
-        """The model for a training step, compiled if so wished.
+        """The model for the training step that begins, compiled if so wished.
 
         A second view of the same weights: solving keeps the plain one, as its batches shrink and
         its sequences grow.
         """
         if self._compiled is None:
             return self.model
+        begin_step(self.compile_steps)
         model = copy(self.model)
         setattr(model, self.compiled_method, self._compiled)
         return model

@@ -11,6 +11,7 @@ from typing import Any
 import lightning as L
 from jsonargparse import ArgumentParser
 
+from augment.random_views import RandomViews
 from canvas.blanks import Blanks
 from canvas.choices import meant
 from canvas.task import Task
@@ -29,6 +30,7 @@ NETWORK = "model.network.config"  # where a network's settings stand
 TASK = "data.task"  # where a task's settings stand
 WRITTEN = {  # how settings that are neither a word nor a number are written
     "data.blanks": "{rows: 1, columns: 2}",
+    "data.views": "{symmetries: [e, r90, r180, r270], shift: true}",
     "data.curriculum": "[{until: 4, task: {digits_a: [1, 2]}}]",
 }
 NETWORKS: dict[type, tuple[Any, ...]] = {  # what each module trains, of this project
@@ -128,7 +130,8 @@ def settings(tasks: Iterable[type]) -> list[str]:
     for networks in NETWORKS.values():
         for network in networks:
             names.update(f"{NETWORK}.{field.name}" for field in fields(config_class(network)))
-    names.update(f"data.blanks.{field.name}" for field in fields(Blanks))
+    for part, kind in (("blanks", Blanks), ("views", RandomViews)):
+        names.update(f"data.{part}.{field.name}" for field in fields(kind))
     for task in tasks:
         names.update(f"{TASK}.{field.name}" for field in fields(task))
     return sorted(names)

@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader, DistributedSampler
 
+from augment.random_views import RandomViews
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.blanks import Blanks
 from canvas.canvas_size import Canvas
@@ -17,7 +18,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.beyond import BEYOND, Longer, longer
 from trm.training.curriculum import Curriculum, Stage
-from trm.training.samples import SAMPLES, Samples, SolvedProblems
+from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 
 # What a validation works out, and under which names it is logged; see also `BEYOND`.
 VALIDATED = ("validation", "training_problems")
@@ -75,7 +76,9 @@ class CanvasDataModule(L.LightningDataModule):
             them. They are left out where training's canvas is fixed, the model takes no larger one,
             or they would take too long.
         seed: of everything that is drawn.
-        transforms: albumentations transforms for training samples, applied after masking.
+        views: in which views training samples are shown, drawn for a whole batch on the device.
+        transforms: albumentations transforms for training samples, applied after masking one by
+            one: what they turn and shift is slower, and what they can do is more.
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: how many blank rows and columns are put into training samples, at random.
         workers: processes that draw samples; 0 draws them in the training process.
@@ -91,6 +94,7 @@ class CanvasDataModule(L.LightningDataModule):
         training_problems: int = 0,
         beyond_problems: int = 0,
         seed: int = 0,
+        views: RandomViews | None = None,
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
@@ -115,6 +119,11 @@ class CanvasDataModule(L.LightningDataModule):
         self.beyond_problems = beyond_problems
         self.seed, self.workers = seed, workers
         self.stage = ""
+        if views and transforms:
+            raise ValueError(
+                "data.views and data.transforms both turn training samples: give one of them"
+            )
+        self.views = views
         self.transform = SampleTransform(transforms) if transforms else None
         self.curriculum, self.blanks = Curriculum(task, curriculum or ()), blanks
 
@@ -134,21 +143,38 @@ class CanvasDataModule(L.LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
+        turning = self.transform or self.views
         return {
             "task": task_data(self.task),
             "canvas": asdict(self.canvas),
             "seed": self.seed,
-            "symmetries": self.transform.symmetries if self.transform else ["e"],
+            "symmetries": turning.symmetries if turning else ["e"],
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Nothing is carried over: samples follow from seed, epoch and index."""
 
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Training samples in their views; whole problems stay as they are."""
+        if self.views and isinstance(batch, dict):
+            return shown(batch, self.views)
+        return batch
+
     def train_dataloader(self) -> DataLoader:
-        """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
+        """What the module that trains asks for, row steps or sequences, a new epoch's each time.
+
+        Raises:
+            ValueError: sequences are to be turned.
+        """
         size = self.batch_size * self.batches_per_epoch
         module = self.trainer.lightning_module if self.trainer else None
         kind = SAMPLES[getattr(module, "samples", "row_steps")]
+        if (self.views or self.transform) and not kind.can_be_turned:
+            raise ValueError(
+                f"data.{'views' if self.views else 'transforms'} turn and flip row steps, but a "
+                "GPT writes from the lowest digit up, row below row: remove them (its canvases are "
+                "shifted without them)"
+            )
         hints = tuple(getattr(module, "hints", ()))
         return self._loader(
             kind,

@@ -18,6 +18,7 @@ from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.compilation import Compile
 from trm.training.data import CanvasDataModule
 from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
 from trm.training.optimisers import OptimizerConfig
@@ -38,7 +39,8 @@ class GPTModule(CanvasModule):
             null: always as many as it solves with.
         hints: intermediate quantities that are learned beside the next token, and the weight of
             each in the loss, see `IterativeModule`.
-        compile: compile the layers for training (needs a C++ compiler on a CPU).
+        compile: compile the layers for training (needs a C++ compiler on a CPU); with
+            `reduce-overhead` as CUDA graphs, for batches of one size.
         seed: of the loops and the `randomised` positions that are drawn while training.
 
     Raises:
@@ -55,7 +57,7 @@ class GPTModule(CanvasModule):
         schedule: ScheduleConfig,
         train_loops: tuple[int, int] | None = None,
         hints: dict[str, float] | None = None,
-        compile: bool = False,
+        compile: Compile = False,
         seed: int = 0,
     ) -> None:
         if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:

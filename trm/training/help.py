@@ -10,7 +10,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from docstring_parser import parse
 from torch import nn
@@ -125,9 +125,11 @@ def keys_of(kind: type, prefix: str) -> Iterator[Key]:
     meanings = _meanings(kind)
     hints = get_type_hints(kind if is_dataclass(kind) else vars(kind)["__init__"])
     for name, default, choices in _parameters(kind):
-        below = hints.get(name)
-        if isinstance(below, type) and is_dataclass(below):
-            yield from keys_of(below, f"{prefix}.{name}")
+        # Of one that may be left out, `X | None`, too.
+        kinds = get_args(hints.get(name)) or (hints.get(name),)
+        below = [one for one in kinds if isinstance(one, type) and is_dataclass(one)]
+        if below:
+            yield from keys_of(below[0], f"{prefix}.{name}")
         elif name not in _LEFT_OUT or prefix != NETWORK:
             yield Key(f"{prefix}.{name}", meanings.get(name, ""), choices, default)
 

@@ -19,6 +19,7 @@ from trm.models.looped import LoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule
+from trm.training.compilation import Compile
 from trm.training.data import CanvasDataModule
 from trm.training.depth import (
     DepthConfig,
@@ -68,7 +69,8 @@ class IterativeModule(CanvasModule):
         hints: intermediate quantities that are learned beside the answer, and the weight of each in
             the loss; ``all`` stands for those of the layout that are not named. The network has a
             head for each of them, see `canvas.hints`.
-        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
+        compile: compile the supervision step for training (needs a C++ compiler on a CPU); with
+            `reduce-overhead` as CUDA graphs, for batches of one size.
         seed: of the model's own draws while training.
 
     Raises:
@@ -86,7 +88,7 @@ class IterativeModule(CanvasModule):
         loss: LossConfig,
         solve_steps: int = 16,
         hints: dict[str, float] | None = None,
-        compile: bool = False,
+        compile: Compile = False,
         seed: int = 0,
     ) -> None:
         if solve_steps < 1:

@@ -188,7 +188,7 @@ class TrainingCLI(LightningCLI):
         made: Any = load_class(config.data.task.class_path, Task, "task")
         task = made(**config.data.task.init_args)
         classes = hint_classes(task.rules, task.base)
-        if config.data.get("transforms"):
+        if config.data.get("transforms") or config.data.get("views"):
             classes[ORIENTATION] = len(SYMMETRIES)
         if not classes:
             raise ValueError(
@@ -201,7 +201,11 @@ class TrainingCLI(LightningCLI):
         return {name: classes[name] for name in learned_hints(asked, classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
-        """bfloat16 without the units for it is emulated, many times slower than float32.
+        """What is computed in, where that is not simply what is asked for.
+
+        bfloat16 without the units for it is emulated, many times slower than float32. And where
+        bfloat16 is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's matrix
+        products; `32-true` stays what it says.
 
         Raises:
             ValueError: weights in another precision than float32 are asked for.
@@ -217,6 +221,8 @@ class TrainingCLI(LightningCLI):
         if on_cpu and config.trainer.precision == "bf16-mixed" and not cpu_multiplies_bfloat16():
             rank_zero_info("This CPU has no bfloat16 units: computing in float32 instead.")
             config.trainer.precision = "32-true"
+        if not on_cpu and config.trainer.precision in ("bf16-mixed", "16-mixed"):
+            torch.set_float32_matmul_precision("high")
 
     def _find_earlier_run(self, config: Namespace) -> None:
         """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.

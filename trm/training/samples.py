@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from augment.random_views import RandomViews
 from augment.symmetry import recognise
 from augment.transforms import SampleTransform
 from canvas.blanks import Blanks, Insertion
@@ -24,12 +25,14 @@ from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
+from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+_VIEW = 1 << 62  # of a sample's numbers for the model, those that its view is drawn from
 
 
 class Samples(Dataset):
@@ -67,6 +70,8 @@ class TrainingSamples(Samples):
     With a curriculum, problems of its task at their epoch; with blanks, blank rows and columns put
     into the workings.
     """
+
+    can_be_turned = True
 
     def __init__(
         self,
@@ -188,19 +193,10 @@ class SequenceSamples(TrainingSamples):
     ``height`` and ``width`` are those of the canvas. And of each hint asked for the class of the
     cell that each token's label stands in, uint8 [B, S], under `hint_key`.
 
-    Raises:
-        ValueError: there are transforms; a sequence is written in one direction only.
+    A sequence is written in one direction only, so that none is turned.
     """
 
-    def __init__(
-        self, *args: Any, transform: SampleTransform | None = None, **settings: Any
-    ) -> None:
-        if transform is not None:
-            raise ValueError(
-                "data.transforms turn and flip row steps, but a GPT writes from the lowest digit "
-                "up, row below row: remove them (its canvases are shifted without them)"
-            )
-        super().__init__(*args, **settings)
+    can_be_turned = False
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, _, _ = self._drawing(indices)
@@ -220,6 +216,30 @@ class SequenceSamples(TrainingSamples):
             for name, classes in zip(self.hints, hints, strict=True):
                 batch[hint_key(name)] = torch.from_numpy(hint_sequences(classes))
         return batch
+
+
+def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
+    """A batch of row steps with each sample in a view of its own, drawn from its seed.
+
+    Args:
+        batch: of `RowStepSamples` without transforms, on any device.
+        views: those to draw from.
+
+    Raises:
+        ValueError: a symmetry exchanges rows and columns that differ in number.
+    """
+    counters = _VIEW + torch.arange(3, device=batch["seeds"].device)
+    drawn = views.draw(batch["labels"], uniform(batch["seeds"][:, None], counters))
+    orientation = hint_key(ORIENTATION)
+    turned = {
+        name: part if part.ndim < 3 or name == orientation else drawn.show(part)
+        for name, part in batch.items()
+    }
+    if orientation in batch:
+        turned[orientation] = drawn.symmetry.to(torch.uint8)[:, None, None].expand_as(
+            batch[orientation]
+        )
+    return turned
 
 
 def hint_key(name: str) -> str:

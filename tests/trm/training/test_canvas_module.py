@@ -8,6 +8,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.models.iterative import map_state
 from trm.models.looped import LoopedConfig, LoopedTransformer
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -206,11 +207,13 @@ def row_step_batch() -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.parametrize("mode", [True, "reduce-overhead"])
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
-def test_a_compiled_module_learns_what_a_plain_one_does(schedule, compilations):
+def test_a_compiled_module_learns_what_a_plain_one_does(schedule, mode, compilations):
     batch, depth = row_step_batch(), DepthConfig(schedule, free_steps=(1, 1))
     losses, weights = [], []
-    for compile in (False, True):
+    for compile in (False, mode):
         mine = set_up(module(depth=depth, compile=compile), "fit")
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
         for _ in range(3):
@@ -232,6 +235,45 @@ def test_a_module_is_compiled_once_for_canvases_of_any_size_and_only_to_train(co
     assert compilations == []
     set_up(mine, "fit", "validate", "fit")
     assert compilations == [{"dynamic": True}]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_replays_that_overwrite_their_outputs_change_nothing(schedule, monkeypatch):
+    """As CUDA graphs do: what a call returned holds something else after the next call."""
+    outputs: list[torch.Tensor] = []
+
+    def recorded(function, **settings):
+        assert settings == {"mode": "reduce-overhead", "dynamic": False}
+
+        def replay(*args):
+            for old in outputs:
+                old.data.fill_(torch.nan)
+            outputs[:] = []
+            found = function(*args)
+            map_state(outputs.append, found)
+            return found
+
+        return replay
+
+    losses = []
+    for compile in (False, "reduce-overhead"):
+        monkeypatch.setattr("torch.compile", recorded)
+        depth = DepthConfig(schedule, free_steps=(2, 2), supervised_steps=1)
+        mine = set_up(module(depth=depth, compile=compile), "fit")
+        losses.append([mine._step(row_step_batch(), 0).loss.item() for _ in range(3)])
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_graphs_need_batches_of_one_size(cut):
+    mine = module(compile="reduce-overhead", depth=DepthConfig("fresh"))
+    data = CanvasDataModule(Multiplication(), Canvas() if cut else Canvas(4, 7))
+    mine._trainer = SimpleNamespace(datamodule=data, current_epoch=0)
+    if not cut:
+        mine.model.config.skip_blank = True
+    with pytest.raises(ValueError, match=r"model.compile reduce-overhead records a graph of"):
+        mine.setup("fit")
 
 
 def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkeypatch):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from augment.random_views import RandomViews
 from augment.symmetry import SYMMETRIES, apply
 from augment.transforms import CanvasShift, SampleTransform
 from canvas.blanks import Blanks
@@ -16,7 +17,7 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.tasks import task_class
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key
+from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key, shown
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -232,6 +233,43 @@ def test_transforms_turn_samples_and_leave_validation_alone():
     assert (one.truth == other.truth).all()
 
 
+def test_views_move_inputs_labels_answers_and_hints_of_training_alone():
+    views = RandomViews(shift=True)
+    data = module(Canvas(12, 12), HINTED, views=views)
+    assert data.state_dict()["symmetries"] == list(SYMMETRIES)
+    plain = RowStepSamples(HINTED, Canvas(12, 12), "train", 7, 32, 32, hints=HINTS)
+    plain = plain.__getitems__(range(8))
+    turned = data.on_after_batch_transfer(plain, 0)
+    assert torch.equal(turned["inputs"] == MASK, turned["answer"])
+    assert torch.equal(turned["inputs"][~turned["answer"]], turned["labels"][~turned["answer"]])
+    assert not torch.equal(turned["labels"], plain["labels"])
+    for name in HINTS:
+        key = hint_key(name)
+        for i in range(8):
+            cells = (
+                torch.stack([batch["labels"][i].flatten(), batch[key][i].flatten()]).T
+                for batch in (plain, turned)
+            )
+            before, after = (sorted(map(tuple, one.tolist())) for one in cells)
+            assert before == after
+    whole = next(iter(data.val_dataloader()[0]))
+    assert data.on_after_batch_transfer(whole, 0) is whole
+
+
+def test_a_view_follows_from_the_sample_alone():
+    views = RandomViews(shift=True)
+    batch = RowStepSamples(TASK, Canvas(12, 12), "train", 7, 32, 8).__getitems__(range(8))
+    whole = shown(batch, views)
+    for i in range(8):
+        own = shown({name: part[i : i + 1] for name, part in batch.items()}, views)
+        assert same(own, {name: part[i : i + 1] for name, part in whole.items()})
+
+
+def test_views_and_transforms_are_not_mixed():
+    with pytest.raises(ValueError, match=r"data.views and data.transforms both turn"):
+        module(views=RandomViews(), transforms=[A.D4(p=1.0)])
+
+
 def test_quarter_turns_need_a_square_canvas():
     data = module(Canvas(8, 11), transforms=[A.D4(p=1.0)])
     with pytest.raises(ValueError, match="equal height and width, or square: true"):
@@ -327,12 +365,16 @@ def test_devices_share_a_batch_and_say_so_where_they_cannot():
     assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]
 
 
-def test_the_orientation_of_a_sample_is_the_symmetry_it_has_undergone():
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_the_orientation_of_a_sample_is_the_symmetry_it_has_undergone(one_by_one):
     settings = (HINTED, Canvas(12, 12), "train", 7, 64, 64)
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     names = (ORIENTATION, "multiplicand")
-    turned = RowStepSamples(*settings, transform=transform, hints=names).__getitems__(range(64))
     plain = RowStepSamples(*settings, hints=names).__getitems__(range(64))
+    if one_by_one:
+        turned = RowStepSamples(*settings, transform=transform, hints=names).__getitems__(range(64))
+    else:
+        turned = shown(plain, RandomViews(shift=True))
     assert not plain[hint_key(ORIENTATION)].any()
     found = turned[hint_key(ORIENTATION)]
     assert (found == found[:, :1, :1]).all()

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from jsonargparse import Namespace
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.canvas_module import FIGURES
+from trm.training.lightning_cli import TrainingCLI
 from trm.training.samples import SolvedProblems
 
 CONSTANT = ("--model.schedule.decay", "constant")
@@ -177,6 +179,23 @@ def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
     assert ran.code == 0
     (config,) = tmp_path.glob("runs/debug/*/config.yaml")
     assert f"precision: {'bf16-mixed' if units else 32}" in config.read_text().replace("'", "")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "precision", "expected"),
+    [
+        ("cuda", "bf16-mixed", "high"),
+        ("cuda", "32-true", "highest"),
+        ("cpu", "bf16-mixed", "highest"),
+    ],
+)
+def test_tf32_is_for_those_who_do_not_ask_for_float32(accelerator, precision, expected):
+    trainer = Namespace(accelerator=accelerator, precision=precision)
+    try:
+        TrainingCLI._settle_precision(None, Namespace(trainer=trainer))
+        assert torch.get_float32_matmul_precision() == expected
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_two_processes_train_one_model(process, debug, tmp_path):

@@ -317,10 +317,13 @@ def test_both_families_train_on_the_same_problems_at_the_same_places():
     assert (cells.numpy() == again.truth).all()
 
 
-def test_views_are_refused_for_sequences(command, small, tmp_path):
-    ran = command(*small, "--data.transforms=[albumentations.D4]", folder=tmp_path)
+@pytest.mark.parametrize(
+    ("setting", "value"), [("transforms", "[albumentations.D4]"), ("views", "{shift: true}")]
+)
+def test_views_are_refused_for_sequences(command, small, tmp_path, setting, value):
+    ran = command(*small, f"--data.{setting}={value}", folder=tmp_path)
     assert ran.code == 2
-    assert "data.transforms turn and flip row steps" in ran.err
+    assert f"data.{setting} turn and flip row steps" in ran.err
 
 
 def test_a_cut_canvas_trains_where_positions_allow_it(command, small, tmp_path):
