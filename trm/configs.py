@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from trm.known_settings import check_names
+from trm.known_settings import check_settings
 from trm.shipped_configs import find_config
 
 _LARGEST = 2**18  # characters of a file
@@ -114,7 +114,7 @@ def check_call(words: list[str]) -> list[str]:
         checked[place] = f"{option}{file}"
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
-    check_names(words, held)
+    check_settings(words, held)
     return checked
 
 

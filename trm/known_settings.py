@@ -2,9 +2,10 @@
 
 What they are follows from the classes that a config names: the arguments of their `__init__`, and
 the fields of dataclasses among these. Reading these off the text, without importing anything,
-answers a mistyped name at once; importing PyTorch and Lightning first takes seconds. Where text
-alone does not tell, as of a class of the user's own, any name is taken: whoever builds the classes
-looks again, with `trm.training.config_errors` for what is wrong.
+answers a mistyped name at once, and a word where a number belongs; importing PyTorch and Lightning
+first takes seconds. Where text alone does not tell, as of a class of the user's own, any name and
+any value is taken: whoever builds the classes looks again, and `trm.training.config_errors` says
+what is wrong.
 """
 
 import ast
@@ -12,8 +13,9 @@ import importlib.util
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from canvas.choices import meant
 
@@ -24,21 +26,38 @@ _ROOTS = {  # sections of a config, and the class of each; None: the config name
     "trainer": "lightning.pytorch.trainer.trainer.Trainer",
 }
 _OF_CLASSES = ("class_path", "init_args", "dict_kwargs")  # what a class has beside its settings
-_OPTION = re.compile(r"--((?:model|data|trainer)(?:\.\w+)*)(?:=.*)?", re.S)
+_OPTION = re.compile(r"--((?:model|data|trainer)(?:\.\w+)*)(?:=(.*))?", re.S)
+_SIMPLE = {"int", "float", "bool"}  # types of which text is no value, but for these words
+_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "~", ""}
 _ALIKE = 0.6  # of a name and what may have been meant by it
 
 
-def check_names(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> None:
-    """Look at the names of settings, on a command line and in configs.
+class Setting(NamedTuple):
+    """What text tells of a setting.
+
+    Attributes:
+        holds: the class whose settings stand below it, if it is one that text tells of.
+        declared: how its type is written.
+    """
+
+    holds: str | None
+    declared: str
+
+
+def check_settings(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> None:
+    """Look at the settings on a command line and in configs.
 
     Args:
         words: of a training command.
         configs: what its configs hold; later ones count more.
 
     Raises:
-        ValueError: there is no such setting; the nearest one is named.
+        ValueError: there is no such setting; the nearest one is named. Or its value is no number.
     """
-    given = [match[1] for word in words if (match := _OPTION.fullmatch(word))]
+    given = {}
+    for word, following in zip_longest(words, words[1:]):
+        if match := _OPTION.fullmatch(word):
+            given[match[1]] = following if match[2] is None else match[2]
     # Of a class that is named without its module, text would have to be found first.
     open_ones = {_plain(key) for key in given}
     named: dict[str, str] = {}
@@ -53,9 +72,9 @@ def check_names(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> N
     _check(given, named, open_ones)
 
 
-def _check(keys: Iterable[str], named: Mapping[str, str], open_ones: Collection[str]) -> None:
-    """Raise a ValueError where one of the keys is no setting; see `check_names`."""
-    for key in keys:
+def _check(given: Mapping[str, Any], named: Mapping[str, str], open_ones: Collection[str]) -> None:
+    """Raise a ValueError where something given is no setting; see `check_settings`."""
+    for key, value in given.items():
         root, *parts = _plain(key).split(".")
         if root not in _ROOTS or parts[-1:] == ["help"]:
             continue
@@ -63,10 +82,25 @@ def _check(keys: Iterable[str], named: Mapping[str, str], open_ones: Collection[
         for part in parts:
             if settings is None or at in open_ones:
                 break
+            name = ".".join([root, *parts])
             if part not in settings:
-                raise ValueError(no_setting(".".join([root, *parts]), _names(named)))
+                raise ValueError(no_setting(name, _names(named)))
             at = f"{at}.{part}"
-            settings = _settings_at(at, settings[part], named)
+            if at == name and (expected := _misses(value, settings[part].declared)):
+                raise ValueError(f"{name}: expected {expected}. Got value: {value}")
+            settings = _settings_at(at, settings[part].holds, named)
+
+
+def _misses(value: Any, declared: str) -> str | None:
+    """The number that a setting has to be, where it is given text that is none."""
+    kinds = set(re.findall(r"[\w.]+", declared)) - {"None", "Optional"}
+    if not isinstance(value, str) or len(kinds) != 1 or not kinds <= _SIMPLE:
+        return None
+    try:
+        float(value)
+    except ValueError:
+        return None if value.strip().lower() in _WORDS else kinds.pop()
+    return None
 
 
 def no_setting(name: str, known: Iterable[str]) -> str:
@@ -101,7 +135,7 @@ def _names(named: Mapping[str, str]) -> list[str]:
     def visit(at: str, declared: str | None) -> None:
         for part, below in (_settings_at(at, declared, named) or {}).items():
             found.append(f"{at}.{part}")
-            visit(f"{at}.{part}", below)
+            visit(f"{at}.{part}", below.holds)
 
     for root, declared in _ROOTS.items():
         visit(root, declared)
@@ -110,7 +144,7 @@ def _names(named: Mapping[str, str]) -> list[str]:
 
 def _settings_at(
     at: str, declared: str | None, named: Mapping[str, str]
-) -> dict[str, str | None] | None:
+) -> dict[str, Setting] | None:
     """What there is below a setting, see `_settings_of`; None where text does not tell.
 
     Args:
@@ -126,11 +160,8 @@ def _settings_at(
 
 
 @cache
-def _settings_of(path: str) -> dict[str, str | None] | None:
-    """The settings of a class, by name, and the class of each, if it is one that text tells of.
-
-    None where the class is not found, or takes any.
-    """
+def _settings_of(path: str) -> dict[str, Setting] | None:
+    """The settings of a class, by name; None where the class is not found, or takes any."""
     found = _find(path)
     if found is None:
         return None
@@ -141,21 +172,26 @@ def _settings_of(path: str) -> dict[str, str | None] | None:
                 if made.args.kwarg or made.args.vararg:
                     return None
                 arguments = [*made.args.args[1:], *made.args.kwonlyargs]
-                return {one.arg: _class_of(module, one.annotation) for one in arguments}
+                return {one.arg: _setting(module, one.annotation) for one in arguments}
         first = _class_of(module, node.bases[0]) if node.bases else None
         return _settings_of(first) if first else None
-    settings: dict[str, str | None] = {}
+    settings: dict[str, Setting] = {}
     for base in node.bases:
         inherited = _class_of(module, base)
         settings |= (_settings_of(inherited) if inherited else None) or {}
     for line in node.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            settings[line.target.id] = _class_of(module, line.annotation)
+            settings[line.target.id] = _setting(module, line.annotation)
     return settings
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(one) for one in node.decorator_list)
+
+
+def _setting(module: str, annotation: ast.expr | None) -> Setting:
+    """What an annotation in a module says."""
+    return Setting(_class_of(module, annotation), ast.unparse(annotation) if annotation else "")
 
 
 def _class_of(module: str, annotation: ast.expr | None) -> str | None:

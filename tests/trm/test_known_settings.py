@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -11,7 +12,7 @@ from canvas.plugins import load_class
 from canvas.task import Task
 from trm.checkpoints.settings import config_class
 from trm.configs import read_config
-from trm.known_settings import _names, check_names
+from trm.known_settings import _names, check_settings
 from trm.training.data import CanvasDataModule
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -20,7 +21,7 @@ FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name !=
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_all_settings_of_a_shipped_config_are_known(path):
-    check_names([], [read_config(path)])
+    check_settings([], [read_config(path)])
 
 
 def arguments(kind: type, prefix: str) -> set[str]:
@@ -70,7 +71,7 @@ BASE = read_config(CONFIGS / "quickstart.yaml")
 )
 def test_a_slip_is_named(words, meant):
     with pytest.raises(ValueError, match="there is no setting") as error:
-        check_names(words, [BASE])
+        check_settings(words, [BASE])
     assert meant is None or str(error.value).endswith(f"Did you mean {meant}?")
 
 
@@ -89,15 +90,60 @@ def test_a_slip_is_named(words, meant):
     ],
 )
 def test_what_text_does_not_tell_is_left_to_the_parser(words):
-    check_names(words, [BASE])
+    check_settings(words, [BASE])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--model.optimizer.lr=abc"], "model.optimizer.lr: expected float. Got value: abc"),
+        (["--data.batch_size", "many"], "data.batch_size: expected int. Got value: many"),
+        (["--trainer.max_epochs", "ten"], "trainer.max_epochs: expected int. Got value: ten"),
+        (["--data.views.shift=perhaps"], "data.views.shift: expected bool. Got value: perhaps"),
+    ],
+)
+def test_a_word_is_no_number(words, told):
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        check_settings(words, [BASE])
+    name, _, value = " ".join(words).removeprefix("--").replace(" ", "=").partition("=")
+    held: dict = {}
+    inner = held
+    *above, last = name.split(".")
+    for part in above:
+        inner = inner.setdefault(part, {})
+    inner[last] = value
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        check_settings([], [BASE, held])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model.optimizer.lr=1e-3"],
+        ["--model.optimizer.lr", "-3"],
+        ["--data.batch_size=3.5"],
+        ["--data.canvas.height=null"],
+        ["--data.canvas.square", "True"],
+        ["--data.canvas.square"],
+        ["--model.compile=reduce-overhead"],
+        ["--model.network.config.position=mine.Position"],
+        ["--trainer.precision=bf16-mixed"],
+        ["--trainer.devices=auto"],
+        ["--data.blanks={rows: 1}"],
+    ],
+)
+def test_values_that_text_does_not_settle_are_left_to_the_parser(words):
+    check_settings(words, [BASE])
 
 
 def test_settings_are_those_of_the_class_that_is_named_by_then():
     task = {"class_path": "canvas.addition.Addition", "init_args": {"digits": [1, 3]}}
-    check_names(["--data.task.addends=[2,3]"], [BASE, {"data": {"task": task}}])
-    check_names([], [BASE, {"data": {"task": "Addition"}}, {"data": {"task": {"digits": [1, 3]}}}])
+    check_settings(["--data.task.addends=[2,3]"], [BASE, {"data": {"task": task}}])
+    check_settings(
+        [], [BASE, {"data": {"task": "Addition"}}, {"data": {"task": {"digits": [1, 3]}}}]
+    )
     with pytest.raises(ValueError, match=r"no setting data\.task\.digits_a\."):
-        check_names(["--data.task.digits_a=[2,3]"], [BASE, {"data": {"task": task}}])
+        check_settings(["--data.task.digits_a=[2,3]"], [BASE, {"data": {"task": task}}])
 
 
 def test_a_slip_is_told_before_a_framework_is_imported():
