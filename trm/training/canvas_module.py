@@ -129,15 +129,12 @@ class CanvasModule(L.LightningModule):
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
 
-    def setup(self, stage: str) -> None:
-        """Compile what is trained, once; it is traced when and where training begins.
+    def check(self, data: CanvasDataModule) -> None:
+        """Whether it can be trained on data.
 
         Raises:
             ValueError: graphs are to be recorded of batches that differ in size.
         """
-        if not self.compile_steps or stage != "fit" or self._compiled is not None:
-            return
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         if self.compile_steps == GRAPHS and (
             data.canvas.cut or not getattr(self.model, "fixed_tokens", True)
         ):
@@ -146,8 +143,18 @@ class CanvasModule(L.LightningModule):
                 "data.canvas.height and data.canvas.width, and skip_blank and crop to false, or "
                 "model.compile: true"
             )
-        method = getattr(self.model, self.compiled_method)
-        self._compiled = compiled(method, self.compile_steps)
+
+    def setup(self, stage: str) -> None:
+        """Before training: check the data, and compile what is trained, once.
+
+        It is traced when and where training begins.
+        """
+        data = getattr(self.trainer, "datamodule", None)
+        if stage == "fit" and isinstance(data, CanvasDataModule):
+            self.check(data)
+        if stage == "fit" and self.compile_steps and self._compiled is None:
+            method = getattr(self.model, self.compiled_method)
+            self._compiled = compiled(method, self.compile_steps)
 
     def trained(self) -> Any:
         """The model for the training step that begins, compiled if so wished.

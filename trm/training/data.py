@@ -161,20 +161,10 @@ class CanvasDataModule(L.LightningDataModule):
         return batch
 
     def train_dataloader(self) -> DataLoader:
-        """What the module that trains asks for, row steps or sequences, a new epoch's each time.
-
-        Raises:
-            ValueError: sequences are to be turned.
-        """
+        """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
         size = self.batch_size * self.batches_per_epoch
         module = self.trainer.lightning_module if self.trainer else None
         kind = SAMPLES[getattr(module, "samples", "row_steps")]
-        if (self.views or self.transform) and not kind.can_be_turned:
-            raise ValueError(
-                f"data.{'views' if self.views else 'transforms'} turn and flip row steps, but a "
-                "GPT writes from the lowest digit up, row below row: remove them (its canvases are "
-                "shifted without them)"
-            )
         hints = tuple(getattr(module, "hints", ()))
         return self._loader(
             kind,

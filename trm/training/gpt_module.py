@@ -68,21 +68,27 @@ class GPTModule(CanvasModule):
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def setup(self, stage: str) -> None:
+    def check(self, data: CanvasDataModule) -> None:
         """See `CanvasModule`.
 
         Raises:
-            ValueError: positions are learned for a canvas whose size changes.
+            ValueError: positions are learned for a canvas whose size changes, or samples are to be
+                turned.
         """
-        data, position = getattr(self.trainer, "datamodule", None), self.model.config.position
-        cut = isinstance(data, CanvasDataModule) and data.canvas.cut
-        if stage == "fit" and cut and position.startswith("learned"):
+        position = self.model.config.position
+        if data.canvas.cut and position.startswith("learned"):
             raise ValueError(
                 f"{position} positions are learned place by place, and a cut canvas has other "
                 "places in every batch: set data.canvas.height and data.canvas.width, or another "
                 "model.network.config.position"
             )
-        super().setup(stage)
+        if data.views or data.transform:
+            raise ValueError(
+                f"data.{'views' if data.views else 'transforms'} turn and flip row steps, but a "
+                "GPT writes from the lowest digit up, row below row: remove them (its canvases are "
+                "shifted without them)"
+            )
+        super().check(data)
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""

@@ -109,20 +109,18 @@ class IterativeModule(CanvasModule):
         self.deepest = depth.most_steps
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
-    def setup(self, stage: str) -> None:
+    def check(self, data: CanvasDataModule) -> None:
         """See `CanvasModule`.
 
         Raises:
             ValueError: the state cannot be carried over, as canvases differ in size.
         """
-        data = getattr(self.trainer, "datamodule", None)
-        carried = stage == "fit" and self.depth.schedule == "carry"
-        if carried and isinstance(data, CanvasDataModule) and data.canvas.cut:
+        if self.depth.schedule == "carry" and data.canvas.cut:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "
                 "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
-        super().setup(stage)
+        super().check(data)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""

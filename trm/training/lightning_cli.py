@@ -263,8 +263,9 @@ class TrainingCLI(LightningCLI):
         return trainer
 
     def before_fit(self) -> None:
-        """Say what is trained."""
+        """Say what is trained, unless it cannot be: before there is a folder of the run."""
         if isinstance(self.model, CanvasModule):
+            self.model.check(self.datamodule)
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 

@@ -71,8 +71,6 @@ class TrainingSamples(Samples):
     into the workings.
     """
 
-    can_be_turned = True
-
     def __init__(
         self,
         *args: Any,
@@ -195,8 +193,6 @@ class SequenceSamples(TrainingSamples):
 
     A sequence is written in one direction only, so that none is turned.
     """
-
-    can_be_turned = False
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, _, _ = self._drawing(indices)

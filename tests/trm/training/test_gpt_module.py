@@ -324,6 +324,7 @@ def test_views_are_refused_for_sequences(command, small, tmp_path, setting, valu
     ran = command(*small, f"--data.{setting}={value}", folder=tmp_path)
     assert ran.code == 2
     assert f"data.{setting} turn and flip row steps" in ran.err
+    assert not list(tmp_path.glob("runs/*"))  # nothing has begun
 
 
 def test_a_cut_canvas_trains_where_positions_allow_it(command, small, tmp_path):
