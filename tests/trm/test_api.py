@@ -112,6 +112,15 @@ def test_several_problems_have_solutions_in_their_order(solver):
         assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]
 
 
+def test_what_a_problem_gets_does_not_depend_on_the_others(solver):
+    asked = ["7x8", "1234567x7654321", "9x3", "12x34"]
+    together = solve(asked, solver)
+    for problem, one in zip(asked, together, strict=True):
+        alone = solve(problem, solver)
+        assert (one.answer, one.operands) == (alone.answer, alone.operands)
+        assert one.confidence == pytest.approx(alone.confidence, abs=1e-5)
+
+
 def test_a_list_of_one_problem_has_a_list_of_one_solution(solver):
     (solution,) = solve(["7x8"], solver)
     assert solution.answer == 56

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import islice
 from typing import IO, Any, BinaryIO
 
 import numpy as np
@@ -11,7 +11,6 @@ from canvas.problems import Problems
 from trm.batch.formats import OPERANDS, PROBLEM, Entry, Reader
 from trm.batch.writers import Writer, carried_name, make_writer
 from trm.solving.record import COLUMNS, Record
-from trm.solving.rollout import at_once
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -68,9 +67,6 @@ def unit_size(voting: Voting | None, device: str) -> int:
 def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]:
     """The records of some entries, in their order.
 
-    On a canvas that is cut, only problems of equal lengths share a batch: what one of them gets
-    does not depend on how long the others are.
-
     Args:
         solver: the model.
         entries: some of them perhaps no problems.
@@ -82,15 +78,16 @@ def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]
     if todo:
         asked = [entry.operands for entry in entries if entry.operands is not None]
         problems = Problems.from_ints(asked, solver.task.base)
-        sizes = [(int(r), int(c)) for r, c in zip(*solver.task.rules.sizes(problems), strict=True)]
         fitting = []
         for k, misfit in enumerate(solver.misfits(problems)):
             if misfit is None:
                 fitting.append(k)
             else:
                 errors[todo[k]] = misfit
-        for group in _groups(solver, fitting, sizes):
-            for k, solution in zip(group, solver.solve(problems[np.array(group)]), strict=True):
+        fit = np.array(fitting, dtype=np.int64)
+        for batch in solver.batches(problems[fit]):
+            own = fit[batch]
+            for k, solution in zip(own.tolist(), solver.solve(problems[own]), strict=True):
                 solutions[todo[k]] = solution
     return [
         _record(entry, solutions.get(i), errors.get(i), canvases) for i, entry in enumerate(entries)
@@ -108,14 +105,6 @@ def written(record: Record, names: list[str]) -> dict[str, Any]:
     data = record.data()
     line = {name: data[name] for name in names}
     return line | {carried_name(name, line): value for name, value in record.other.items()}
-
-
-def _groups(solver: Solver, wanted: list[int], sizes: list[tuple[int, int]]) -> Iterator[list[int]]:
-    """Which of the problems are solved together, given the rows and columns that each takes up."""
-    if not solver.canvas.cut:
-        sizes = [(0, 0)] * len(sizes)
-    for size, group in groupby(sorted(wanted, key=sizes.__getitem__), key=sizes.__getitem__):
-        yield from batched(group, at_once(solver.predictor, *solver.canvas.size(*size)))
 
 
 @dataclass

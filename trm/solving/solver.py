@@ -1,6 +1,6 @@
 """From operands to answers: the one door through which every command and script solves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from canvas.reader import Reading, read
 from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.orders import agreed, reversed_operands
-from trm.solving.rollout import OnRow, Predictor, Rollout
+from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
 from trm.solving.turned import TurnedPredictor
 from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
@@ -196,6 +196,21 @@ class Solver:
         if self.canvas.cut:
             return self
         return replace(self, canvas=replace(self.canvas, height=height, width=width))
+
+    def batches(self, problems: Problems) -> Iterator[np.ndarray]:
+        """Which problems to solve together, ``int64`` indices.
+
+        As many as there is memory for; on a canvas that is cut, those of equal sizes: what a
+        problem gets there does not depend on how long the others are.
+        """
+        sizes = np.stack(self.task.rules.sizes(problems), axis=1)
+        if not self.canvas.cut:
+            sizes = np.zeros_like(sizes)
+        different, which = np.unique(sizes, axis=0, return_inverse=True)
+        for number, (rows, columns) in enumerate(different.tolist()):
+            alike = np.flatnonzero(which == number)
+            most = at_once(self.predictor, *self.canvas.size(rows, columns))
+            yield from np.split(alike, range(most, len(alike), most))
 
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other.
