@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER = "demo"  # for the pictures of the shipped model: nothing is written beside that
 SHOWN = 3  # problems worked out before the reader's eyes
+FACTORS = (2, 4)  # digits of the longer problems, of the longest in training
+LONGER = 50  # problems of each such size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +68,8 @@ def run(args: argparse.Namespace) -> int:
     _measure(console, solver, args.problems, args.seed, args.quiet)
 
     console.rule("Longer than anything it was trained on")
-    longer = (task.longest[0] + 1, *task.longest[1:])
     try:
-        beyond = sample(task, args.seed, "test", 0, np.arange(1), longer)
-        solve_and_show(console, solver, beyond)
+        _try_longer(console, solver, args.seed, args.quiet)
     except ValueError as error:
         console.print(f"It cannot try: {error}\n")
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if folder != run_folder:
         beside.print(f"see inside    tensorboard --logdir {run_folder}")
-    beside.print("train more    trm fit --config trm/small")
+    beside.print("train more    trm fit --config generalise/lattice")
     return 0
 
 
@@ -119,6 +119,32 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
         f"problem seed {seed}.\n",
         soft_wrap=True,
     )
+
+
+def _try_longer(console: Console, solver: Solver, seed: int, quiet: bool) -> None:
+    """One problem with more digits than in training, and how many of some are right.
+
+    Raises:
+        ValueError: the model takes no problem of that size.
+    """
+    from rich.progress import track
+
+    from trm.evaluation.accuracy import answers
+
+    task = solver.task
+    batches = []
+    for factor in FACTORS:
+        lengths = tuple(factor * n for n in task.longest)
+        batches.append(sample(task, seed, "test", 0, np.arange(LONGER), lengths))
+    solver.draw(batches[-1])  # complain before the first is shown
+    solve_and_show(console, solver, batches[0][:1])
+    shares = []
+    for problems in track(batches, "solving", console=console, transient=True, disable=quiet):
+        shares.append(answers(solver.solve(problems, with_truth=True)))
+    for factor, share in zip(FACTORS, shares, strict=True):
+        size = " x ".join(str(factor * n) for n in task.longest)
+        console.print(f"{size} digits: {share} of answers right", soft_wrap=True)
+    console.print()
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
