@@ -5,10 +5,8 @@ Cells are drawn as shapes, pixel for pixel, and put into matplotlib's `Figure` l
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from canvas.hints import NONE, ORIENTATION, UNDEFINED
@@ -16,9 +14,9 @@ from canvas.layouts import ROW_KINDS
 from canvas.picture import FILLED, FILLED_INK, GRID, HIGHLIGHT, MASKED, WRONG, WRONG_INK, to_image
 from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
 from canvas.symbols import BLANK
+from trm.figures.sheet import Sheet
 from trm.solving.hint_reading import right_cells
 
-_DPI = 100
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
 _WIDE = 2000  # pixels that all maps of a line are to take; with the smallest cells, more
 _TAGGED = 20  # pixels of a cell with room for the right class in its corner
@@ -72,23 +70,13 @@ def hints_figure(
         max(_LEAST, maps * (wide + _GAP) - _GAP) + 2 * _EDGE,
         head + len(truth) * (block + _GAP) + _EDGE,
     )
-    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
-    figure = Figure(((size[0] + 0.1) / _DPI, (size[1] + 0.1) / _DPI), _DPI, facecolor=PAPER)
-    FigureCanvasAgg(figure)
-
-    def write(x: float, y: float, text: str, **more: Any) -> None:
-        style: dict[str, Any] = {"color": INK, "va": "center", "parse_math": False} | more
-        figure.text(x / size[0], 1 - y / size[1], text, **style)
-
-    def put(x: int, y: int, image: np.ndarray) -> None:
-        figure.figimage(image, x, size[1] - y - image.shape[0], origin="upper")
-
-    write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
+    sheet = Sheet(*size)
+    sheet.write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
     tag = "right class in the corner" if cell >= _TAGGED else "dark corner"
     note = f"white: no such quantity. Grey: not defined, or not read. Framed: wrong, {tag}"
-    write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
-    put(_EDGE, _EDGE + _TITLE + _NOTE, seen)
-    write(
+    sheet.write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
+    sheet.put(_EDGE, _EDGE + _TITLE + _NOTE, seen)
+    sheet.write(
         _EDGE + seen.shape[1] + 8,
         _EDGE + _TITLE + _NOTE + seen.shape[0] / 2,
         "what the model sees",
@@ -97,19 +85,19 @@ def hints_figure(
     )
     for line, (name, right) in enumerate(truth.items()):
         top = head + line * (block + _GAP)
-        write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
+        sheet.write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
         kinds = ", ".join(f"{kind[0]} {kind}" for kind in _kinds_in(right))
         if name == _ROW_KIND:
-            write(_EDGE + 90, top + 10, kinds, fontsize=9, color=_GREY)
+            sheet.write(_EDGE + 90, top + 10, kinds, fontsize=9, color=_GREY)
         points = [("right", right), *zip(names, believed[name], strict=True)]
         for column, (point, classes) in enumerate(points):
             x = _EDGE + column * (wide + _GAP)
             good, counted = right_cells(classes, right)
             share = f": {good.sum()} of {counted.sum()}" if column else ""
-            write(x, top + _NAME, f"{point}{share}", fontsize=9)
+            sheet.write(x, top + _NAME, f"{point}{share}", fontsize=9)
             part = _map(name, classes[down, across], right[down, across], row - down.start, cell)
-            put(x, top + _NAME + _SHARE - 6, np.asarray(part.image()))
-    return figure
+            sheet.put(x, top + _NAME + _SHARE - 6, np.asarray(part.image()))
+    return sheet.figure
 
 
 def _in_use(canvas: np.ndarray, row: int) -> tuple[slice, slice]:

@@ -19,8 +19,8 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GRID, HIGHLIGHT, for_people
 from canvas.shapes import INK, PAPER
 from canvas.symbols import BLANK, MASK
+from trm.figures.sheet import DPI, Sheet
 
-_DPI = 100
 _WIDTH = 1000  # pixels of a figure
 _CELL = (8, 22)  # pixels of a cell, fewest and most
 _WRITTEN = 14  # pixels of a cell that has room for its symbol
@@ -68,29 +68,24 @@ def attention_figure(
     lines = -(-heads // beside)
     block = _LAYER + lines * (high + _LAYER // 2)
     total = (_EDGE + beside * (wide + _GAP) + _BAR, _HEAD + layers * block + _EDGE)
-    figure = Figure(figsize=(total[0] / _DPI, total[1] / _DPI), dpi=_DPI)
-    FigureCanvasAgg(figure)
+    sheet = Sheet(*total)
     scale = Normalize(0, 1)
 
-    def write(x: float, y: float, text: str, **style: Any) -> None:
-        figure.text(x / total[0], 1 - y / total[1], text, va="center", **style)
-
-    write(_EDGE, 22, title, fontsize=11, weight="bold")
+    sheet.write(_EDGE, 22, title, fontsize=11, weight="bold")
     for layer, name in enumerate(names):
         top = _HEAD + layer * block
-        write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
+        sheet.write(_EDGE, top + 10, name, fontsize=11, weight="bold", color=HIGHLIGHT)
         for head in range(heads):
             line, column = divmod(head, beside)
             x, y = _EDGE + column * (wide + _GAP), top + _LAYER + line * (high + _LAYER // 2)
             caption = captions[layer][head] if captions else f"head {head + 1}"
-            write(x, y - 11, caption, fontsize=9)
-            box = (x / total[0], 1 - (y + high) / total[1], wide / total[0], high / total[1])
-            _map(figure.add_axes(box), canvas, cell, maps[layer, head], side)
+            sheet.write(x, y - 11, caption, fontsize=9)
+            _map(sheet.axes(x, y, wide, high), canvas, cell, maps[layer, head], side)
     x, y, long = total[0] - _BAR + 10, _HEAD + _LAYER, min(240, total[1] - _HEAD - _LAYER - _EDGE)
-    bar = figure.add_axes((x / total[0], 1 - (y + long) / total[1], 12 / total[0], long / total[1]))
-    figure.colorbar(ScalarMappable(scale, _COLOURS), cax=bar)
+    bar = sheet.axes(x, y, 12, long)
+    sheet.figure.colorbar(ScalarMappable(scale, _COLOURS), cax=bar)
     bar.tick_params(labelsize=8)
-    return figure
+    return sheet.figure
 
 
 def _map(
@@ -100,7 +95,7 @@ def _map(
     axes.imshow(weights, cmap=_COLOURS, norm=Normalize(0, 1), aspect="auto")
     style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "clip_on": True}
     for (i, j), symbol in np.ndenumerate(canvas) if side >= _WRITTEN else ():
-        size = _SIGN * side * 72 / _DPI * (0.6 if symbol == MASK else 1)
+        size = _SIGN * side * 72 / DPI * (0.6 if symbol == MASK else 1)
         colour = PAPER if weights[i, j] > 0.6 else INK
         axes.text(j, i, for_people(int(symbol)), fontsize=size, color=colour, **style)
     frame = (cell[1] - 0.5, cell[0] - 0.5)
@@ -117,7 +112,7 @@ def changes_figure(changes: dict[str, np.ndarray], names: Sequence[str], title: 
         names: of the rows.
         title: of the figure.
     """
-    figure = Figure(figsize=(_WIDTH / _DPI, 3.8), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(_WIDTH / DPI, 3.8), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(names)))
     all_axes = np.atleast_1d(figure.subplots(1, len(changes), sharey=True))

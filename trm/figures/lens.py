@@ -5,7 +5,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -13,8 +12,8 @@ from matplotlib.patches import Rectangle
 
 from canvas.picture import GIVEN, HIGHLIGHT, for_people, to_image
 from canvas.shapes import INK, PAPER
+from trm.figures.sheet import DPI, Sheet
 
-_DPI = 100
 _WIDE = 760  # pixels that the columns of the canvas are to take; with the smallest cells, more
 _CELL = (8, 26)  # pixels of a cell, fewest and most
 _WRITTEN = 12  # pixels of a cell that has room for its symbol
@@ -57,28 +56,19 @@ def lens_figure(
     high, wide = (lines + 1) * line, width * cell
     top = _EDGE + _TITLE + _NOTE + seen.shape[0] + _GAP
     across = max(_EDGE + _NAMES + wide + _BAR, 2 * _EDGE + max(_LEAST, _LETTER * len(title)))
-    size = (across, top + high + _EDGE)
-    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
-    figure = Figure(((size[0] + 0.1) / _DPI, (size[1] + 0.1) / _DPI), _DPI, facecolor=PAPER)
-    FigureCanvasAgg(figure)
-
-    def write(x: float, y: float, text: str, **more: Any) -> None:
-        style: dict[str, Any] = {"color": INK, "va": "center", "parse_math": False} | more
-        figure.text(x / size[0], 1 - y / size[1], text, **style)
-
-    def place(x: int, y: int, width: int, height: int) -> tuple[float, float, float, float]:
-        return x / size[0], 1 - (y + height) / size[1], width / size[0], height / size[1]
-
+    sheet = Sheet(across, top + high + _EDGE)
     x = _EDGE + _NAMES
-    write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
+    sheet.write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
     note = "colour: probability of the true symbol. Framed: another symbol is likelier"
-    write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
-    write(_EDGE, top - _GAP - seen.shape[0] / 2, "what the model sees", fontsize=9, color=_GREY)
-    figure.figimage(seen, x - margin, size[1] - (top - _GAP), origin="upper")
+    sheet.write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
+    sheet.write(
+        _EDGE, top - _GAP - seen.shape[0] / 2, "what the model sees", fontsize=9, color=_GREY
+    )
+    sheet.put(x - margin, top - _GAP - seen.shape[0], seen)
     for number, name in enumerate([*names, "true"]):
         bold = {"weight": "bold", "color": HIGHLIGHT} if number == lines else {}
-        write(x - 8, top + (number + 0.5) * line, name, fontsize=9, ha="right", **bold)
-    axes = figure.add_axes(place(x, top, wide, high))
+        sheet.write(x - 8, top + (number + 0.5) * line, name, fontsize=9, ha="right", **bold)
+    axes = sheet.axes(x, top, wide, high)
     axes.set_facecolor(GIVEN)
     shown = np.vstack([np.exp(log_probs), np.full(width, np.nan)])
     axes.imshow(shown, cmap=_COLOURS, norm=Normalize(0, 1), aspect="auto", interpolation="none")
@@ -90,7 +80,7 @@ def lens_figure(
         if cell >= _WRITTEN:
             ink = PAPER if not last and shown[i, j] > 0.6 else INK
             style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": ink}
-            font = 0.7 * min(cell, line) * 72 / _DPI
+            font = 0.7 * min(cell, line) * 72 / DPI
             axes.text(j, i, for_people(int(symbol)), fontsize=font, parse_math=False, **style)
         if not last and symbol != truth[j]:
             frame = Rectangle((j - 0.42, i - 0.42), 0.84, 0.84, fill=False, edgecolor=_WRONG)
@@ -98,7 +88,7 @@ def lens_figure(
     axes.axhline(lines - 0.5, color=INK, linewidth=1)
     axes.set(xticks=[], yticks=[])
     long = min(240, high)
-    bar = figure.add_axes(place(x + wide + 18, top, 12, long))
-    figure.colorbar(ScalarMappable(Normalize(0, 1), _COLOURS), cax=bar)
+    bar = sheet.axes(x + wide + 18, top, 12, long)
+    sheet.figure.colorbar(ScalarMappable(Normalize(0, 1), _COLOURS), cax=bar)
     bar.tick_params(labelsize=8)
-    return figure
+    return sheet.figure

@@ -6,7 +6,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -14,9 +13,9 @@ from matplotlib.patches import Rectangle
 
 from canvas.picture import GRID, for_people
 from canvas.shapes import INK, PAPER
+from trm.figures.sheet import DPI, Sheet
 from trm.probing.patching import Patching
 
-_DPI = 100
 _WIDE = 1100  # pixels that maps side by side take at most, unless one alone takes more
 _CELL = (8, 26)  # pixels of a cell, fewest and most
 _WRITTEN = 12  # pixels of a cell that has room for its symbol
@@ -71,47 +70,38 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
         ),
         top + lines * (high + _NAME + _GAP),
     )
-    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
-    figure = Figure(((size[0] + 0.1) / _DPI, (size[1] + 0.1) / _DPI), _DPI, facecolor=PAPER)
-    FigureCanvasAgg(figure)
-
-    def write(x: float, y: float, text: str, **more: Any) -> None:
-        style: dict[str, Any] = {"color": INK, "va": "center", "parse_math": False} | more
-        figure.text(x / size[0], 1 - y / size[1], text, **style)
-
-    def axes_at(x: int, y: int, width: int, height: int) -> Axes:
-        box = (x / size[0], 1 - (y + height) / size[1], width / size[0], height / size[1])
-        return figure.add_axes(box)
-
-    write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
+    sheet = Sheet(*size)
+    sheet.write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
     for number, note in enumerate(_NOTES):
-        write(_EDGE, _EDGE + _TITLE + 2 + number * _NOTE, note, fontsize=9, color=_GREY)
+        sheet.write(_EDGE, _EDGE + _TITLE + 2 + number * _NOTE, note, fontsize=9, color=_GREY)
     differ = found.pages[0] != found.pages[1]
     for number, (letter, name) in enumerate(zip("AB", names, strict=True)):
         x = _EDGE + number * (cell * w + _GAP)
-        write(x, pages - 11, f"{letter}: {name}", fontsize=9)
-        page = axes_at(x, pages, cell * w, cell * h)
+        sheet.write(x, pages - 11, f"{letter}: {name}", fontsize=9)
+        page = sheet.axes(x, pages, cell * w, cell * h)
         _map(page, found.pages[number], np.zeros((h, w)), cell)
         _frames(page, differ, found.scored)
     if heads:
-        axes = axes_at(left, top, wide, high)
+        axes = sheet.axes(left, top, wide, high)
         _heads(axes, found)
         for number, site in enumerate(found.sites):
-            write(left - 8, top + (number + 0.5) * _HEAD[1], site, fontsize=9, ha="right")
+            sheet.write(left - 8, top + (number + 0.5) * _HEAD[1], site, fontsize=9, ha="right")
         bar_x = left + wide + _GAP
     else:
         for number, site in enumerate(found.sites):
             line, column = divmod(number, several)
             x, y = left + column * (wide + _GAP), top + line * (high + _NAME + _GAP)
-            write(x, y - 11, site, fontsize=9)
-            axes = axes_at(x, y, wide, high)
+            sheet.write(x, y - 11, site, fontsize=9)
+            axes = sheet.axes(x, y, wide, high)
             _map(axes, found.pages[0], found.effects[number], cell)
             _frames(axes, differ, found.scored)
         bar_x = left + beside * (wide + _GAP)
-    bar = axes_at(bar_x, top, 12, min(200, max(high, 90)))
-    figure.colorbar(ScalarMappable(_SCALE, _COLOURS), cax=bar, extend="both", ticks=[-1, 0, 1])
+    bar = sheet.axes(bar_x, top, 12, min(200, max(high, 90)))
+    sheet.figure.colorbar(
+        ScalarMappable(_SCALE, _COLOURS), cax=bar, extend="both", ticks=[-1, 0, 1]
+    )
     bar.tick_params(labelsize=8)
-    return figure
+    return sheet.figure
 
 
 def _map(axes: Axes, page: np.ndarray, effects: np.ndarray, cell: int) -> None:
@@ -121,7 +111,7 @@ def _map(axes: Axes, page: np.ndarray, effects: np.ndarray, cell: int) -> None:
     for (i, j), symbol in np.ndenumerate(page) if cell >= _WRITTEN else ():
         ink = PAPER if abs(effects[i, j]) > 0.6 else INK
         style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": ink}
-        font = 0.66 * cell * 72 / _DPI
+        font = 0.66 * cell * 72 / DPI
         axes.text(j, i, for_people(int(symbol)), fontsize=font, parse_math=False, **style)
     axes.set(xticks=[], yticks=[])
 

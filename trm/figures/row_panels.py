@@ -18,9 +18,9 @@ from PIL.Image import Resampling
 from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
+from trm.figures.sheet import Sheet
 from trm.solving.rollout import ConfidenceCurve, Look
 
-_DPI = 100
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
 _PANEL = (150, 310)  # pixels that a canvas is wide: with larger cells than the fewest, at most
 _CHART = 84  # pixels of a chart's height
@@ -87,30 +87,21 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
     height = block * len(titles)
     apart = (width - 2 * _EDGE - 3 * wide) // 2 + wide  # from one canvas to the next
 
-    # A size in inches, of which matplotlib takes whole pixels, must not fall below one.
-    figure = Figure(figsize=((width + 0.1) / _DPI, (height + 0.1) / _DPI), dpi=_DPI)
-    figure.set_facecolor(PAPER)
-    FigureCanvasAgg(figure)
-
-    def write(x: float, y: float, text: str, **style: Any) -> None:
-        figure.text(x / width, 1 - y / height, text, color=INK, va="center", **style)
-
+    sheet = Sheet(width, height)
     for i, (title, curve) in enumerate(zip(titles, seen.curves(steps.labels), strict=True)):
         top = i * block
-        write(_EDGE, top + 16, title, fontsize=11.5, weight="bold")
-        write(_EDGE, top + 36, curve.outcome, fontsize=11)
+        sheet.write(_EDGE, top + 16, title, fontsize=11.5, weight="bold")
+        sheet.write(_EDGE, top + 36, curve.outcome, fontsize=11)
         for index, (heading, image) in enumerate(zip(_HEADINGS, panels[i], strict=True)):
             x = _EDGE + index * apart
-            write(x + wide / 2, top + 58, heading, ha="center", fontsize=11)
-            below = height - top - _HEAD - high
-            figure.figimage(np.asarray(image), x, below, origin="upper")
+            sheet.write(x + wide / 2, top + 58, heading, ha="center", fontsize=11)
+            sheet.put(x, top + _HEAD, np.asarray(image))
         y = top + _HEAD + high + _LEGEND
         room = width - _TICKS[0] - 2 * _EDGE
-        box = ((_EDGE + _TICKS[0]) / width, 1 - (y + _CHART) / height)
-        axes = figure.add_axes((*box, room / width, _CHART / height))
+        axes = sheet.axes(_EDGE + _TICKS[0], y, room, _CHART)
         _confidence(axes, curve)
         _legend(axes, seen.heading, bool(curve.halt))
-    return figure
+    return sheet.figure
 
 
 def pixels(figure: Figure) -> np.ndarray:
