@@ -54,7 +54,7 @@ def seconds(work: Callable[..., Any], *given: Any) -> float:
 def main() -> None:
     """Write, read, tell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = ("quickstart.yaml", "generalise/decimal.yaml", "trm/reference.yaml")
+    names = ("trm/quick.yaml", "generalise/decimal.yaml", "trm/reference.yaml")
     parser.add_argument("--config", type=Path, nargs="+", default=[CONFIGS / n for n in names])
     parser.add_argument("--turns", type=int, default=7)
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Seconds of training until models solve nearly all held-out problems of the quickstart's task.
+"""Seconds of training until models solve nearly all held-out problems of the task of trm/quick.
 
-A part of `peers.py`. Ours is configs/quickstart.yaml, as it is. Peers have its width, heads and
+A part of `peers.py`. Ours is configs/trm/quick.yaml, as it is. Peers have its width, heads and
 layers, and the cycles of configs/trm/reference.yaml; they are trained by AdamW at ten times the
 published learning rate, as some minutes are short, on a canvas of one size, as they need it. All
 get the same problems in float32, in batches of as many row steps, and every one of them is judged
@@ -30,7 +30,7 @@ from trm.training.losses import step_loss
 from trm.training.optimisers import OptimizerConfig, build_optimizer
 from trm.training.schedules import ScheduleConfig, build_schedule
 
-TASK, SHAPE = "quickstart", "trm/reference"
+TASK, SHAPE = "trm/quick", "trm/reference"
 ENOUGH = 0.95  # of the problems
 PROBLEMS, JUDGED = 100, 50  # held out; training steps from one judgement to the next
 LEARNING_RATE = 1e-3  # of peers
@@ -55,7 +55,7 @@ class Contestant:
 
 
 def ours() -> Contestant:
-    """The quickstart."""
+    """The TRM."""
     config = Config.read(TASK)
     settings = config.model
     torch.manual_seed(0)

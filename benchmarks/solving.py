@@ -1,6 +1,6 @@
-"""Rows per second of free-running solving with an untrained model of the quickstart's shape.
+"""Rows per second of free-running solving with an untrained model of the shape of trm/quick.
 
-The shape and the number of supervision steps are read from configs/quickstart.yaml.
+The shape and the number of supervision steps are read from configs/trm/quick.yaml.
 Untrained, so that the number of supervision steps is known: every row takes all of them. A trained
 model halts earlier and is quicker by the share of steps it saves.
 """
@@ -21,7 +21,7 @@ from canvas.sampling import sample
 from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 
-CONFIG = Path(__file__).parents[1] / "configs/quickstart.yaml"
+CONFIG = Path(__file__).parents[1] / "configs/trm/quick.yaml"
 
 
 def timed(predictor: IterativePredictor, drawing: Drawing, bf16: bool) -> float:

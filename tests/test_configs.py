@@ -63,7 +63,7 @@ def test_a_config_draws_a_batch_for_training_and_for_validation(path, built):
     charged = batch["answer"] if "answer" in batch else batch["labels"] != IGNORE
     assert charged.flatten(1).any(dim=1).all()
     problems, _ = next(iter(data.val_dataloader()[0]))
-    assert len(problems) == min(8, data.validation_problems)
+    assert len(problems) == min(4 * 8, data.validation_problems)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

@@ -287,10 +287,10 @@ def test_own_classes_from_python(own_folder, monkeypatch, capsys):
 def test_own_classes_are_trained_and_used(which, own_folder, command):
     """The lines of a section of extending.md, in their order; training is cut short."""
     (snippet,) = blocks(ROOT / "docs/extending.md", "yaml")
-    config = yaml.safe_load((ROOT / "configs/quickstart.yaml").read_text())
+    config = yaml.safe_load((ROOT / "configs/trm/quick.yaml").read_text())
     config["model"]["init_args"] |= yaml.safe_load(snippet)
-    copy = own_folder / "my/quickstart.yaml"
-    copy.parent.mkdir(exist_ok=True)
+    copy = own_folder / "my/trm/quick.yaml"
+    copy.parent.mkdir(parents=True, exist_ok=True)
     copy.write_text(yaml.safe_dump(config))
     lines = [words for words in extending() if words[-1] == which or f"runs/{which}" in words]
     assert [words[0] for words in lines] == ["fit", "evaluate" if which == "diagonal" else "solve"]

@@ -23,6 +23,8 @@ from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 # What a validation works out, and under which names it is logged; see also `BEYOND`.
 VALIDATED = ("validation", "training_problems")
 
+_WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
+
 
 class EpochSampler(DistributedSampler):
     """Indices epoch · size + rank, + ranks, …: each device its share, no index twice.
@@ -235,9 +237,10 @@ class CanvasDataModule(L.LightningDataModule):
             )
         asked = task or self.task
         data = kind(asked, self.canvas, split, self.seed, size, self.batch_size, **more)
+        times = _WHOLE if kind is SolvedProblems else 1
         return _Loader(
             data,
-            batch_size=self.batch_size // devices,
+            batch_size=times * self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),
             collate_fn=_as_they_are,
             num_workers=self.workers,

@@ -80,9 +80,9 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
         TASK, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES
     )
     data.stage = "fit"
-    drawn = [problems.to_ints() for problems, _ in data.val_dataloader()[1]]
-    samples = RowStepSamples(TASK, Canvas(), "train", 3, 8, 8, curriculum=Curriculum(TASK, STAGES))
-    assert drawn[0] == samples._drawing(range(8))[0].to_ints()
+    drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
+    samples = RowStepSamples(TASK, Canvas(), "train", 3, 16, 8, curriculum=Curriculum(TASK, STAGES))
+    assert drawn == samples._drawing(range(16))[0].to_ints()
 
 
 def test_a_curriculum_that_never_ends_is_told():

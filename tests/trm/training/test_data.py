@@ -165,6 +165,13 @@ def test_while_training_some_that_are_trained_on_are_worked_out_as_well():
     assert names == TASK.names(problems)
 
 
+def test_four_times_as_many_problems_are_worked_out_at_once_as_samples_trained_on():
+    data = module(batch_size=2)
+    (whole,) = data.val_dataloader()
+    assert [len(problems) for problems, _ in whole] == [8, 2]
+    assert len(next(iter(data.train_dataloader()))["inputs"]) == 2
+
+
 def test_every_validation_has_the_same_problems_although_epochs_are_counted():
     (loader,) = module().val_dataloader()
     first = [TASK.names(problems) for problems, _ in loader]
