@@ -20,7 +20,8 @@ def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
     A row for each evaluation: the settings, operations of training, operations of solving a
-    problem. A mark is a seed, a bar the mean of a setting's.
+    problem. A mark is a seed, the line through it its Wilson interval, a bar the mean of a
+    setting's.
 
     Args:
         evaluations: what was found, by name.
@@ -60,12 +61,15 @@ def _by_setting(axes: Axes, settings: Sequence[Gathered]) -> None:
     for place, one in enumerate(settings):
         for i, column in enumerate(columns):
             y = place + (i + 1) / (len(columns) + 1) - 0.5
-            values = [share.value for share in one.shares(column)]
+            shares = one.shares(column)
+            values = [share.value for share in shares]
             label = column if place == 0 else None
             axes.plot(values, [y] * len(values), linestyle="", label=label, alpha=0.8, **_style(i))
+            for share in shares:
+                axes.plot(share.interval, [y, y], color=_style(i)["color"], linewidth=0.8)
             if values:
                 mean = sum(values) / len(values)
-                axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=COLOURS[i % len(COLOURS)])
+                axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=_style(i)["color"])
         if place:
             axes.axhline(place - 0.5, color=GRID, linewidth=0.8)
     axes.set_yticks(range(len(settings)), [one.setting.name for one in settings])
@@ -83,8 +87,11 @@ def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) 
         return
     for i, column in enumerate(_columns([one for one, _ in settings])):
         for one, cost in settings:
-            values = [share.value for share in one.shares(column)]
+            shares = one.shares(column)
+            values = [share.value for share in shares]
             axes.plot([cost] * len(values), values, linestyle="", alpha=0.8, **_style(i))
+            for share in shares:
+                axes.plot([cost] * 2, share.interval, color=_style(i)["color"], linewidth=0.8)
     costs = [cost for _, cost in settings]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
