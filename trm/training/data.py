@@ -18,6 +18,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.beyond import BEYOND, Longer, longer
 from trm.training.curriculum import Curriculum, Stage
+from trm.training.rare_contexts import has_contexts
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 
 # What a validation works out, and under which names it is logged; see also `BEYOND`.
@@ -83,6 +84,9 @@ class CanvasDataModule(L.LightningDataModule):
             one: what they turn and shift is slower, and what they can do is more.
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: how many blank rows and columns are put into training samples, at random.
+        rare_contexts: share of training's problems that are drawn so that whatever meets in a digit
+            (digits, multiplier digit, carry) is as likely as anything else that does, with operands
+            as long as those in whose place they come; see `trm.training.rare_contexts`.
         workers: processes that draw samples; 0 draws them in the training process.
     """
 
@@ -100,6 +104,7 @@ class CanvasDataModule(L.LightningDataModule):
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
+        rare_contexts: float = 0.0,
         workers: int = 0,
     ) -> None:
         super().__init__()
@@ -121,6 +126,14 @@ class CanvasDataModule(L.LightningDataModule):
         self.beyond_problems = beyond_problems
         self.seed, self.workers = seed, workers
         self.stage = ""
+        if not 0 <= rare_contexts <= 1:
+            raise ValueError(f"data.rare_contexts is a share from 0 to 1, not {rare_contexts}")
+        if rare_contexts and not has_contexts(task):
+            raise ValueError(
+                f"data.rare_contexts: the layout {task.layout} does not say what its rows are sums "
+                "of, so that no context is known: leave it out"
+            )
+        self.rare_contexts = rare_contexts
         if views and transforms:
             raise ValueError(
                 "data.views and data.transforms both turn training samples: give one of them"
@@ -176,6 +189,7 @@ class CanvasDataModule(L.LightningDataModule):
             hints=hints,
             curriculum=self.curriculum,
             blanks=self.blanks,
+            rare_contexts=self.rare_contexts,
         )
 
     @property

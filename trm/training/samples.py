@@ -27,11 +27,12 @@ from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum
+from trm.training.rare_contexts import RareContexts
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
-_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _RARE = range(1, 8)
 _VIEW = 1 << 62  # of a sample's numbers for the model, those that its view is drawn from
 
 
@@ -67,8 +68,8 @@ class Samples(Dataset):
 class TrainingSamples(Samples):
     """Common to what models of both families train on: the same problems at the same places.
 
-    With a curriculum, problems of its task at their epoch; with blanks, blank rows and columns put
-    into the workings.
+    With a curriculum, problems of its task at their epoch, a share of them exchanged for some with
+    rarer contexts; with blanks, blank rows and columns put into the workings.
     """
 
     def __init__(
@@ -78,8 +79,11 @@ class TrainingSamples(Samples):
         hints: Sequence[str] = (),
         curriculum: Curriculum | None = None,
         blanks: Blanks | None = None,
+        rare_contexts: float = 0.0,
     ) -> None:
         super().__init__(*args)
+        self.rare_contexts = rare_contexts
+        self._rare: RareContexts | None = None
         self.transform, self.hints = transform, tuple(hints)
         self.curriculum = curriculum or Curriculum(self.task)
         self.blanks = blanks or Blanks()
@@ -117,7 +121,7 @@ class TrainingSamples(Samples):
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Problems, drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        problems = sample(self.curriculum.at(epoch), self.seed, self.split, epoch, index)
+        problems = self._problems(epoch, index)
         rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
         # The spare room and the number of blank lines belong to the batch, wherever its samples
         # are drawn.
@@ -128,6 +132,16 @@ class TrainingSamples(Samples):
         where = random_words(keys(self.seed, self.split, epoch, index, _PLACE), 2 + sum(more))
         drawing = self._draw(problems, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
+
+    def _problems(self, epoch: int, index: np.ndarray) -> Problems:
+        task = self.curriculum.at(epoch)
+        problems = sample(task, self.seed, self.split, epoch, index)
+        if not self.rare_contexts:
+            return problems
+        if self._rare is None or self._rare.task is not task:
+            self._rare = RareContexts(task, self.seed)
+        words = random_words(keys(self.seed, self.split, epoch, index, _RARE), 2)
+        return self._rare.among(problems, self.rare_contexts, words)
 
     def _of_batch(
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
