@@ -108,6 +108,8 @@ class Parser(argparse.ArgumentParser):
             message += "." + meant(wrong[1], wrong[2].replace("'", "").split(", "))
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
             message += "." + meant(wrong[1], options)
+        elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
+            message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
 

@@ -7,14 +7,17 @@ one, as aliases repeat what an anchor holds: sizes are counted before values are
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trm.known_settings import check_settings
+from canvas.plugins import load_class
+from canvas.task import Task
+from trm.known_settings import check_settings, given_settings
 from trm.shipped_configs import find_config
 
 _LARGEST = 2**18  # characters of a file
@@ -24,6 +27,7 @@ _OPTIONS, _JOINED = ("--config", "-c"), "--config="  # what a configuration is n
 _KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
 # Keys whose value may be a class.
 _NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
+_OF_TASK = re.compile(r"data\.task\.(?:init_args\.)?(\w+)")  # a setting of the task
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
@@ -93,8 +97,8 @@ def check_call(words: list[str]) -> list[str]:
         the words, with files in place of names of the package's own configurations.
 
     Raises:
-        ValueError: none is given, one cannot be read, or they or the words name a setting that
-            there is not; the message names it.
+        ValueError: none is given, one cannot be read, they or the words name a setting that there
+            is not, or the task refuses its settings; the message names it.
     """
     if {"-h", "--help"} & set(words):
         return words
@@ -115,7 +119,41 @@ def check_call(words: list[str]) -> list[str]:
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     check_settings(words, held)
+    _check_task(given_settings(words), held)
     return checked
+
+
+def _check_task(given: Mapping[str, str | None], configs: Sequence[Mapping[str, Any]]) -> None:
+    """Build the task of a training command, which takes no framework, so that it can refuse.
+
+    Where it is of more than one class, or code of the user's own, nothing is built.
+
+    Args:
+        given: settings on the command line, by dotted names.
+        configs: what its configs hold; later ones count more.
+
+    Raises:
+        ValueError: the task refuses its settings.
+    """
+    tasks = [task for config in configs if (task := (config.get("data") or {}).get("task"))]
+    named = {task.get("class_path") if isinstance(task, Mapping) else task for task in tasks}
+    named |= {given[key] for key in ("data.task", "data.task.class_path") if key in given}
+    kind = str(named.pop()) if len(named) == 1 else ""
+    if not kind.startswith("canvas."):
+        return
+    values: dict[str, Any] = {}
+    for task in tasks:
+        values |= task.get("init_args") or {}
+    for key, value in given.items():
+        if match := _OF_TASK.fullmatch(key):
+            try:
+                values[match[1]] = yaml.safe_load(value or "null")
+            except yaml.YAMLError:
+                return
+    if "." in str(values.get("layout")):  # of the user's own, too
+        return
+    with suppress(TypeError):  # the parser says which value is of which type
+        load_class(kind, Task, "task")(**values)
 
 
 def own_classes(value: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from canvas.choices import meant
+from canvas.choices import check_choice, meant, one_of
 
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose text is read
 _ROOTS = {  # sections of a config, and the class of each; None: the config names it
@@ -38,10 +38,14 @@ class Setting(NamedTuple):
     Attributes:
         holds: the class whose settings stand below it, if it is one that text tells of.
         declared: how its type is written.
+        choices: the names that its value is one of, if it is made by `one_of`.
+        open: whether a name with dots is also one.
     """
 
     holds: str | None
     declared: str
+    choices: tuple[str, ...] = ()
+    open: bool = False
 
 
 def check_settings(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> None:
@@ -52,12 +56,10 @@ def check_settings(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
         configs: what its configs hold; later ones count more.
 
     Raises:
-        ValueError: there is no such setting; the nearest one is named. Or its value is no number.
+        ValueError: there is no such setting; the nearest one is named. Or its value is no number,
+            or none of the names that it is one of.
     """
-    given = {}
-    for word, following in zip_longest(words, words[1:]):
-        if match := _OPTION.fullmatch(word):
-            given[match[1]] = following if match[2] is None else match[2]
+    given = given_settings(words)
     # Of a class that is named without its module, text would have to be found first.
     open_ones = {_plain(key) for key in given}
     named: dict[str, str] = {}
@@ -70,6 +72,15 @@ def check_settings(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
                 open_ones.add(_plain(key))
         _check(found, named, open_ones)
     _check(given, named, open_ones)
+
+
+def given_settings(words: Sequence[str]) -> dict[str, str | None]:
+    """The settings on a command line, by dotted names, and what follows on them."""
+    given = {}
+    for word, following in zip_longest(words, words[1:]):
+        if match := _OPTION.fullmatch(word):
+            given[match[1]] = following if match[2] is None else match[2]
+    return given
 
 
 def _check(given: Mapping[str, Any], named: Mapping[str, str], open_ones: Collection[str]) -> None:
@@ -86,21 +97,27 @@ def _check(given: Mapping[str, Any], named: Mapping[str, str], open_ones: Collec
             if part not in settings:
                 raise ValueError(no_setting(name, _names(named)))
             at = f"{at}.{part}"
-            if at == name and (expected := _misses(value, settings[part].declared)):
-                raise ValueError(f"{name}: expected {expected}. Got value: {value}")
+            if at == name and isinstance(value, str):
+                _check_value(name, value, settings[part])
             settings = _settings_at(at, settings[part].holds, named)
 
 
-def _misses(value: Any, declared: str) -> str | None:
-    """The number that a setting has to be, where it is given text that is none."""
-    kinds = set(re.findall(r"[\w.]+", declared)) - {"None", "Optional"}
-    if not isinstance(value, str) or len(kinds) != 1 or not kinds <= _SIMPLE:
-        return None
+def _check_value(name: str, value: str, setting: Setting) -> None:
+    """Raise a ValueError where text is given for a number, or a name that is none of a few."""
+    kinds = set(re.findall(r"[\w.]+", setting.declared)) - {"None", "Optional"}
+    if len(kinds) == 1 and kinds <= _SIMPLE and not _is_number(value):
+        raise ValueError(f"{name}: expected {kinds.pop()}. Got value: {value}")
+    if setting.choices and not (setting.open and "." in value):
+        check_choice(name, value.strip("'\""), setting.choices)
+
+
+def _is_number(value: str) -> bool:
+    """Whether text is a number, or one of the words that a parser takes for a value."""
     try:
         float(value)
     except ValueError:
-        return None if value.strip().lower() in _WORDS else kinds.pop()
-    return None
+        return value.strip().lower() in _WORDS
+    return True
 
 
 def no_setting(name: str, known: Iterable[str]) -> str:
@@ -181,8 +198,28 @@ def _settings_of(path: str) -> dict[str, Setting] | None:
         settings |= (_settings_of(inherited) if inherited else None) or {}
     for line in node.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            settings[line.target.id] = _setting(module, line.annotation)
+            setting = _setting(module, line.annotation)
+            settings[line.target.id] = setting._replace(**_choices(module, line.value))
     return settings
+
+
+def _choices(module: str, value: ast.expr | None) -> dict[str, Any]:
+    """What `canvas.choices.one_of` says of a field, where it is called to make it."""
+    if not isinstance(value, ast.Call) or ast.unparse(value.func) != one_of.__name__:
+        return {}
+    is_open = any(one.arg == "open" for one in value.keywords)
+    return {"choices": tuple(_strings(module, value.args[1])), "open": is_open}
+
+
+def _strings(module: str, value: ast.expr) -> Iterator[str]:
+    """The strings of a tuple or the keys of a dictionary, in full or by a name of a module's."""
+    if isinstance(value, ast.Name) and (found := _assigned(module, value.id)):
+        yield from _strings(*found)
+    for part in value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", []):
+        if isinstance(part, ast.Starred):
+            yield from _strings(module, part.value)
+        elif isinstance(part, ast.Constant):
+            yield str(part.value)
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
@@ -212,11 +249,30 @@ def _find(path: str) -> tuple[str, ast.ClassDef] | None:
     for node in text.body if text else ():
         if isinstance(node, ast.ClassDef) and node.name == name:
             return module, node
+    origin = _origin(module, name)
+    return _find(origin) if origin else None
+
+
+def _assigned(module: str, name: str) -> tuple[str, ast.expr] | None:
+    """What a name of a module's stands for, and the module that says so."""
+    text = _text(module)
+    for line in text.body if text else ():
+        targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+        value = getattr(line, "value", None)
+        if value and any(isinstance(one, ast.Name) and one.id == name for one in targets):
+            return module, value
+    origin = _origin(module, name)
+    return _assigned(*origin.rsplit(".", 1)) if origin else None
+
+
+def _origin(module: str, name: str) -> str | None:
+    """Where a module imports a name from, as the dotted name that it has there."""
+    text = _text(module)
     for line in ast.walk(text) if text else ():
         if isinstance(line, ast.ImportFrom) and line.module and not line.level:
             for one in line.names:
                 if (one.asname or one.name) == name:
-                    return _find(f"{line.module}.{one.name}")
+                    return f"{line.module}.{one.name}"
     return None
 
 

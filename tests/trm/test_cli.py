@@ -141,6 +141,12 @@ def test_what_may_have_been_meant_is_asked(command, words, meant, lines):
     assert len(ran.err.splitlines()) == lines
 
 
+def test_a_number_with_a_sign_is_no_option(command):
+    ran = command("solve", "-3x4")
+    assert ran.code == 2
+    assert ran.err.startswith("trm solve: -3x4 begins with a minus sign; numbers have none\n")
+
+
 @pytest.mark.parametrize(
     "words",
     [

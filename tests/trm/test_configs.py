@@ -1,6 +1,7 @@
 import pytest
+import yaml
 
-from trm.configs import TooLargeError, check_size, foreign_names, read_config
+from trm.configs import TooLargeError, check_call, check_size, foreign_names, read_config
 
 
 def doubled(times: int) -> str:
@@ -46,3 +47,39 @@ def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
         "ckpt_path": "best.ckpt",
     }
     assert list(foreign_names(config)) == ["others.Logger", "others.sub.Callback"]
+
+
+def call(folder, *words: str, **task: object) -> list[str]:
+    """A training command with a config of its own, of a task with these settings."""
+    file = folder / "mine.yaml"
+    task = {"class_path": "canvas.multiplication.Multiplication", "init_args": task}
+    file.write_text(yaml.safe_dump({"data": {"task": task}}))
+    return ["fit", "--config", str(file), *words]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--data.task.digits_b", "[4,1]"], r"digits_b is \[fewest, most\] from 1 to 1000"),
+        (["--data.task.init_args.base=30"], "the base is 2 to 10, not 30"),
+        (["--data.task.layout=lattic"], "Did you mean lattice"),
+        (["--data.task.digits_a=[1,3]"], "the base is 2 to 10, not 11"),
+    ],
+)
+def test_a_task_refuses_its_settings_before_training_begins(tmp_path, words, told):
+    base = 11 if told.endswith("11") else 10
+    with pytest.raises(ValueError, match=told):
+        check_call(call(tmp_path, *words, base=base, digits_a=[1, 4]))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--data.task.base=3"],  # counts more than what the config says
+        ["--data.task=canvas.addition.Addition"],
+        ["--data.task.layout=mine.Zigzag"],
+        ["--data.task.digits_a=["],
+    ],
+)
+def test_other_tasks_are_left_to_who_builds_them(tmp_path, words):
+    check_call(call(tmp_path, *words, base=11))

@@ -8,11 +8,12 @@ import lightning as L
 import pytest
 from jsonargparse import ArgumentParser
 
+from canvas.choices import CHOICES, OPEN
 from canvas.plugins import load_class
 from canvas.task import Task
 from trm.checkpoints.settings import config_class
 from trm.configs import read_config
-from trm.known_settings import _names, check_settings
+from trm.known_settings import _names, _settings_of, check_settings
 from trm.training.data import CanvasDataModule
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -49,6 +50,26 @@ def test_text_tells_of_all_that_the_classes_take(name):
     ):
         below = {key.removeprefix(f"{at}.") for key in told if key.startswith(f"{at}.")}
         assert below == {field.name for field in fields(kind)}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "trm.models.recursive.RecursiveConfig",
+        "trm.models.gpt.GPTConfig",
+        "trm.training.optimisers.OptimizerConfig",
+        "trm.training.schedules.ScheduleConfig",
+        "trm.training.depth.DepthConfig",
+        "trm.training.iterative_module.LossConfig",
+    ],
+)
+def test_text_tells_the_names_that_a_value_is_one_of(kind):
+    declared = {field.name: field.metadata for field in fields(load_class(kind, object, "class"))}
+    told = _settings_of(kind)
+    assert any(setting.choices for setting in told.values())
+    for name, setting in told.items():
+        assert setting.choices == declared[name].get(CHOICES, ())
+        assert setting.open == declared[name].get(OPEN, False)
 
 
 BASE = read_config(CONFIGS / "quickstart.yaml")
@@ -117,8 +138,24 @@ def test_a_word_is_no_number(words, told):
 
 
 @pytest.mark.parametrize(
+    ("setting", "value", "meant"),
+    [
+        ("model.optimizer.name", "moun", "muon"),
+        ("model.network.config.position", "relative2d", "relative_2d"),
+        ("model.network.config.neighbourhood", "just_befor", "just_before"),
+        ("model.loss.name", "sofmax", "softmax"),
+    ],
+)
+def test_a_name_is_one_of_those_that_there_are(setting, value, meant):
+    told = f"^{re.escape(setting)} must be one of .*, got '{value}'. Did you mean {meant}?"
+    with pytest.raises(ValueError, match=told):
+        check_settings([f"--{setting}={value}"], [BASE])
+
+
+@pytest.mark.parametrize(
     "words",
     [
+        ["--model.optimizer.name='muon'"],
         ["--model.optimizer.lr=1e-3"],
         ["--model.optimizer.lr", "-3"],
         ["--data.batch_size=3.5"],
