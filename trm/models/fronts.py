@@ -127,6 +127,9 @@ class _Front:
         above, own = bias[:, 1].T.unflatten(0, (3, 3))[:2].to(self.table.dtype)  # [3, heads]
         # On the three above, from the left, on the one on the right, and on the cell itself.
         self.bias = torch.cat([above, own[[2, 1]]])  # [5, heads]
+        # Which head a channel is of.
+        one = torch.eye(self.num_heads, dtype=self.table.dtype, device=tokens.device)
+        self.per_head = one.repeat_interleave(D // self.num_heads, dim=0)  # [D, heads]
         shape = (_SLOTS, len(lanes.row), batch, 2 * D)
         self.seen = [self.table.new_zeros(shape) for _ in self.layers]  # by time and lane
         self.judged = self.table.new_zeros(len(lanes.row), batch, D)
@@ -153,21 +156,17 @@ class _Front:
         times = (time - lanes.lag[on] + 1)[:, None] - torch.arange(3, device=column.device)
         there = column[:, None] + torch.arange(-1, 2, device=column.device)
         inside = (there >= 0) & (there < self.width) & (lanes.lag[on] > 0)[:, None]
-        slots, above = times % _SLOTS, lanes.above[on][:, None]
+        slots, above = times.T % _SLOTS, lanes.above[on]
         now, before = time % _SLOTS, (time - 1) % _SLOTS
-        sees = torch.cat([inside, (begun > 0)[:, None], torch.ones_like(inside[:, :1])], dim=1)
+        sees = torch.cat([inside, (begun > 0)[:, None], torch.ones_like(inside[:, :1])], dim=1).T
         for i, (block, attention) in enumerate(self.layers):
             starts, seen = self.starts[i], self.seen[i]
             if i:
                 seen[now, on] = attention.keys_values(x + start if starts else x)
             x = start if starts else x
-            near = torch.cat(
-                [seen[slots, above], torch.stack([seen[before, on], seen[now, on]], 1)], 1
-            )
-            last = 4 if starts else 5  # at the start of a loop a cell does not see itself
-            mixed = self._attend(
-                attention.queries(x), near[:, :last], self.bias[:last], sees[:, :last]
-            )
+            # At the start of a loop a cell does not see itself.
+            own = seen[before : before + 1, on] if starts else seen[[before, now], on]
+            mixed = self._attend(attention.queries(x), (seen[slots, above], own), sees)
             x = block.after(x, attention.out(mixed))
         held = self.hints.holding(self.hints.decisions(x, self.certainty), x.dtype)
         self.seen[0][now, on] = self.layers[0][1].keys_values(held + start)
@@ -177,19 +176,25 @@ class _Front:
             to_fill, said, self.tokens[:, row, column]
         )[:, masked]
 
-    def _attend(self, query: Tensor, near: Tensor, bias: Tensor, sees: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, near: tuple[Tensor, ...], sees: Tensor) -> Tensor:
         """What cells get from those that they see, [A, B, D]; 0 where they see none.
 
         Args:
             query: [A, B, D].
-            near: keys and values, [A, N, B, 2 * D], of cells that lie as `self.bias` says.
-            bias: [N, heads].
-            sees: bool [A, N].
+            near: keys and values, each [N, A, B, 2 * D], of cells that lie as `self.bias` says.
+            sees: bool [5, A], whether they do; the first N count.
         """
-        heads = self.num_heads
-        keys, values = near.unflatten(-1, (2, heads, -1)).unbind(-3)  # [A, N, B, heads, D / heads]
-        q = (query * (query.shape[-1] // heads) ** -0.5).unflatten(-1, (heads, -1))
-        scores = (q.unsqueeze(1) * keys).sum(dim=-1) + bias[:, None]
-        scores = scores.masked_fill(~sees[:, :, None, None], -torch.inf)
-        weights = torch.softmax(scores, dim=1, dtype=torch.float32).nan_to_num(0.0).to(q.dtype)
-        return (weights.unsqueeze(-1) * values).sum(dim=1).flatten(-2)
+        D = query.shape[-1]
+        q = query * (D // self.num_heads) ** -0.5
+        # Sums over a head's channels as matrix products: there are few channels, and many heads.
+        scores = torch.cat([(q * seen[..., :D]) @ self.per_head for seen in near])
+        N = len(scores)  # [N, A, B, heads]
+        scores = scores + self.bias[:N, None, None]
+        scores = scores.masked_fill(~sees[:N, :, None, None], -torch.inf)
+        weights = torch.softmax(scores, dim=0, dtype=torch.float32).nan_to_num(0.0).to(q.dtype)
+        spread = weights @ self.per_head.T  # [N, A, B, D]
+        values = [one for seen in near for one in seen[..., D:].unbind(0)]
+        mixed = spread[0] * values[0]
+        for i in range(1, N):
+            mixed.addcmul_(spread[i], values[i])
+        return mixed
