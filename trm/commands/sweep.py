@@ -8,6 +8,7 @@ the command goes on where it was.
 import argparse
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -62,10 +63,15 @@ def run(args: argparse.Namespace) -> int:
     from trm.files import alone, make_folder
     from trm.processes import ending_together
     from trm.shipped_configs import find_config
-    from trm.sweeps.study import read_study
+    from trm.sweeps.study import EQUAL_LOSS, read_study
 
     study = read_study(find_config(args.study))
     _check_evaluations(study)
+    if args.slurm is not None and study.checkpoint == EQUAL_LOSS:
+        raise ValueError(
+            f"checkpoint: {EQUAL_LOSS} compares runs when all are trained, which SLURM's nodes do "
+            "not wait for: leave --slurm out"
+        )
     if args.seed is not None:
         study = study.with_seed(args.seed)
     options = _slurm_options(args.slurm)
@@ -73,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.sweeps.plan import PLAN, make_plan, read_plan
-    from trm.sweeps.running import Workers, check_unchanged, finished, let_wait
+    from trm.sweeps.running import Workers, check_unchanged, finished, let_wait, state_of
     from trm.sweeps.slurm import submit
 
     output, beside = Path(args.output), aside(args)
@@ -81,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
     check_unchanged(output, plan)
     points = list(plan.points())
     todo = [point for point in points if not finished(output, plan, point)]
-    workers = Workers(args.jobs, len(todo))
-    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), workers.number)
+    jobs = Workers(args.jobs, len(todo)).number
+    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), jobs)
     if args.dry_run:
         return 0
     make_folder(output)
@@ -92,23 +98,28 @@ def run(args: argparse.Namespace) -> int:
     if args.gather:
         return _finish(output, plan, points, beside)
     if options is not None and todo:
-        jobs = submit(output, plan, todo, options, args.jobs)
-        array = jobs[0].job_id.partition("_")[0]
+        sent = submit(output, plan, todo, options, args.jobs)
+        array = sent[0].job_id.partition("_")[0]
         beside.print(
-            f"SLURM has {len(jobs)} runs as array {array}. The same command with --gather in place "
+            f"SLURM has {len(sent)} runs as array {array}. The same command with --gather in place "
             "of --slurm tells how far they are"
         )
         return 0
     for point in todo:
         let_wait(output, point)
+    stages = [(plan, todo)]
+    if plan.checkpoint == EQUAL_LOSS:  # which one it is, is known when all are trained
+        untrained = [point for point in todo if not state_of(output, point).trained]
+        stages = [(replace(plan, evaluations={}), untrained), (plan, points)]
     with ending_together():
-        workers.run(
-            output,
-            plan,
-            todo,
-            lambda point, state: _tell(beside, point, state),
-            lambda ended: _write_page(output, plan, drawn=ended),
-        )
+        for stage, some in stages:
+            Workers(jobs, len(some)).run(
+                output,
+                stage,
+                [point for point in some if not finished(output, stage, point)],
+                lambda point, state: _tell(beside, point, state),
+                lambda ended: _write_page(output, plan, drawn=ended),
+            )
     return _finish(output, plan, points, beside)
 
 

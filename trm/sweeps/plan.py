@@ -20,11 +20,17 @@ from typing import Any
 
 from trm.files import fingerprint, read_object, replacing, write_object
 from trm.shipped_configs import find_config
-from trm.sweeps.study import Point, Setting, Study
+from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study
 from trm.sweeps.trial import Trial, parameters_of, try_out
 
 PLAN, FORMAT = "study.json", 1
 _WIDEST = 2**20  # value of a key that makes up for others
+_KEEP_ALL = (  # checkpoints of all validations, with their losses
+    "--checkpoint.monitor=validation/loss",
+    "--checkpoint.mode=min",
+    "--checkpoint.save_top_k=-1",
+    "--checkpoint.filename={epoch:05d}",
+)
 _APART = 0.05  # share of parameters or steps by which settings may differ that have equally many
 
 
@@ -64,11 +70,6 @@ class Plan:
     checkpoint: str
     evaluations: dict[str, list[str]]
     others: tuple[Planned, ...] = ()
-
-    @property
-    def wanted(self) -> dict[str, list[str]]:
-        """What decides each evaluation's figures: the checkpoint, and options."""
-        return {name: [self.checkpoint, *options] for name, options in self.evaluations.items()}
 
     def points(self) -> Iterator[Point]:
         """All runs, every setting's first seed before any second one."""
@@ -160,7 +161,7 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
 
 def _asked(study: Study, setting: Setting) -> tuple[str, ...]:
     """What decides the words and the trial of a setting."""
-    words = _told(setting)
+    words = [*_told(setting), *_kept(study)]
     if study.training or study.parameters:
         first = study.settings[0]
         words += [f"training={study.training}", f"parameters={study.parameters}", *_told(first)]
@@ -172,9 +173,14 @@ def _told(setting: Setting) -> list[str]:
     return [f"config={fingerprint(find_config(setting.config))}", *setting.options()]
 
 
+def _kept(study: Study) -> list[str]:
+    """The options that have runs keep what the study is going to evaluate."""
+    return list(_KEEP_ALL) if study.checkpoint == EQUAL_LOSS else []
+
+
 def _settled(study: Study, setting: Setting, first: Trial | None) -> tuple[list[str], Trial]:
     """A setting's words with what is held equal to the first one's, and its trial."""
-    words, config = setting.options(), f"--config={find_config(setting.config)}"
+    words, config = setting.options() + _kept(study), f"--config={find_config(setting.config)}"
     if first is not None and study.parameters is not None:
         value = _making_up([config, *words], study.parameters, first.parameters)
         words.append(f"--{study.parameters}={value}")

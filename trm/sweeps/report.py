@@ -15,7 +15,16 @@ from trm.evaluation.seeds import FIGURES, figures
 from trm.files import read_object
 from trm.markdown import safe, table
 from trm.sweeps.plan import Plan, Planned
-from trm.sweeps.running import EVALUATING, FAILED, TRAINING, finished, folder_of, grid_of, state_of
+from trm.sweeps.running import (
+    EVALUATING,
+    FAILED,
+    TRAINING,
+    finished,
+    folder_of,
+    grid_of,
+    state_of,
+    wanted,
+)
 from trm.sweeps.study import Point
 
 PAGE, PICTURE = "study.md", "study.png"
@@ -69,7 +78,8 @@ def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
     grids = {
         point: grid
         for point in plan.points()
-        if state_of(output, point).evaluated.get(evaluation) == plan.wanted[evaluation]
+        if state_of(output, point).evaluated.get(evaluation)
+        == wanted(output, plan, point)[evaluation]
         and (grid := read_object(grid_of(output, evaluation, point))) is not None
     }
     columns = _columns(list(grids.values()))

@@ -33,7 +33,7 @@ from trm.evaluation.grid_schema import GRID
 from trm.files import alone, read_object, write_object
 from trm.processes import INTERRUPTED, TERMINATED
 from trm.sweeps.plan import Plan, config_of
-from trm.sweeps.study import Point
+from trm.sweeps.study import EQUAL_LOSS, Point
 
 WAITING, TRAINING, EVALUATING, DONE, FAILED = "waiting", "training", "evaluating", "done", "failed"
 _log = logging.getLogger(__name__)
@@ -51,8 +51,10 @@ class State:
         config: SHA-256 of the config.
         stage: waiting, training, evaluating, done or failed.
         trained: whether training has come to its end.
-        cost: of the whole training, see `trm.training.cost`; None: not known.
-        evaluated: evaluations that are finished, see `Plan.wanted`.
+        cost: of the whole training, or where losses are equal up to the checkpoint that is
+            evaluated, see `trm.training.cost`; None: not known.
+        losses: on validation, by the names of the checkpoints kept then, where they are of use.
+        evaluated: evaluations that are finished, see `wanted`.
         error: of a run that failed.
     """
 
@@ -61,6 +63,7 @@ class State:
     stage: str = WAITING
     trained: bool = False
     cost: dict[str, float] | None = None
+    losses: dict[str, float] = field(default_factory=dict)
     evaluated: dict[str, list[str]] = field(default_factory=dict)
     error: str = ""
 
@@ -84,10 +87,30 @@ def state_of(output: Path, point: Point) -> State:
         return State()
 
 
+def wanted(output: Path, plan: Plan, point: Point) -> dict[str, list[str]]:
+    """What decides the figures of each of a run's evaluations: the checkpoint, and options."""
+    checkpoint = _chosen(output, plan, point)
+    return {name: [checkpoint, *options] for name, options in plan.evaluations.items()}
+
+
+def _chosen(output: Path, plan: Plan, point: Point) -> str:
+    """The name of the checkpoint that is evaluated, as far as it is known.
+
+    Of equal losses it is the first of the run's that is as low as the lowest one of that run of the
+    same seed that stays highest.
+    """
+    own = state_of(output, point).losses
+    if plan.checkpoint != EQUAL_LOSS or not own:
+        return plan.checkpoint
+    alike = [state_of(output, one).losses for one in plan.points() if one.seed == point.seed]
+    goal = max(min(losses.values()) for losses in alike if losses)
+    return min(name for name, loss in own.items() if loss <= goal)
+
+
 def finished(output: Path, plan: Plan, point: Point) -> bool:
     """Whether nothing is left to do of a run."""
     state = state_of(output, point)
-    return state.stage == DONE and state.evaluated == plan.wanted
+    return state.stage == DONE and state.evaluated == wanted(output, plan, point)
 
 
 def let_wait(output: Path, point: Point) -> None:
@@ -159,24 +182,29 @@ def run_point(
             config = f"--config={config_of(output, point.config)}"
             if not done(["fit", config, *point.words, _logger(output, point), "--ckpt_path=last"]):
                 return state
-            state.trained, state.cost = True, _cost(newest_checkpoint(output, point, "last"))
+            last = newest_checkpoint(output, point, "last")
+            state.trained, state.cost = True, _cost(last)
+            state.losses = _losses(last) if plan.checkpoint == EQUAL_LOSS else {}
+            write_object(folder / _STATE, asdict(state))
+        asked = wanted(output, plan, point)
         for name, options in plan.evaluations.items():
-            if state.evaluated.get(name) == plan.wanted[name]:
+            if state.evaluated.get(name) == asked[name]:
                 continue
             now(EVALUATING)
-            checkpoint = newest_checkpoint(output, point, plan.checkpoint)
+            checkpoint = newest_checkpoint(output, point, asked[name][0])
+            state.cost = _cost(checkpoint) if state.losses else state.cost
             there = evaluation_of(output, name, point)
             words = [f"--checkpoint={checkpoint}", f"--output={there}", f"--name={point.name}"]
             if not done(["evaluate", *options, *words, "--quiet"]):
                 return state
-            state.evaluated[name] = plan.wanted[name]
+            state.evaluated[name] = asked[name]
         state.evaluated = {name: state.evaluated[name] for name in plan.evaluations}
         now(DONE)
         return state
 
 
 def newest_checkpoint(output: Path, point: Point, name: str) -> Path:
-    """The run's `best` or `last`; where nothing was the best of a validation, the last."""
+    """The run's of this name; where nothing was the best of a validation, the last."""
     folder = folder_of(output, point)
     found = [*folder.glob(f"version_*/checkpoints/{name}.ckpt")] or [
         *folder.glob("version_*/checkpoints/last.ckpt")
@@ -189,6 +217,13 @@ def _cost(checkpoint: Path) -> dict[str, float] | None:
     found = load_checkpoint(checkpoint) if checkpoint.is_file() else {}
     cost: dict[str, float] | None = found.get(COST_KEY)
     return cost
+
+
+def _losses(checkpoint: Path) -> dict[str, float]:
+    """What a run's last checkpoint tells of those that it has kept: their losses by their names."""
+    found = load_checkpoint(checkpoint) if checkpoint.is_file() else {}
+    kept = [held.get("best_k_models", {}) for held in found.get("callbacks", {}).values()]
+    return {Path(file).stem: float(loss) for held in kept for file, loss in held.items()}
 
 
 def grid_of(output: Path, name: str, point: Point) -> Path:

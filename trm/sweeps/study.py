@@ -13,7 +13,8 @@ equal:                            # what all settings have in common; default: n
   training: flops                 # or seconds, or samples: sets the length of the runs
   parameters: model.network.config.intermediate_size    # a key of any whole number, by which all
                                   # models get as many as the first setting's
-checkpoint: last                  # which one is evaluated; default: best
+checkpoint: last                  # which one is evaluated; default: best. equal_loss: of each run
+                                  # the first whose loss on validation is one that all reach
 evaluate:                         # what is, by name: the options of `trm evaluate`
   longer: {digits-a: "4,16", digits-b: "4,16", problems: 200}
 """
@@ -31,7 +32,8 @@ from trm.configs import read_config
 
 CONFIG = "config"  # as a key of an axis: the config itself
 TRAINING = ("samples", "flops", "seconds")
-CHECKPOINTS = ("best", "last")
+EQUAL_LOSS = "equal_loss"
+CHECKPOINTS = ("best", "last", EQUAL_LOSS)
 _KEYS = (CONFIG, "set", "axes", "seeds", "equal", "checkpoint", "evaluate")
 _OURS = {  # keys that are none of a setting's
     "seed": "seeds of the study",

@@ -106,7 +106,8 @@ def test_slurm_gets_the_runs_as_an_array(study, tmp_path, monkeypatch):
     # What a node does, in a process of this machine: the words of a run that is done.
     monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     folder.mkdir(parents=True)
-    state = running.State(list(point.words), point.config, "done", True, None, plan.wanted)
+    state = running.State(list(point.words), point.config, "done", True)
+    state.evaluated = running.wanted(tmp_path, plan, point)
     (folder / "point.json").write_text(json.dumps(vars(state)))
     [job] = slurm.submit(tmp_path, plan, [point], {"timeout_min": 5}, 1, cluster="local")
     assert job.result() == running.DONE
@@ -116,6 +117,32 @@ def running_trial():
     from trm.sweeps.trial import Trial
 
     return Trial(1, 1, 1, 1, 1, 1.0, 1.0)
+
+
+def test_runs_are_compared_where_their_losses_are_equal(process, study, tmp_path):
+    held = {
+        "config": "debug",
+        "set": {"trainer.max_epochs": 3, "trainer.check_val_every_n_epoch": 1},
+        "axes": {"model.network.config.hidden_size": [8, 32]},
+        "checkpoint": "equal_loss",
+        "evaluate": {"inside": {"digits-a": "1", "digits-b": "1", "problems": 4}},
+    }
+    study.write_text(yaml.safe_dump(held))
+    ran = process("sweep", study, "--output", "out", "--jobs", 1, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "2 of 2 runs are done" in (tmp_path / "out/study.md").read_text()
+    chosen, lowest = {}, {}
+    for file in (tmp_path / "out/points").glob("*/point.json"):
+        state = json.loads(file.read_text())
+        [(checkpoint, *_)] = state["evaluated"].values()
+        chosen[file.parent.name] = state["losses"][checkpoint]
+        lowest[file.parent.name] = min(state["losses"].values())
+        assert len(state["losses"]) == 3
+    assert max(chosen.values()) <= max(lowest.values())
+
+    sent = process("sweep", study, "--output", "out", "--slurm", folder=tmp_path)
+    assert sent.code == 2
+    assert "leave --slurm out" in sent.err
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")

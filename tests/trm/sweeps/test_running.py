@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from trm.files import alone, write_object
+from trm.sweeps import running
 from trm.sweeps.plan import Plan, Planned, config_of
 from trm.sweeps.running import (
     DONE,
@@ -17,7 +18,9 @@ from trm.sweeps.running import (
     let_wait,
     run_point,
     state_of,
+    wanted,
 )
+from trm.sweeps.study import EQUAL_LOSS
 from trm.sweeps.trial import Trial
 
 TRIAL = Trial(10, 60, 6, 1, 16, 100.0, 0.1)
@@ -84,6 +87,52 @@ def test_a_run_that_fails_says_why_and_goes_on_there_the_next_time(tmp_path, fai
     again = Trm()
     assert run_point(tmp_path, plan, point, again).error == ""
     assert again.commands == (["fit", "evaluate"] if failing == "fit" else ["evaluate"])
+
+
+def losses_told(monkeypatch, **losses: list[float]) -> None:
+    """Let last checkpoints tell losses on validation, by the setting of their run."""
+    monkeypatch.setattr(
+        running,
+        "_losses",
+        lambda last: {
+            f"epoch={epoch}": loss
+            for epoch, loss in enumerate(losses[last.parent.name.partition("-")[0]])
+        },
+    )
+
+
+def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monkeypatch):
+    losses_told(monkeypatch, shallow=[0.9, 0.7, 0.6], deep=[0.8, 0.5, 0.4])
+    plan = replace(a_plan("shallow", "deep", near=["--digits-a", "1"]), checkpoint=EQUAL_LOSS)
+    trained, trm = replace(plan, evaluations={}), Trm()
+    for point in plan.points():
+        run_point(tmp_path, trained, point, trm)
+    assert trm.commands == ["fit", "fit"]
+    checkpoints = {
+        point.setting: wanted(tmp_path, plan, point)["near"][0] for point in plan.points()
+    }
+    assert checkpoints == {"shallow": "epoch=2", "deep": "epoch=1"}
+    for point in plan.points():
+        assert not finished(tmp_path, plan, point)
+        run_point(tmp_path, plan, point, trm)
+        assert finished(tmp_path, plan, point)
+    assert trm.commands == ["fit", "fit", "evaluate", "evaluate"]
+
+
+def test_another_setting_that_stays_higher_has_others_evaluated_again(tmp_path, monkeypatch):
+    losses_told(monkeypatch, shallow=[0.9, 0.7], deep=[0.8, 0.5], flat=[0.9, 0.8])
+    two, three = (
+        replace(a_plan(*names, near=[]), checkpoint=EQUAL_LOSS)
+        for names in (("shallow", "deep"), ("shallow", "deep", "flat"))
+    )
+    for plan in (two, three):
+        for stage in (replace(plan, evaluations={}), plan):
+            for point in plan.points():
+                if not state_of(tmp_path, point).trained or stage is plan:
+                    run_point(tmp_path, stage, point, Trm())
+    chosen = [wanted(tmp_path, three, point)["near"] for point in three.points()]
+    assert chosen == [["epoch=1"], ["epoch=0"], ["epoch=1"]]
+    assert all(finished(tmp_path, three, point) for point in three.points())
 
 
 def test_a_run_belongs_to_one_process(tmp_path):
@@ -197,8 +246,8 @@ def test_a_run_that_was_stopped_has_not_failed(tmp_path, code):
 
 def test_each_process_has_a_gpu_of_those_that_may_be_used(monkeypatch):
     monkeypatch.setattr("trm.sweeps.running.torch.cuda.device_count", lambda: 2)
-    for named, wanted in (("2,5", ["2", "5", "2"]), ("", ["0", "1", "0"])):
+    for named, found in (("2,5", ["2", "5", "2"]), ("", ["0", "1", "0"])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
         slots = Workers(3, 9)._slots
-        assert [slots.get()["CUDA_VISIBLE_DEVICES"] for _ in range(3)] == wanted
+        assert [slots.get()["CUDA_VISIBLE_DEVICES"] for _ in range(3)] == found
     assert Workers(None, 9).number == 2
