@@ -5,7 +5,7 @@ It is kept in ``study.json``, format 1:
     format       1
     settings     a list of `Planned` as data, in the study's order
     others       the same of settings that were in the study before
-    seeds, checkpoint, evaluations      as in `trm.sweeps.study.Study`
+    seeds, checkpoint, evaluations, within      as in `trm.sweeps.study.Study`
 
 with a copy of each config beside it, from which the runs are started: one that is changed or moved
 later changes no run.
@@ -20,7 +20,7 @@ from typing import Any
 
 from trm.files import fingerprint, read_object, replacing, write_object
 from trm.shipped_configs import find_config
-from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study
+from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study, group_of
 from trm.sweeps.trial import Trial, parameters_of, try_out
 
 PLAN, FORMAT = "study.json", 1
@@ -61,7 +61,7 @@ class Plan:
 
     Attributes:
         settings: what it varies.
-        seeds, checkpoint, evaluations: as in `trm.sweeps.study.Study`.
+        seeds, checkpoint, evaluations, within: as in `trm.sweeps.study.Study`.
         others: settings that were in the study before, and may come back.
     """
 
@@ -70,6 +70,7 @@ class Plan:
     checkpoint: str
     evaluations: dict[str, list[str]]
     others: tuple[Planned, ...] = ()
+    within: str | None = None
 
     def points(self) -> Iterator[Point]:
         """All runs, every setting's first seed before any second one."""
@@ -77,6 +78,13 @@ class Plan:
             for setting in self.settings:
                 words = (*setting.words, f"--seed={seed}")
                 yield Point(setting.name, seed, words, setting.config)
+
+    def alike(self, point: Point) -> Iterator[Point]:
+        """The runs of the same seed that are held equal to this one, which is one of them."""
+        groups = {one.name: group_of(one.labels, self.within) for one in self.settings}
+        for other in self.points():
+            if other.seed == point.seed and groups[other.setting] == groups[point.setting]:
+                yield other
 
     def write(self, folder: Path, study: Study) -> None:
         """Keep it, and the configs of the study that it was made from."""
@@ -143,28 +151,32 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
     before = (*earlier.others, *earlier.settings) if earlier else ()
     known = {one.asked: one for one in before}
     planned: list[Planned] = []
+    trials: dict[str, Trial] = {}  # of what others are held equal to, by group
     for setting in study.settings:
-        asked = _asked(study, setting)
+        asked, group = _asked(study, setting), group_of(setting.labels, study.within)
         if asked not in known:
             tell(setting.name)
             try:
-                words, trial = _settled(study, setting, planned[0].trial if planned else None)
+                words, trial = _settled(study, setting, trials.get(group))
             except ValueError as error:
                 raise ValueError(f"{setting.name}: {error}") from None
             config = fingerprint(find_config(setting.config))
             known[asked] = Planned("", {}, asked, tuple(words), config, trial)
         planned.append(replace(known[asked], name=setting.name, labels=setting.labels))
+        trials.setdefault(group, planned[-1].trial)
     mine = {one.asked for one in planned}
     others = tuple(one for asked, one in known.items() if asked not in mine)
-    return Plan(tuple(planned), study.seeds, study.checkpoint, study.evaluations, others)
+    return Plan(
+        tuple(planned), study.seeds, study.checkpoint, study.evaluations, others, study.within
+    )
 
 
 def _asked(study: Study, setting: Setting) -> tuple[str, ...]:
     """What decides the words and the trial of a setting."""
     words = [*_told(setting), *_kept(study)]
     if study.training or study.parameters:
-        first = study.settings[0]
-        words += [f"training={study.training}", f"parameters={study.parameters}", *_told(first)]
+        first = _told(study.reference(setting))
+        words += [f"training={study.training}", f"parameters={study.parameters}", *first]
     return tuple(words)
 
 

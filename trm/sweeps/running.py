@@ -96,13 +96,13 @@ def wanted(output: Path, plan: Plan, point: Point) -> dict[str, list[str]]:
 def _chosen(output: Path, plan: Plan, point: Point) -> str:
     """The name of the checkpoint that is evaluated, as far as it is known.
 
-    Of equal losses it is the first of the run's that is as low as the lowest one of that run of the
-    same seed that stays highest.
+    Of equal losses it is the first of the run's that is as low as the lowest one of that run that
+    stays highest, of those of the same seed that are held equal.
     """
     own = state_of(output, point).losses
     if plan.checkpoint != EQUAL_LOSS or not own:
         return plan.checkpoint
-    alike = [state_of(output, one).losses for one in plan.points() if one.seed == point.seed]
+    alike = [state_of(output, one).losses for one in plan.alike(point)]
     goal = max(min(losses.values()) for losses in alike if losses)
     return min(name for name, loss in own.items() if loss <= goal)
 

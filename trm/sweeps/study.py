@@ -13,6 +13,8 @@ equal:                            # what all settings have in common; default: n
   training: flops                 # or seconds, or samples: sets the length of the runs
   parameters: model.network.config.intermediate_size    # a key of any whole number, by which all
                                   # models get as many as the first setting's
+  within: size                    # an axis: settings are then held equal to the first of their own
+                                  # value of it, and so are the losses of equal_loss
 checkpoint: last                  # which one is evaluated; default: best. equal_loss: of each run
                                   # the first whose loss on validation is one that all reach
 evaluate:                         # what is, by name: the options of `trm evaluate`
@@ -82,6 +84,7 @@ class Study:
         seeds: of each.
         training: one of `TRAINING`, or None.
         parameters: a key, or None.
+        within: an axis, among whose values nothing is held equal, or None.
         checkpoint: one of `CHECKPOINTS`.
         evaluations: name to the options of `trm evaluate`, as words.
     """
@@ -90,12 +93,23 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     training: str | None = None
     parameters: str | None = None
+    within: str | None = None
     checkpoint: str = "best"
     evaluations: dict[str, list[str]] = field(default_factory=dict)
+
+    def reference(self, setting: Setting) -> Setting:
+        """The setting that this one is held equal to: the first, or the first of its group."""
+        group = group_of(setting.labels, self.within)
+        return next(s for s in self.settings if group_of(s.labels, self.within) == group)
 
     def with_seed(self, seed: int) -> "Study":
         """The same from another first seed on."""
         return replace(self, seeds=tuple(range(seed, seed + len(self.seeds))))
+
+
+def group_of(labels: Mapping[str, str], within: str | None) -> str:
+    """The value of the axis within whose values settings are held equal; empty without one."""
+    return "" if within is None else labels[within]
 
 
 def read_study(file: Path) -> Study:
@@ -142,7 +156,11 @@ def study_of(held: Mapping[str, Any]) -> Study:
     if twice := next((n for n in names if names.count(n) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
     equal = held.get("equal") or {}
-    _check_keys("equal", equal, ("training", "parameters"))
+    _check_keys("equal", equal, ("training", "parameters", "within"))
+    within = equal.get("within")
+    if within is not None and within not in axes:
+        listed = ", ".join(map(str, axes)) or "none"
+        raise ValueError(f"equal.within is an axis of the study ({listed}), not {within}")
     checkpoint = held.get("checkpoint", "best")
     for what, value, known in (
         ("equal.training", equal.get("training"), (None, *TRAINING)),
@@ -161,6 +179,7 @@ def study_of(held: Mapping[str, Any]) -> Study:
         _seeds(held.get("seeds", [0]), len(settings)),
         equal.get("training"),
         parameters,
+        within,
         checkpoint,
         _evaluations(held.get("evaluate") or {}),
     )
