@@ -1,6 +1,6 @@
 """What came out of a study, setting by setting, and what it took."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,16 +12,21 @@ from canvas.picture import GRID, INK
 from trm.figures.row_errors import COLOURS, MARKS
 from trm.sweeps.report import Gathered
 
+_COSTS: tuple[tuple[str, float, Callable[[Gathered], float | None]], ...] = (
+    ("TFLOP of training", 1e12, lambda one: one.cost("flops")),
+    ("minutes of training", 60, lambda one: one.cost("seconds")),
+    ("MFLOP of solving a problem", 1e6, lambda one: one.flops),
+)
 _LINE, _HIGHEST = 0.32, 150.0  # inches of a setting, and of all
 _WIDE = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
 
-def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
+def study_figure(evaluations: Mapping[str, Sequence[Gathered]]) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
-    A row for each evaluation: the settings, operations of training, operations of solving a
-    problem. A mark is a seed, the line through it its Wilson interval, a bar the mean of a
-    setting's.
+    A row for each evaluation: the settings, operations and minutes of training, operations of
+    solving a problem. A mark is a seed, the line through it its Wilson interval, a bar the mean of
+    a setting's.
 
     Args:
         evaluations: what was found, by name.
@@ -33,17 +38,16 @@ def study_figure(evaluations: dict[str, Sequence[Gathered]]) -> Figure | None:
     if not some:
         return None
     heights = [1.6 + _LINE * len(held) * len(_columns(held)) for held in some.values()]
-    figure = Figure(figsize=(15, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
+    figure = Figure(figsize=(18, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     rows: Any = figure.subplots(
-        len(some), 3, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3)
+        len(some), 4, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3)
     )
-    for (name, settings), (first, second, third) in zip(some.items(), rows, strict=True):
+    for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
         _by_setting(first, settings)
-        training = [(one, one.cost("flops")) for one in settings]
-        _against(second, [(one, n / 1e12) for one, n in training if n], "TFLOP of training")
-        solving = [(one, one.flops) for one in settings]
-        _against(third, [(one, n / 1e6) for one, n in solving if n], "MFLOP of solving a problem")
+        for axes, (what, unit, cost) in zip(others, _COSTS, strict=True):
+            known = [(one, n / unit) for one in settings if (n := cost(one))]
+            _against(axes, known, what)
         first.set_title(name, loc="left", fontsize=11, color=INK)
     return figure
 

@@ -27,7 +27,7 @@ from trm.sweeps.running import (
 )
 from trm.sweeps.study import Point
 
-PAGE, PICTURE = "study.md", "study.png"
+PAGE, PICTURE, MAP = "study.md", "study.png", "study-map.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
 _MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
 
@@ -120,7 +120,9 @@ def page(output: Path, plan: Plan) -> str:
         ]
         parts += ["## Running", "\n".join(listed)]
     if plan.evaluations:
-        parts += [f"![Whole solutions right]({PICTURE})"] if done else []
+        mapped = all(len(one.labels) == 2 for one in plan.settings)
+        pictures = [PICTURE, MAP] if mapped else [PICTURE]
+        parts += [f"![Whole solutions right]({picture})" for picture in pictures if done]
     for name in plan.evaluations:
         if results := _results(gathered(output, plan, name)):
             parts += [f"## {safe(name)}", _MEANING, results]

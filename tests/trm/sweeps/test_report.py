@@ -7,6 +7,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from trm.evaluation.intervals import Share
 from trm.figures.studies import study_figure
+from trm.figures.study_map import study_maps
 from trm.files import write_object
 from trm.sweeps.board import write_board
 from trm.sweeps.plan import Plan, Planned
@@ -110,12 +111,36 @@ def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, plan):
 
 def test_the_picture_has_a_mark_for_every_seed(output, plan):
     figure = study_figure({"near": gathered(output, plan, "near"), "far": []})
-    by_setting, training, solving = figure.axes
+    by_setting, training, minutes, solving = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a_b", "c"]
     marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
     assert sorted(x for line in marks for x in line.get_xdata()) == [0.25] * 2 + [0.5] * 2 + [1] * 2
     assert {x for line in training.lines for x in line.get_xdata()} == {2.0}
+    assert {x for line in minutes.lines for x in line.get_xdata()} == {2.0}
     assert {x for line in solving.lines for x in line.get_xdata()} == {12.0}
+
+
+def test_a_study_of_two_axes_is_a_map_of_them(output, plan):
+    where = ({"size": "small", "base": "2"}, {"size": "large", "base": "10"})
+    settings = tuple(replace(one, labels=at) for one, at in zip(plan.settings, where, strict=True))
+    two = replace(plan, settings=settings)
+    figure = study_maps({"near": gathered(output, two, "near"), "far": []})
+    first, second = figure.axes
+    assert [first.get_title(), second.get_title()] == ["4 x 2 digits", "4 x 4 digits"]
+    assert [text.get_text() for text in first.get_yticklabels()] == ["small", "large"]
+    assert [text.get_text() for text in first.get_xticklabels()] == ["2", "10"]
+    told = {text.get_text(): text.get_position() for text in first.texts}
+    assert told["75.0"][0] == 0  # column
+    assert told["50–100"][0] == 0
+    assert told["25.0"] == (1, 1)  # a single seed
+    assert first.images[0].get_array().filled(-1).tolist() == [[0.75, -1], [-1, 0.25]]
+    assert "study-map.png" in page(output, two)
+
+
+def test_a_study_of_another_number_of_axes_has_no_map(output, plan):
+    assert study_maps({"near": gathered(output, plan, "near")}) is None
+    assert study_maps({"near": []}) is None
+    assert "study-map.png" not in page(output, plan)
 
 
 def test_the_picture_does_without_costs(output, plan, make_grid):
