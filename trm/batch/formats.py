@@ -75,6 +75,19 @@ def output_format(path: str, wanted: str | None = None) -> str:
     return found
 
 
+def check_source(path: Path) -> None:
+    """Look whether problems can be read from a path.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        ValueError: it is a folder.
+    """
+    if path.is_dir():
+        raise ValueError(f"--input {path} is a folder: name a file of problems in it")
+    if not path.is_file():
+        raise FileNotFoundError(f"--input {path}: there is no such file of problems")
+
+
 class Reader:
     """Entries of a file.
 

@@ -41,7 +41,7 @@ from rich.progress import (
 from torch.utils.data import DataLoader, IterableDataset
 
 from canvas.task import Task
-from trm.batch.formats import Entry, Reader, format_of, output_format
+from trm.batch.formats import Entry, Reader, check_source, format_of, output_format
 from trm.batch.solving import (
     Summary,
     answer,
@@ -185,8 +185,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
 
 
 def _check_files(job: Job) -> None:
-    if not job.source.is_file():
-        raise FileNotFoundError(f"--input {job.source}: there is no such file of problems")
+    check_source(job.source)
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
         raise ValueError(f"--output {job.output} is {what}: choose another")

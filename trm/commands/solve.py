@@ -16,7 +16,7 @@ from rich.text import Text
 
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from trm.batch.formats import FORMATS, format_of, output_format
+from trm.batch.formats import FORMATS, check_source, format_of, output_format
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
     if not any(name == "-" or is_special(name) for name in (args.input, args.output)):
+        check_source(Path(args.input))
+        output_format(args.output, args.output_format)
         return _work_through(args)
     if args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1:
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")

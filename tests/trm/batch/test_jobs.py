@@ -226,6 +226,7 @@ def test_a_record_is_the_same_from_a_file_from_python_and_from_a_solution(
         (("12x3", "--input", "problems.csv", "--output", "x.csv"), "one of the two"),
         ((), "one of the two"),
         (("--input", "none.csv", "--output", "x.csv"), "--input none.csv: there is no such file"),
+        (("--input", ".", "--output", "x.csv"), "--input . is a folder: name a file"),
         (("--input", "problems.csv", "--output", "problems.csv"), "the input itself"),
         (("--input", "problems.csv", "--output", "x.txt"), "does not say its format"),
         (("--input", "problems.csv", "--output", "x.csv", "--watch"), "--watch"),
