@@ -76,7 +76,7 @@ def output_format(path: str, wanted: str | None = None) -> str:
 
 
 def check_source(path: Path) -> None:
-    """Look whether problems can be read from a path.
+    """Check that problems can be read from a path.
 
     Raises:
         FileNotFoundError: nothing is there.

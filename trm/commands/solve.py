@@ -110,9 +110,12 @@ def run(args: argparse.Namespace) -> int:
         return _show(args)
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
-    if not any(name == "-" or is_special(name) for name in (args.input, args.output)):
+    streamed = [name == "-" or is_special(name) for name in (args.input, args.output)]
+    if not streamed[0]:
         check_source(Path(args.input))
+    if not streamed[1]:
         output_format(args.output, args.output_format)
+    if not any(streamed):
         return _work_through(args)
     if args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1:
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")

@@ -8,7 +8,6 @@ the command goes on where it was.
 import argparse
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -67,11 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
     study = read_study(find_config(args.study))
     _check_evaluations(study)
-    if args.slurm is not None and study.checkpoint == EQUAL_LOSS:
-        raise ValueError(
-            f"checkpoint: {EQUAL_LOSS} compares runs when all are trained, which SLURM's nodes do "
-            "not wait for: leave --slurm out"
-        )
     if args.seed is not None:
         study = study.with_seed(args.seed)
     options = _slurm_options(args.slurm)
@@ -79,16 +73,15 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.sweeps.plan import PLAN, make_plan, read_plan
-    from trm.sweeps.running import Workers, check_unchanged, finished, let_wait, state_of
+    from trm.sweeps.running import DONE, TRAINED, Workers, check_unchanged, let_wait, state_of
     from trm.sweeps.slurm import submit
 
     output, beside = Path(args.output), aside(args)
     plan = make_plan(study, read_plan(output), lambda name: beside.print(f"trying out {name}"))
     check_unchanged(output, plan)
-    points = list(plan.points())
-    todo = [point for point in points if not finished(output, plan, point)]
-    jobs = Workers(args.jobs, len(todo)).number
-    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), jobs)
+    points, todo = list(plan.points()), _unfinished(output, plan)
+    at_once = Workers(args.jobs, len(todo)).number
+    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), at_once)
     if args.dry_run:
         return 0
     make_folder(output)
@@ -96,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         plan.write(output, study)
     _write_page(output, plan)
     if args.gather:
-        return _finish(output, plan, points, beside)
+        return _finish(output, plan, beside)
     if options is not None and todo:
         sent = submit(output, plan, todo, options, args.jobs)
         array = sent[0].job_id.partition("_")[0]
@@ -104,23 +97,43 @@ def run(args: argparse.Namespace) -> int:
             f"SLURM has {len(sent)} runs as array {array}. The same command with --gather in place "
             "of --slurm tells how far they are"
         )
+        if plan.checkpoint == EQUAL_LOSS:
+            beside.print("Once all are trained, send the same again: they are evaluated then")
         return 0
     for point in todo:
         let_wait(output, point)
-    stages = [(plan, todo)]
-    if plan.checkpoint == EQUAL_LOSS:  # which one it is, is known when all are trained
-        untrained = [point for point in todo if not state_of(output, point).trained]
-        stages = [(replace(plan, evaluations={}), untrained), (plan, points)]
     with ending_together():
-        for stage, some in stages:
-            Workers(jobs, len(some)).run(
-                output,
-                stage,
-                [point for point in some if not finished(output, stage, point)],
-                lambda point, state: _tell(beside, point, state),
-                lambda ended: _write_page(output, plan, drawn=ended),
-            )
-    return _finish(output, plan, points, beside)
+        _work(args.jobs, output, plan, todo, beside)
+        # Runs that waited for others to be trained, or whose checkpoint is another one now.
+        again = [
+            p for p in _unfinished(output, plan) if state_of(output, p).stage in (TRAINED, DONE)
+        ]
+        _work(args.jobs, output, plan, again, beside)
+    return _finish(output, plan, beside)
+
+
+def _work(
+    jobs: int | None, output: Path, plan: "Plan", todo: "Sequence[Point]", beside: "Console"
+) -> None:
+    """Train and evaluate some runs, as far as that is left to do."""
+    from trm.sweeps.running import Workers
+
+    Workers(jobs, len(todo)).run(
+        output,
+        plan,
+        todo,
+        lambda point, state: _tell(beside, point, state),
+        lambda ended: _write_page(output, plan, drawn=ended),
+    )
+
+
+def _unfinished(output: Path, plan: "Plan") -> "list[Point]":
+    """The runs of which something is left to do."""
+    from trm.sweeps.running import finished, states_of, wanted
+
+    states = states_of(output, plan)
+    asked = wanted(plan, states)
+    return [point for point, state in states.items() if not finished(state, asked[point])]
 
 
 def _check_evaluations(study: "Study") -> None:
@@ -203,20 +216,21 @@ def _write_page(output: Path, plan: "Plan", drawn: bool = True) -> None:
     if not drawn:
         return
     evaluations = {name: gathered(output, plan, name) for name in plan.evaluations}
-    for file, figure in ((PICTURE, study_figure(evaluations)), (MAP, study_maps(evaluations))):
+    maps = study_maps(plan.settings, evaluations)
+    for file, figure in ((PICTURE, study_figure(evaluations)), (MAP, maps)):
         if figure is not None:
             with replacing(output / file) as part:
                 figure.savefig(part, format="png")
     write_board(output, plan)
 
 
-def _finish(output: Path, plan: "Plan", points: Sequence["Point"], beside: "Console") -> int:
+def _finish(output: Path, plan: "Plan", beside: "Console") -> int:
     """Say where everything is; returns the exit code."""
     from trm.evaluation.grid_schema import BOARD
     from trm.sweeps.report import PAGE
-    from trm.sweeps.running import finished, grid_of
+    from trm.sweeps.running import grid_of
 
-    left = [point for point in points if not finished(output, plan, point)]
+    points, left = list(plan.points()), _unfinished(output, plan)
     beside.print(
         f"page      {output / PAGE}\n"
         f"curves    tensorboard --logdir {output / 'points'}\n"

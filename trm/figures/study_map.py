@@ -8,71 +8,81 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from canvas.picture import INK
-from trm.sweeps.report import Gathered
+from trm.sweeps.plan import Planned
+from trm.sweeps.report import Gathered, has_map
 
-_CELL, _LINE = 0.8, 0.34  # inches of a cell: width and height
-_NAMES, _ABOVE, _BELOW = 1.5, 0.7, 1.0  # inches beside, above and below the cells
-_DARK = 0.6  # share up to which viridis is dark enough for white figures
+_CELL_WIDTH, _CELL_HEIGHT = 0.8, 0.34  # inches
+_NAMES, _GAP, _ABOVE, _BELOW = 1.5, 0.2, 0.7, 1.0  # inches around the cells of a map
+_LARGEST = 150.0  # inches of the whole figure, either way
+_DARK = 60  # percent up to which viridis is dark enough for white figures
+
+Cells = Mapping[tuple[str, str], Sequence[float]]  # labels of both axes to seeds, in percent
 
 
-def study_maps(evaluations: Mapping[str, Sequence[Gathered]]) -> Figure | None:
+def study_maps(
+    settings: Sequence[Planned], evaluations: Mapping[str, Sequence[Gathered]]
+) -> Figure | None:
     """The mean share of whole solutions right over a setting's seeds, in percent.
 
     A row of maps for each evaluation, a map for each of its sizes of problem or regions. Colours
-    run from dark to light with the share (viridis); every cell tells its number, and of several
-    seeds the lowest and the highest.
+    run from dark to light with the share (viridis); every cell shows its mean and, with several
+    seeds, the lowest and the highest.
 
     Args:
+        settings: all of the study; they give the axes their order.
         evaluations: what was found, by name.
 
     Returns:
         None where nothing is evaluated yet, or the study has another number of axes than two.
     """
-    some = {name: settings for name, settings in evaluations.items() if settings}
-    if not some or any(len(one.setting.labels) != 2 for held in some.values() for one in held):
+    some = {name: held for name, held in evaluations.items() if held}
+    if not some or not has_map(settings):
         return None
-    every = [one for held in some.values() for one in held]
     down, across = (
-        list(dict.fromkeys([*one.setting.labels.values()][axis] for one in every))
-        for axis in (0, 1)
+        list(dict.fromkeys([*one.labels.values()][axis] for one in settings)) for axis in (0, 1)
     )
-    columns = max(len(held[0].seeds[0].shares) for held in some.values())
-    width = _NAMES + columns * (_CELL * len(across) + 0.2)
-    height = len(some) * (_LINE * len(down) + _ABOVE + _BELOW)
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    columns = {name: list(held[0].seeds[0].shares) for name, held in some.items()}
+    most = max(map(len, columns.values()))
+    width = _NAMES + most * (_CELL_WIDTH * len(across) + _GAP)
+    height = len(some) * (_CELL_HEIGHT * len(down) + _ABOVE + _BELOW)
+    size = (min(width, _LARGEST), min(height, _LARGEST))
+    figure = Figure(figsize=size, dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    panels: Any = figure.subplots(len(some), columns, squeeze=False, sharey=True)
-    for (name, settings), row in zip(some.items(), panels, strict=True):
-        at = {tuple(one.setting.labels.values()): one for one in settings}
-        for axes, column in zip(row, settings[0].seeds[0].shares, strict=False):
-            values = [[_mean(at.get((y, x)), column) for x in across] for y in down]
-            axes.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    panels: Any = figure.subplots(len(some), most, squeeze=False, sharey=True)
+    for (name, held), row in zip(some.items(), panels, strict=True):
+        for axes, column in zip(row, columns[name], strict=False):
+            _draw(axes, down, across, _cells(held, column))
             axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9, color=INK)
-            axes.set_xticks(range(len(across)), across, rotation=45, ha="right", fontsize=8)
-            axes.set_yticks(range(len(down)), down, fontsize=8)
-            _write(axes, [[at.get((y, x)) for x in across] for y in down], column)
-        for axes in row[len(settings[0].seeds[0].shares) :]:
+        for axes in row[len(columns[name]) :]:
             axes.set_axis_off()
     return figure
 
 
-def _mean(one: Gathered | None, column: str) -> float:
-    shares = one.shares(column) if one else []
-    return sum(share.value for share in shares) / len(shares) if shares else float("nan")
+def _cells(settings: Sequence[Gathered], column: str) -> Cells:
+    found = {}
+    for one in settings:
+        if values := [100 * share.value for share in one.shares(column)]:
+            y, x = one.setting.labels.values()
+            found[y, x] = values
+    return found
 
 
-def _write(axes: Axes, cells: Sequence[Sequence[Gathered | None]], column: str) -> None:
-    """Write each cell's mean in percent, and the lowest and highest seed below it."""
-    for y, line in enumerate(cells):
-        for x, one in enumerate(line):
-            values = [100 * share.value for share in one.shares(column)] if one else []
-            if not values:
-                axes.text(x, y, "–", ha="center", va="center", fontsize=8, color=INK)
+def _draw(axes: Axes, down: Sequence[str], across: Sequence[str], cells: Cells) -> None:
+    means = {where: sum(values) / len(values) for where, values in cells.items()}
+    shown = [[means.get((y, x), float("nan")) for x in across] for y in down]
+    axes.imshow(shown, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+    axes.set_xticks(range(len(across)), across, rotation=45, ha="right", fontsize=8)
+    axes.set_yticks(range(len(down)), down, fontsize=8)
+    middle: Any = {"ha": "center", "va": "center"}
+    for row, y in enumerate(down):
+        for column, x in enumerate(across):
+            values = cells.get((y, x))
+            if values is None:
+                axes.text(column, row, "–", fontsize=8, color=INK, **middle)
                 continue
-            mean = sum(values) / len(values)
-            colour = "white" if mean < 100 * _DARK else "black"
-            middle: Any = {"ha": "center", "va": "center", "color": colour}
-            several = len(values) > 1
-            axes.text(x, y - 0.14 * several, f"{mean:.1f}", fontsize=9, **middle)
+            several, colour = len(values) > 1, "white" if means[y, x] < _DARK else "black"
+            above = row - 0.14 * several
+            axes.text(column, above, f"{means[y, x]:.1f}", fontsize=9, color=colour, **middle)
             if several:
-                axes.text(x, y + 0.27, f"{min(values):.0f}–{max(values):.0f}", fontsize=6, **middle)
+                spread = f"{min(values):.0f}–{max(values):.0f}"
+                axes.text(column, row + 0.27, spread, fontsize=6, color=colour, **middle)

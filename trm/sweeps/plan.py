@@ -24,12 +24,13 @@ from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study, group_of
 from trm.sweeps.trial import Trial, parameters_of, try_out
 
 PLAN, FORMAT = "study.json", 1
+LOSS = "validation/loss"
 _WIDEST = 2**20  # value of a key that makes up for others
 _KEEP_ALL = (  # checkpoints of all validations, with their losses
-    "--checkpoint.monitor=validation/loss",
+    f"--checkpoint.monitor={LOSS}",
     "--checkpoint.mode=min",
     "--checkpoint.save_top_k=-1",
-    "--checkpoint.filename={epoch:05d}",
+    "--checkpoint.filename={step:08d}",
 )
 _APART = 0.05  # share of parameters or steps by which settings may differ that have equally many
 
@@ -79,12 +80,13 @@ class Plan:
                 words = (*setting.words, f"--seed={seed}")
                 yield Point(setting.name, seed, words, setting.config)
 
-    def alike(self, point: Point) -> Iterator[Point]:
-        """The runs of the same seed that are held equal to this one, which is one of them."""
-        groups = {one.name: group_of(one.labels, self.within) for one in self.settings}
-        for other in self.points():
-            if other.seed == point.seed and groups[other.setting] == groups[point.setting]:
-                yield other
+    def groups(self) -> list[list[Point]]:
+        """The runs that are compared with each other: of one seed, and held equal."""
+        of = {one.name: group_of(one.labels, self.within) for one in self.settings}
+        found: dict[tuple[int, str], list[Point]] = {}
+        for point in self.points():
+            found.setdefault((point.seed, of[point.setting]), []).append(point)
+        return list(found.values())
 
     def write(self, folder: Path, study: Study) -> None:
         """Keep it, and the configs of the study that it was made from."""

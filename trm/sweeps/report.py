@@ -22,10 +22,10 @@ from trm.sweeps.running import (
     finished,
     folder_of,
     grid_of,
-    state_of,
+    states_of,
     wanted,
 )
-from trm.sweeps.study import Point
+from trm.sweeps.study import EQUAL_LOSS, Point
 
 PAGE, PICTURE, MAP = "study.md", "study.png", "study-map.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
@@ -38,12 +38,14 @@ class Found:
 
     Attributes:
         shares: of whole solutions right, by cell or region.
-        cost: of the whole training, see `trm.training.cost`; None: not known.
+        cost: of training up to the checkpoint, see `trm.training.cost`; None: not known.
+        loss: of the checkpoint on validation, where losses are equal; None: not known.
         flops: of solving a problem, the mean of the cells; None: not known.
     """
 
     shares: dict[str, Share]
     cost: dict[str, float] | None
+    loss: float | None
     flops: float | None
 
 
@@ -75,11 +77,12 @@ class Gathered:
 
 def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
     """What is known so far of one evaluation, of every run that has it behind it."""
+    states = states_of(output, plan)
     grids = {
         point: grid
-        for point in plan.points()
-        if state_of(output, point).evaluated.get(evaluation)
-        == wanted(output, plan, point)[evaluation]
+        for point, asked in wanted(plan, states).items()
+        if asked
+        and states[point].evaluated.get(evaluation) == asked[evaluation]
         and (grid := read_object(grid_of(output, evaluation, point))) is not None
     }
     columns = _columns(list(grids.values()))
@@ -88,7 +91,9 @@ def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
         [model] = grid["models"]
         flops = [n for cell in model["cells"] if (n := cell.get("flops_per_problem"))]
         shares = {name: pooled(cells(model)) for name, cells in columns.items()}
-        outcome[point] = Found(shares, state_of(output, point).cost, _mean(flops))
+        state = states[point]
+        loss = state.losses.get(state.evaluated[evaluation][0])
+        outcome[point] = Found(shares, state.cost, loss, _mean(flops))
     return outcome
 
 
@@ -102,12 +107,17 @@ def gathered(output: Path, plan: Plan, evaluation: str) -> list[Gathered]:
     return [one for one in settings if one.seeds]
 
 
+def has_map(settings: Sequence[Planned]) -> bool:
+    """Whether a study is drawn as maps, too: one axis down, the other across."""
+    return all(len(one.labels) == 2 for one in settings)
+
+
 def page(output: Path, plan: Plan) -> str:
     """The study as Markdown."""
-    points = list(plan.points())
-    states = {point: state_of(output, point) for point in points}
-    done = sum(finished(output, plan, point) for point in points)
-    parts = [f"# {output.resolve().name}: {done} of {len(points)} runs are done"]
+    states = states_of(output, plan)
+    asked = wanted(plan, states)
+    done = sum(finished(state, asked[point]) for point, state in states.items())
+    parts = [f"# {output.resolve().name}: {done} of {len(states)} runs are done"]
     failed = [(point, state) for point, state in states.items() if state.stage == FAILED]
     if failed:
         listed = [f"- {safe(point.name)}: {safe(state.error)}" for point, state in failed]
@@ -120,12 +130,12 @@ def page(output: Path, plan: Plan) -> str:
         ]
         parts += ["## Running", "\n".join(listed)]
     if plan.evaluations:
-        mapped = all(len(one.labels) == 2 for one in plan.settings)
-        pictures = [PICTURE, MAP] if mapped else [PICTURE]
+        pictures = [PICTURE, MAP] if has_map(plan.settings) else [PICTURE]
         parts += [f"![Whole solutions right]({picture})" for picture in pictures if done]
     for name in plan.evaluations:
         if results := _results(gathered(output, plan, name)):
-            parts += [f"## {safe(name)}", _MEANING, results]
+            equal = [_EQUAL_LOSS] if plan.checkpoint == EQUAL_LOSS else []
+            parts += [f"## {safe(name)}", _MEANING, *equal, results]
     parts += ["## Settings", settings_table(plan)]
     return "\n\n".join(parts) + "\n"
 
@@ -134,6 +144,12 @@ _MEANING = (
     f"Whole free-running solutions right, in percent: {FIGURES}. Of many cells the regions are "
     "told: each setting's are seen from its own training range, and a cell that a model cannot "
     "work on is left out."
+)
+
+
+_EQUAL_LOSS = (
+    "Evaluated is each run's first checkpoint whose loss on validation is at or below the best "
+    "loss of the worst run that it is compared with; costs of training are those up to it."
 )
 
 
@@ -169,6 +185,7 @@ def _results(settings: Sequence[Gathered]) -> str:
     if not settings:
         return ""
     columns = list(settings[0].seeds[0].shares)
+    with_loss = any(seed.loss is not None for one in settings for seed in one.seeds)
     rows = []
     for one in settings:
         seconds = one.cost("seconds")
@@ -180,10 +197,12 @@ def _results(settings: Sequence[Gathered]) -> str:
                 "–" if seconds is None else duration(seconds),
                 _in(one.flops, 1e6),
                 str(len(one.seeds)),
+                *([", ".join(f"{seed.loss:.3g}" for seed in one.seeds)] if with_loss else []),
                 *(figures(one.shares(name)) for name in columns),
             ]
         )
     heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
+    heads += ["validation loss"] if with_loss else []
     return table([*heads, *columns], rows)
 
 

@@ -6,11 +6,13 @@
     OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
 
 A run whose processes were killed goes on from its last epoch. One that failed begins again where it
-failed, the next time that the study is started; one that is done is left alone.
+failed, the next time that the study is started; one that is done is left alone. Where losses are
+equal, a run is evaluated when all that it is compared with are trained or have failed.
 """
 
 import json
 import logging
+import math
 import os
 import queue
 import signal
@@ -32,10 +34,17 @@ from trm.devices import cores
 from trm.evaluation.grid_schema import GRID
 from trm.files import alone, read_object, write_object
 from trm.processes import INTERRUPTED, TERMINATED
-from trm.sweeps.plan import Plan, config_of
+from trm.sweeps.plan import LOSS, Plan, config_of
 from trm.sweeps.study import EQUAL_LOSS, Point
 
-WAITING, TRAINING, EVALUATING, DONE, FAILED = "waiting", "training", "evaluating", "done", "failed"
+WAITING, TRAINING, TRAINED, EVALUATING, DONE, FAILED = STAGES = (
+    "waiting",
+    "training",
+    "trained",  # and waits for others before it is evaluated
+    "evaluating",
+    "done",
+    "failed",
+)
 _log = logging.getLogger(__name__)
 _STATE, _LOG = "point.json", "log.txt"
 _SHOWN = 300  # characters of an error
@@ -49,11 +58,11 @@ class State:
     Attributes:
         words: the options that it was started with.
         config: SHA-256 of the config.
-        stage: waiting, training, evaluating, done or failed.
+        stage: one of `STAGES`.
         trained: whether training has come to its end.
-        cost: of the whole training, or where losses are equal up to the checkpoint that is
-            evaluated, see `trm.training.cost`; None: not known.
-        losses: on validation, by the names of the checkpoints kept then, where they are of use.
+        cost: of training up to the checkpoint that is evaluated, see `trm.training.cost`; None:
+            not known.
+        losses: on validation, by the names of the checkpoints kept then, where losses are equal.
         evaluated: evaluations that are finished, see `wanted`.
         error: of a run that failed.
     """
@@ -87,38 +96,52 @@ def state_of(output: Path, point: Point) -> State:
         return State()
 
 
-def wanted(output: Path, plan: Plan, point: Point) -> dict[str, list[str]]:
-    """What decides the figures of each of a run's evaluations: the checkpoint, and options."""
-    checkpoint = _chosen(output, plan, point)
-    return {name: [checkpoint, *options] for name, options in plan.evaluations.items()}
+def states_of(output: Path, plan: Plan) -> dict[Point, State]:
+    """How far each run is."""
+    return {point: state_of(output, point) for point in plan.points()}
 
 
-def _chosen(output: Path, plan: Plan, point: Point) -> str:
-    """The name of the checkpoint that is evaluated, as far as it is known.
+def wanted(plan: Plan, states: Mapping[Point, State]) -> dict[Point, dict[str, list[str]] | None]:
+    """What decides the figures of each run's evaluations: the checkpoint, and options.
 
-    Of equal losses it is the first of the run's that is as low as the lowest one of that run that
-    stays highest, of those of the same seed that are held equal.
+    None where it is not known yet which checkpoint it will be.
     """
-    own = state_of(output, point).losses
-    if plan.checkpoint != EQUAL_LOSS or not own:
-        return plan.checkpoint
-    alike = [state_of(output, one).losses for one in plan.alike(point)]
-    goal = max(min(losses.values()) for losses in alike if losses)
-    return min(name for name, loss in own.items() if loss <= goal)
+    asked: dict[Point, dict[str, list[str]] | None] = {}
+    for point, checkpoint in _checkpoints(plan, states).items():
+        named = plan.evaluations.items()
+        if checkpoint is None:
+            asked[point] = None
+        else:
+            asked[point] = {name: [checkpoint, *options] for name, options in named}
+    return asked
 
 
-def finished(output: Path, plan: Plan, point: Point) -> bool:
-    """Whether nothing is left to do of a run."""
-    state = state_of(output, point)
-    return state.stage == DONE and state.evaluated == wanted(output, plan, point)
+def _checkpoints(plan: Plan, states: Mapping[Point, State]) -> dict[Point, str | None]:
+    """The name of the checkpoint of each run that is evaluated; None: not known yet."""
+    if plan.checkpoint != EQUAL_LOSS:
+        return dict.fromkeys(states, plan.checkpoint)
+    found: dict[Point, str | None] = dict.fromkeys(states)
+    for group in plan.groups():
+        if all(states[point].losses or states[point].stage == FAILED for point in group):
+            trained = [point for point in group if states[point].losses]
+            goal = max((min(states[point].losses.values()) for point in trained), default=0.0)
+            for point in trained:
+                losses = states[point].losses
+                found[point] = min(name for name, loss in losses.items() if loss <= goal)
+    return found
+
+
+def finished(state: State, asked: dict[str, list[str]] | None) -> bool:
+    """Whether nothing is left to do of a run, of which this is `wanted`."""
+    return state.stage == DONE and state.evaluated == asked
 
 
 def let_wait(output: Path, point: Point) -> None:
-    """Say of a run that it waits, where the processes that were at work on it are gone."""
+    """Say of a run that it waits, where the processes at work on it are gone, or have failed."""
     state = state_of(output, point)
-    if state.stage in (TRAINING, EVALUATING):
+    if state.stage in (TRAINING, EVALUATING, FAILED):
         with suppress(ValueError), alone(folder_of(output, point) / _STATE):
-            state.stage = WAITING
+            state.stage, state.error = WAITING, ""
             write_object(folder_of(output, point) / _STATE, asdict(state))
 
 
@@ -182,11 +205,18 @@ def run_point(
             config = f"--config={config_of(output, point.config)}"
             if not done(["fit", config, *point.words, _logger(output, point), "--ckpt_path=last"]):
                 return state
-            last = newest_checkpoint(output, point, "last")
-            state.trained, state.cost = True, _cost(last)
-            state.losses = _losses(last) if plan.checkpoint == EQUAL_LOSS else {}
-            write_object(folder / _STATE, asdict(state))
-        asked = wanted(output, plan, point)
+            state.trained, state.cost = True, _cost(newest_checkpoint(output, point, "last"))
+        if plan.checkpoint == EQUAL_LOSS and not state.losses:
+            state.losses = _losses(newest_checkpoint(output, point, "last"))
+            if not state.losses:
+                state.error = "no checkpoint has a loss on validation: let validations come earlier"
+                now(FAILED)
+                return state
+        write_object(folder / _STATE, asdict(state))
+        asked = wanted(plan, states_of(output, plan) | {point: state})[point]
+        if asked is None:
+            now(TRAINED)
+            return state
         for name, options in plan.evaluations.items():
             if state.evaluated.get(name) == asked[name]:
                 continue
@@ -204,11 +234,11 @@ def run_point(
 
 
 def newest_checkpoint(output: Path, point: Point, name: str) -> Path:
-    """The run's of this name; where nothing was the best of a validation, the last."""
+    """The run's of this name; where nothing was the best of a validation, the last for `best`."""
     folder = folder_of(output, point)
-    found = [*folder.glob(f"version_*/checkpoints/{name}.ckpt")] or [
-        *folder.glob("version_*/checkpoints/last.ckpt")
-    ]
+    found = [*folder.glob(f"version_*/checkpoints/{name}.ckpt")]
+    if not found and name == "best":
+        found = [*folder.glob("version_*/checkpoints/last.ckpt")]
     return max(found, key=lambda file: file.stat().st_mtime_ns, default=folder / f"{name}.ckpt")
 
 
@@ -220,10 +250,18 @@ def _cost(checkpoint: Path) -> dict[str, float] | None:
 
 
 def _losses(checkpoint: Path) -> dict[str, float]:
-    """What a run's last checkpoint tells of those that it has kept: their losses by their names."""
+    """The finite losses on validation of the checkpoints that a run has kept, by their names.
+
+    Args:
+        checkpoint: the run's last, which tells them.
+    """
     found = load_checkpoint(checkpoint) if checkpoint.is_file() else {}
-    kept = [held.get("best_k_models", {}) for held in found.get("callbacks", {}).values()]
-    return {Path(file).stem: float(loss) for held in kept for file, loss in held.items()}
+    losses: dict[str, float] = {}
+    for held in found.get("callbacks", {}).values():
+        if held.get("monitor") == LOSS:
+            kept = {Path(file).stem: float(loss) for file, loss in held["best_k_models"].items()}
+            losses |= {name: loss for name, loss in kept.items() if math.isfinite(loss)}
+    return losses
 
 
 def grid_of(output: Path, name: str, point: Point) -> Path:

@@ -13,10 +13,11 @@ equal:                            # what all settings have in common; default: n
   training: flops                 # or seconds, or samples: sets the length of the runs
   parameters: model.network.config.intermediate_size    # a key of any whole number, by which all
                                   # models get as many as the first setting's
-  within: size                    # an axis: settings are then held equal to the first of their own
-                                  # value of it, and so are the losses of equal_loss
-checkpoint: last                  # which one is evaluated; default: best. equal_loss: of each run
-                                  # the first whose loss on validation is one that all reach
+  within: size                    # an axis: settings are compared only with those that have the
+                                  # same value on it, as are the losses of equal_loss
+checkpoint: last                  # which one is evaluated; default: best. equal_loss: each run's
+                                  # first whose validation loss is at or below the best loss of the
+                                  # worst run, of those of one seed and one value of within
 evaluate:                         # what is, by name: the options of `trm evaluate`
   longer: {digits-a: "4,16", digits-b: "4,16", problems: 200}
 """
@@ -84,7 +85,8 @@ class Study:
         seeds: of each.
         training: one of `TRAINING`, or None.
         parameters: a key, or None.
-        within: an axis, among whose values nothing is held equal, or None.
+        within: an axis; settings are held equal only to those with the same value on it. None:
+            all are held equal.
         checkpoint: one of `CHECKPOINTS`.
         evaluations: name to the options of `trm evaluate`, as words.
     """
@@ -108,7 +110,7 @@ class Study:
 
 
 def group_of(labels: Mapping[str, str], within: str | None) -> str:
-    """The value of the axis within whose values settings are held equal; empty without one."""
+    """A setting's value on the axis `within`; settings with the same one are held equal."""
     return "" if within is None else labels[within]
 
 
@@ -150,6 +152,8 @@ def study_of(held: Mapping[str, Any]) -> Study:
             raise ValueError("a study begins with a config, as in config: quickstart")
         for key in keys:
             _check_key(key)
+            if held.get("checkpoint") == EQUAL_LOSS and _plain(key).startswith("checkpoint."):
+                raise ValueError(f"{key} is set by checkpoint: {EQUAL_LOSS}: leave it out")
         labels = dict(zip(map(str, axes), (label for label, _ in chosen), strict=True))
         settings.append(Setting(_name(labels) or Path(own).stem, labels, own, keys))
     names = [_folder(setting.name) for setting in settings]
@@ -157,11 +161,11 @@ def study_of(held: Mapping[str, Any]) -> Study:
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
     equal = held.get("equal") or {}
     _check_keys("equal", equal, ("training", "parameters", "within"))
-    within = equal.get("within")
-    if within is not None and within not in axes:
-        listed = ", ".join(map(str, axes)) or "none"
-        raise ValueError(f"equal.within is an axis of the study ({listed}), not {within}")
-    checkpoint = held.get("checkpoint", "best")
+    checkpoint, within = held.get("checkpoint", "best"), equal.get("within")
+    if within is not None and within not in (names := [str(axis) for axis in axes]):
+        raise ValueError(
+            f"equal.within is one axis of the study ({', '.join(names) or 'none'}), not {within}"
+        )
     for what, value, known in (
         ("equal.training", equal.get("training"), (None, *TRAINING)),
         ("checkpoint", checkpoint, CHECKPOINTS),
@@ -169,6 +173,11 @@ def study_of(held: Mapping[str, Any]) -> Study:
         if value not in known:
             listed = ", ".join(name for name in known if name)
             raise ValueError(f"{what} is one of {listed}, not {value}")
+    if within and not (equal.keys() & {"training", "parameters"} or checkpoint == EQUAL_LOSS):
+        raise ValueError(
+            "equal.within needs something to hold equal: equal.training, equal.parameters, or "
+            f"checkpoint: {EQUAL_LOSS}"
+        )
     parameters = equal.get("parameters")
     if parameters is not None:
         _check_key(parameters)

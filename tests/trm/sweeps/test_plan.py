@@ -76,7 +76,7 @@ def test_a_key_makes_up_for_the_parameters(trials):
     assert f"--{SIZE}=130" in flat.words
 
 
-def test_nothing_is_held_equal_among_the_values_of_the_axis_within_which_it_is(trials, tmp_path):
+def test_settings_are_held_equal_within_each_value_of_an_axis(trials, tmp_path):
     size = {"narrow": {SIZE + "_of_another_part": 1}, "wide": {"data.batch_size": 64}}
     axes = {"size": size, "model.network.config.num_layers": [2, 1]}
     equal = {"training": "flops", "parameters": SIZE, "within": "size"}
@@ -88,9 +88,8 @@ def test_nothing_is_held_equal_among_the_values_of_the_axis_within_which_it_is(t
         ("wide, num layers 1", 120),
     ]
     assert plan.settings[2].words == ("--data.batch_size=64", "--model.network.config.num_layers=2")
-    first, _, third, fourth = plan.points()
-    assert list(plan.alike(first)) == [first, *list(plan.points())[1:2]]
-    assert list(plan.alike(fourth)) == [third, fourth]
+    first, second, third, fourth = plan.points()
+    assert plan.groups() == [[first, second], [third, fourth]]
     (tmp_path / "configs").mkdir()
     plan.write(tmp_path, a_study(axes=axes, equal=equal))
     assert read_plan(tmp_path) == plan

@@ -124,7 +124,7 @@ def test_a_study_of_two_axes_is_a_map_of_them(output, plan):
     where = ({"size": "small", "base": "2"}, {"size": "large", "base": "10"})
     settings = tuple(replace(one, labels=at) for one, at in zip(plan.settings, where, strict=True))
     two = replace(plan, settings=settings)
-    figure = study_maps({"near": gathered(output, two, "near"), "far": []})
+    figure = study_maps(settings, {"near": gathered(output, two, "near"), "far": []})
     first, second = figure.axes
     assert [first.get_title(), second.get_title()] == ["4 x 2 digits", "4 x 4 digits"]
     assert [text.get_text() for text in first.get_yticklabels()] == ["small", "large"]
@@ -133,13 +133,13 @@ def test_a_study_of_two_axes_is_a_map_of_them(output, plan):
     assert told["75.0"][0] == 0  # column
     assert told["50–100"][0] == 0
     assert told["25.0"] == (1, 1)  # a single seed
-    assert first.images[0].get_array().filled(-1).tolist() == [[0.75, -1], [-1, 0.25]]
+    assert first.images[0].get_array().filled(-1).tolist() == [[75, -1], [-1, 25]]
     assert "study-map.png" in page(output, two)
 
 
 def test_a_study_of_another_number_of_axes_has_no_map(output, plan):
-    assert study_maps({"near": gathered(output, plan, "near")}) is None
-    assert study_maps({"near": []}) is None
+    assert study_maps(plan.settings, {"near": gathered(output, plan, "near")}) is None
+    assert study_maps(plan.settings, {"near": []}) is None
     assert "study-map.png" not in page(output, plan)
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from trm.files import alone, write_object
 from trm.sweeps import running
@@ -10,14 +11,17 @@ from trm.sweeps.plan import Plan, Planned, config_of
 from trm.sweeps.running import (
     DONE,
     FAILED,
+    TRAINED,
     State,
     Workers,
     check_unchanged,
     finished,
     folder_of,
     let_wait,
+    newest_checkpoint,
     run_point,
     state_of,
+    states_of,
     wanted,
 )
 from trm.sweeps.study import EQUAL_LOSS
@@ -29,6 +33,11 @@ TRIAL = Trial(10, 60, 6, 1, 16, 100.0, 0.1)
 def a_plan(*names: str, seeds: tuple[int, ...] = (0,), **evaluations: list[str]) -> Plan:
     settings = tuple(Planned(name, {}, (name,), (f"--x={name}",), "sha", TRIAL) for name in names)
     return Plan(settings, seeds, "last", evaluations)
+
+
+def is_finished(output: Path, plan: Plan, point) -> bool:
+    states = states_of(output, plan)
+    return finished(states[point], wanted(plan, states)[point])
 
 
 class Trm:
@@ -52,9 +61,9 @@ class Trm:
 def test_a_run_is_trained_and_evaluated_once(tmp_path):
     plan, trm = a_plan("a", near=["--digits-a", "1"], far=["--digits-a", "9"]), Trm()
     [point] = plan.points()
-    assert not finished(tmp_path, plan, point)
+    assert not is_finished(tmp_path, plan, point)
     assert run_point(tmp_path, plan, point, trm).stage == DONE
-    assert finished(tmp_path, plan, point)
+    assert is_finished(tmp_path, plan, point)
     run_point(tmp_path, plan, point, trm)
     assert trm.commands == ["fit", "evaluate", "evaluate"]
     fit, near, far = trm.words
@@ -70,10 +79,10 @@ def test_another_evaluation_is_made_of_a_run_that_is_done(tmp_path):
     [point] = plan.points()
     run_point(tmp_path, plan, point, Trm())
     wider, trm = a_plan("a", near=["--digits-a", "1"], far=["--digits-a", "9"]), Trm()
-    assert not finished(tmp_path, wider, point)
+    assert not is_finished(tmp_path, wider, point)
     run_point(tmp_path, wider, point, trm)
     assert trm.commands == ["evaluate"]
-    assert finished(tmp_path, wider, point)
+    assert is_finished(tmp_path, wider, point)
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate"])
@@ -89,50 +98,94 @@ def test_a_run_that_fails_says_why_and_goes_on_there_the_next_time(tmp_path, fai
     assert again.commands == (["fit", "evaluate"] if failing == "fit" else ["evaluate"])
 
 
-def losses_told(monkeypatch, **losses: list[float]) -> None:
+def told_losses(monkeypatch, **losses: list[float]) -> None:
     """Let last checkpoints tell losses on validation, by the setting of their run."""
     monkeypatch.setattr(
         running,
         "_losses",
         lambda last: {
-            f"epoch={epoch}": loss
-            for epoch, loss in enumerate(losses[last.parent.name.partition("-")[0]])
+            f"step={step}": loss
+            for step, loss in enumerate(losses[last.parent.name.partition("-")[0]])
         },
     )
 
 
+def equal_loss(*names: str) -> Plan:
+    return replace(a_plan(*names, near=["--digits-a", "1"]), checkpoint=EQUAL_LOSS)
+
+
+def evaluated(output: Path, plan: Plan) -> dict[str, str]:
+    """Which checkpoint of each setting is to be evaluated."""
+    asked = wanted(plan, states_of(output, plan))
+    return {point.setting: which["near"][0] for point, which in asked.items() if which}
+
+
 def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monkeypatch):
-    losses_told(monkeypatch, shallow=[0.9, 0.7, 0.6], deep=[0.8, 0.5, 0.4])
-    plan = replace(a_plan("shallow", "deep", near=["--digits-a", "1"]), checkpoint=EQUAL_LOSS)
-    trained, trm = replace(plan, evaluations={}), Trm()
-    for point in plan.points():
-        run_point(tmp_path, trained, point, trm)
-    assert trm.commands == ["fit", "fit"]
-    checkpoints = {
-        point.setting: wanted(tmp_path, plan, point)["near"][0] for point in plan.points()
-    }
-    assert checkpoints == {"shallow": "epoch=2", "deep": "epoch=1"}
-    for point in plan.points():
-        assert not finished(tmp_path, plan, point)
-        run_point(tmp_path, plan, point, trm)
-        assert finished(tmp_path, plan, point)
+    told_losses(monkeypatch, shallow=[0.9, 0.7, 0.6], deep=[0.8, 0.5, 0.4])
+    plan, trm = equal_loss("shallow", "deep"), Trm()
+    shallow, deep = plan.points()
+    assert run_point(tmp_path, plan, shallow, trm).stage == TRAINED  # waits for the other
+    assert evaluated(tmp_path, plan) == {}
+    assert run_point(tmp_path, plan, deep, trm).stage == DONE
+    assert evaluated(tmp_path, plan) == {"shallow": "step=2", "deep": "step=1"}
+    assert run_point(tmp_path, plan, shallow, trm).stage == DONE
     assert trm.commands == ["fit", "fit", "evaluate", "evaluate"]
+    assert all(is_finished(tmp_path, plan, point) for point in plan.points())
 
 
 def test_another_setting_that_stays_higher_has_others_evaluated_again(tmp_path, monkeypatch):
-    losses_told(monkeypatch, shallow=[0.9, 0.7], deep=[0.8, 0.5], flat=[0.9, 0.8])
-    two, three = (
-        replace(a_plan(*names, near=[]), checkpoint=EQUAL_LOSS)
-        for names in (("shallow", "deep"), ("shallow", "deep", "flat"))
-    )
+    told_losses(monkeypatch, shallow=[0.9, 0.7], deep=[0.8, 0.5], flat=[0.9, 0.8])
+    two, three, trm = equal_loss("shallow", "deep"), equal_loss("shallow", "deep", "flat"), Trm()
     for plan in (two, three):
-        for stage in (replace(plan, evaluations={}), plan):
+        for _ in range(2):  # once to be trained, once to be evaluated
             for point in plan.points():
-                if not state_of(tmp_path, point).trained or stage is plan:
-                    run_point(tmp_path, stage, point, Trm())
-    chosen = [wanted(tmp_path, three, point)["near"] for point in three.points()]
-    assert chosen == [["epoch=1"], ["epoch=0"], ["epoch=1"]]
-    assert all(finished(tmp_path, three, point) for point in three.points())
+                run_point(tmp_path, plan, point, trm)
+    assert evaluated(tmp_path, three) == {"shallow": "step=1", "deep": "step=0", "flat": "step=1"}
+    assert all(is_finished(tmp_path, three, point) for point in three.points())
+    assert trm.commands.count("fit") == 3
+    assert trm.commands.count("evaluate") == 4  # of deep twice
+
+
+def test_a_run_that_failed_is_left_out_of_what_is_compared(tmp_path, monkeypatch):
+    told_losses(monkeypatch, shallow=[0.9, 0.7], deep=[0.8, 0.5])
+    plan = equal_loss("shallow", "deep")
+    shallow, deep = plan.points()
+    assert run_point(tmp_path, plan, shallow, Trm(fit=1)).stage == FAILED
+    assert run_point(tmp_path, plan, deep, Trm()).stage == DONE
+    assert evaluated(tmp_path, plan) == {"deep": "step=1"}
+    let_wait(tmp_path, shallow)
+    assert evaluated(tmp_path, plan) == {}  # it is going to be tried again
+    run_point(tmp_path, plan, shallow, Trm())
+    assert evaluated(tmp_path, plan) == {"shallow": "step=1", "deep": "step=1"}
+
+
+def test_a_run_without_a_loss_on_validation_says_so(tmp_path, monkeypatch):
+    told_losses(monkeypatch, a=[])
+    plan, trm = equal_loss("a"), Trm()
+    [point] = plan.points()
+    state = run_point(tmp_path, plan, point, trm)
+    assert (state.stage, trm.commands) == (FAILED, ["fit"])
+    assert "no checkpoint has a loss on validation" in state.error
+
+
+def test_losses_are_the_finite_ones_of_validation(tmp_path, monkeypatch):
+    kept = {"monitor": "validation/loss", "best_k_models": {"a/step=1.ckpt": torch.tensor(0.5)}}
+    kept["best_k_models"]["a/step=2.ckpt"] = torch.tensor(float("inf"))
+    other = {"monitor": "validation/solved", "best_k_models": {"a/best.ckpt": torch.tensor(0.1)}}
+    callbacks = {"one": kept, "other": other, "bar": {}}
+    monkeypatch.setattr(running, "load_checkpoint", lambda file: {"callbacks": callbacks})
+    (tmp_path / "last.ckpt").touch()
+    assert running._losses(tmp_path / "last.ckpt") == {"step=1": 0.5}
+
+
+def test_a_checkpoint_that_is_gone_is_not_replaced_by_another(tmp_path):
+    plan = a_plan("a")
+    [point] = plan.points()
+    folder = folder_of(tmp_path, point) / "version_0/checkpoints"
+    folder.mkdir(parents=True)
+    (folder / "last.ckpt").touch()
+    assert newest_checkpoint(tmp_path, point, "best").name == "last.ckpt"
+    assert newest_checkpoint(tmp_path, point, "step=3").name == "step=3.ckpt"
 
 
 def test_a_run_belongs_to_one_process(tmp_path):
@@ -204,7 +257,7 @@ def test_another_checkpoint_is_another_evaluation(tmp_path):
     [point] = plan.points()
     run_point(tmp_path, plan, point, Trm())
     other, trm = replace(plan, checkpoint="best"), Trm()
-    assert not finished(tmp_path, other, point)
+    assert not is_finished(tmp_path, other, point)
     run_point(tmp_path, other, point, trm)
     assert trm.commands == ["evaluate"]
 

@@ -83,7 +83,13 @@ def test_options_of_an_evaluation_become_words():
         ({"equal": {"flops": True}}, "equal has no key flops"),
         (
             {"equal": {"within": "sizes"}},
-            "equal.within is an axis of the study (data.task.base, size)",
+            "equal.within is one axis of the study (data.task.base, size)",
+        ),
+        ({"equal": {"within": ["size"]}}, "equal.within is one axis of the study"),
+        ({"equal": {"within": "size"}}, "equal.within needs something to hold equal"),
+        (
+            {"checkpoint": "equal_loss", "set": {"checkpoint.monitor": "x"}},
+            "checkpoint.monitor is set by checkpoint: equal_loss",
         ),
         ({"checkpoint": "newest"}, "checkpoint is one of best, last"),
         ({"evaluate": {"x": 3}}, "evaluate holds names"),
