@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             solver = solver.turned(args.view)
         if voting is not None:
             with_voting(solver, args)
-    axes, rows, columns = (_battery if args.battery else _sizes)(args, tasks[0])
+    axes, rows, columns = sizes_of(args, tasks[0])
     settings = Settings(
         axes=axes,
         rows=rows,
@@ -157,6 +157,17 @@ def run(args: argparse.Namespace) -> int:
             f"browse    tensorboard --logdir {output / BOARD}"
         )
     return 0
+
+
+def sizes_of(
+    args: argparse.Namespace, task: Task
+) -> tuple[tuple[str, str], tuple[Any, ...], tuple[int, ...]]:
+    """Axes, rows and columns of the grid that a command line asks for.
+
+    Raises:
+        ValueError: the task has no such problems.
+    """
+    return (_battery if args.battery else _sizes)(args, task)
 
 
 def _battery(

@@ -7,7 +7,7 @@ the command goes on where it was.
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,6 +17,7 @@ from trm.commands.arguments import aside, whole
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from canvas.task import Task
     from trm.sweeps.plan import Plan
     from trm.sweeps.running import State
     from trm.sweeps.study import Point, Study
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.sweeps.study import EQUAL_LOSS, read_study
 
     study = read_study(find_config(args.study))
-    _check_evaluations(study)
+    check = _check_evaluations(study)
     if args.seed is not None:
         study = study.with_seed(args.seed)
     options = _slurm_options(args.slurm)
@@ -77,7 +78,11 @@ def run(args: argparse.Namespace) -> int:
     from trm.sweeps.slurm import submit
 
     output, beside = Path(args.output), aside(args)
-    plan = make_plan(study, read_plan(output), lambda name: beside.print(f"trying out {name}"))
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output {output} is no folder to write to: choose another")
+    plan = make_plan(
+        study, read_plan(output), lambda name: beside.print(f"trying out {name}"), check
+    )
     check_unchanged(output, plan)
     points, todo = list(plan.points()), _unfinished(output, plan)
     at_once = Workers(args.jobs, len(todo)).number
@@ -88,6 +93,11 @@ def run(args: argparse.Namespace) -> int:
     with alone(output / PLAN):
         plan.write(output, study)
     _write_page(output, plan)
+    if plan.others:
+        beside.print(
+            f"{len(plan.others)} settings of earlier calls are not in the study any more: their "
+            "runs stay, and the page leaves them out"
+        )
     if args.gather:
         return _finish(output, plan, beside)
     if options is not None and todo:
@@ -136,17 +146,31 @@ def _unfinished(output: Path, plan: "Plan") -> "list[Point]":
     return [point for point, state in states.items() if not finished(state, asked[point])]
 
 
-def _check_evaluations(study: "Study") -> None:
-    """Look at the options of evaluations as `trm evaluate` would.
+def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
+    """Check the options of evaluations as `trm evaluate` would.
+
+    Returns:
+        What checks, given a task, whether it has the sizes of problems that they ask for.
 
     Raises:
-        ValueError: it would not take them.
+        ValueError: `trm evaluate` would not take them.
     """
+    asked = {}
     for name, words in study.evaluations.items():
         parser = _Parser(prog=f"evaluate: {name}", add_help=False, allow_abbrev=False)
         evaluate.add_arguments(parser)
-        if parser.parse_args([*words, "--output", "."]).contexts:
+        asked[name] = parser.parse_args([*words, "--output", "."])
+        if asked[name].contexts:
             raise ValueError(f"evaluate: {name}: contexts are of one model, not of a study")
+
+    def check(task: "Task") -> None:
+        for name, args in asked.items():
+            try:
+                evaluate.sizes_of(args, task)
+            except ValueError as error:
+                raise ValueError(f"evaluate: {name}: {error}") from None
+
+    return check
 
 
 class _Parser(argparse.ArgumentParser):
@@ -233,8 +257,8 @@ def _finish(output: Path, plan: "Plan", beside: "Console") -> int:
     points, left = list(plan.points()), _unfinished(output, plan)
     beside.print(
         f"page      {output / PAGE}\n"
-        f"curves    tensorboard --logdir {output / 'points'}\n"
-        f"HParams   tensorboard --logdir {output / BOARD}"
+        f"curves    tensorboard --logdir {shlex.quote(str(output / 'points'))}\n"
+        f"HParams   tensorboard --logdir {shlex.quote(str(output / BOARD))}"
     )
     for name in plan.evaluations:
         done = [grid_of(output, name, point).parent for point in points if point not in left]

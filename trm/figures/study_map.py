@@ -55,6 +55,10 @@ def study_maps(
             axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9, color=INK)
         for axes in row[len(columns[name]) :]:
             axes.set_axis_off()
+    if any(len(one.seeds) > 1 for held in some.values() for one in held):
+        figure.supxlabel(
+            "mean of the seeds in percent; below it the lowest and highest", fontsize=8
+        )
     return figure
 
 

@@ -18,6 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from canvas.task import Task
 from trm.files import fingerprint, read_object, replacing, write_object
 from trm.shipped_configs import find_config
 from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study, group_of
@@ -139,13 +140,19 @@ def read_plan(folder: Path) -> Plan | None:
         ) from None
 
 
-def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -> Plan:
+def make_plan(
+    study: Study,
+    earlier: Plan | None,
+    tell: Callable[[str], None],
+    check: Callable[[Task], None] = lambda task: None,
+) -> Plan:
     """Settle what all settings have in common, by trying each of them out.
 
     Args:
         study: what is asked for.
         earlier: a plan, whose settings are not tried out again where they are the same.
         tell: is told each setting's name before it is tried out.
+        check: is given the task of each that is, and may refuse it by a ValueError.
 
     Raises:
         ValueError: options of a setting are wrong; the message names it.
@@ -159,8 +166,8 @@ def make_plan(study: Study, earlier: Plan | None, tell: Callable[[str], None]) -
         if asked not in known:
             tell(setting.name)
             try:
-                words, trial = _settled(study, setting, trials.get(group))
-            except ValueError as error:
+                words, trial = _settled(study, setting, trials.get(group), check)
+            except (ValueError, MemoryError) as error:
                 raise ValueError(f"{setting.name}: {error}") from None
             config = fingerprint(find_config(setting.config))
             known[asked] = Planned("", {}, asked, tuple(words), config, trial)
@@ -192,13 +199,15 @@ def _kept(study: Study) -> list[str]:
     return list(_KEEP_ALL) if study.checkpoint == EQUAL_LOSS else []
 
 
-def _settled(study: Study, setting: Setting, first: Trial | None) -> tuple[list[str], Trial]:
+def _settled(
+    study: Study, setting: Setting, first: Trial | None, check: Callable[[Task], None]
+) -> tuple[list[str], Trial]:
     """A setting's words with what is held equal to the first one's, and its trial."""
     words, config = setting.options() + _kept(study), f"--config={find_config(setting.config)}"
     if first is not None and study.parameters is not None:
         value = _making_up([config, *words], study.parameters, first.parameters)
         words.append(f"--{study.parameters}={value}")
-    trial = try_out([config, *words])
+    trial = try_out([config, *words], check)
     if first is None or study.training is None:
         return words, trial
     wanted = first.steps * getattr(first, study.training) / getattr(trial, study.training)

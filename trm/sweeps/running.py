@@ -47,7 +47,7 @@ WAITING, TRAINING, TRAINED, EVALUATING, DONE, FAILED = STAGES = (
 )
 _log = logging.getLogger(__name__)
 _STATE, _LOG = "point.json", "log.txt"
-_SHOWN = 300  # characters of an error
+_SHOWN = 1000  # characters of an error
 _STOPPED = (TERMINATED, INTERRUPTED, -signal.SIGTERM, -signal.SIGINT)  # codes of no failure
 
 

@@ -223,8 +223,8 @@ class Point:
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
     """The labels of an axis, and what each of them sets."""
-    if isinstance(values, dict) and all(isinstance(some, dict) for some in values.values()):
-        found = [(str(label), dict(some)) for label, some in values.items()]
+    if isinstance(values, dict) and all(isinstance(some or {}, dict) for some in values.values()):
+        found = [(str(label), dict(some or {})) for label, some in values.items()]
     elif isinstance(values, list):
         short = axis.rpartition(".")[2].replace("_", " ")
         own = [Path(str(value)).as_posix() if axis == CONFIG else value for value in values]

@@ -6,7 +6,7 @@ import statistics
 import time
 import warnings
 from argparse import ArgumentError
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.plugins import look_here
+from canvas.task import Task
 from trm.processes import Processes
 from trm.training.config_errors import explained
 from trm.training.cost import Cost
@@ -60,14 +61,19 @@ def parameters_of(words: Sequence[str]) -> int:
     return int(model.model.num_parameters)
 
 
-def try_out(words: Sequence[str]) -> Trial:
+def try_out(words: Sequence[str], check: Callable[[Task], None] = lambda task: None) -> Trial:
     """Take a few steps of the run that these options of `trm fit` ask for; nothing is kept.
+
+    Args:
+        words: the options.
+        check: is given the task, and may refuse it by a ValueError.
 
     Raises:
         ValueError: an option is wrong, or the run has no end.
     """
     with TemporaryDirectory() as folder:
         cli = _built(words, folder)
+        check(cli.datamodule.task)
         steps, epochs = run_length(cli.trainer, cli.datamodule.batches_per_epoch)
         clock = _Clock()
         trainer: Any = cli.trainer

@@ -51,6 +51,7 @@ def test_runs_are_trained_evaluated_and_told_and_done_ones_stay(process, study, 
     again = process("sweep", study, "--output", "out", folder=tmp_path)
     assert again.code == 0, again.err
     assert "1 of them done already" in again.out
+    assert "1 settings of earlier calls are not in the study" in " ".join(again.out.split())
     assert done.stat().st_mtime_ns == before
     (tmp_path / "out/study.md").unlink()
     gathered = process("sweep", study, "--output", "out", "--gather", folder=tmp_path)
@@ -64,6 +65,7 @@ def test_runs_are_trained_evaluated_and_told_and_done_ones_stay(process, study, 
         ({"axes": {"model.optimizer.lrr": [1]}}, "lrr 1: there is no setting model.optimizer.lrr"),
         ({"evaluate": {"x": {"digitsa": 3}}}, "evaluate: x: unrecognized arguments: --digitsa"),
         ({"evaluate": {"x": {"contexts": True}}}, "contexts are of one model"),
+        ({"evaluate": {"x": {"digits": 1}}}, "evaluate: x: --digits are no sizes of the task"),
         ({"axis": {}}, "mine.yaml: a study has no key axis"),
     ],
 )
@@ -73,6 +75,13 @@ def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_pa
     assert ran.code == 2
     assert told in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file_is_told_at_once(command, study, tmp_path):
+    (tmp_path / "out").touch()
+    ran = command("sweep", study, "--output", "out", folder=tmp_path)
+    assert ran.code == 2
+    assert "--output out is no folder to write to" in ran.err
 
 
 def test_a_study_is_no_config_of_one_run(command, study):
@@ -99,7 +108,7 @@ def test_slurm_gets_the_runs_as_an_array(study, tmp_path, monkeypatch):
     from trm.sweeps import slurm
     from trm.sweeps.plan import make_plan
 
-    monkeypatch.setattr("trm.sweeps.plan.try_out", lambda words: running_trial())
+    monkeypatch.setattr("trm.sweeps.plan.try_out", lambda words, check: running_trial())
     plan = make_plan(read_study(study), None, lambda name: None)
     point = next(plan.points())
     folder = running.folder_of(tmp_path, point)

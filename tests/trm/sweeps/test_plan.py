@@ -28,7 +28,7 @@ def trials(monkeypatch) -> list:
             words, SIZE, 30
         )
 
-    def try_out(words) -> Trial:
+    def try_out(words, check) -> Trial:
         tried.append(tuple(words))
         batch = option(words, "data.batch_size", 16)
         large = option(words, "model.network.config.num_layers", 1) > 1
@@ -154,7 +154,7 @@ def test_a_damaged_plan_is_told_and_kept(tmp_path, content):
 
 
 def test_where_steps_end_a_run_they_are_what_is_set(trials, monkeypatch):
-    def try_out(words) -> Trial:
+    def try_out(words, check) -> Trial:
         return Trial(10, 100, None, 1, 16, 50.0 if "--a.b=2" in words else 100.0, 1.0)
 
     monkeypatch.setattr(planning, "try_out", try_out)
@@ -163,7 +163,7 @@ def test_where_steps_end_a_run_they_are_what_is_set(trials, monkeypatch):
 
 
 def test_epochs_of_few_batches_give_way_to_steps(trials, monkeypatch):
-    def try_out(words) -> Trial:  # 40 epochs of two batches, one of three of them too many
+    def try_out(words, check) -> Trial:  # 40 epochs of two batches, one of three of them too many
         return Trial(10, 80, 40, 1, 16, 400.0 if "--a.b=2" in words else 300.0, 1.0)
 
     monkeypatch.setattr(planning, "try_out", try_out)

@@ -36,6 +36,11 @@ def test_every_combination_of_the_axes_is_a_setting_named_by_what_is_varied():
     assert study.with_seed(7).seeds == (7, 8)
 
 
+def test_a_label_without_keys_sets_nothing():
+    study = study_of(a_study(axes={"size": {"as it is": None, "large": {"a.b": 2}}}))
+    assert [len(setting.keys) for setting in study.settings] == [1, 2]
+
+
 def test_words_are_those_of_trm_fit_with_values_of_any_kind():
     settings = {"model.hints": {"all": 1.0}, "data.task.digits_a": [1, 3], "data.transforms": None}
     [setting] = study_of(a_study(axes={}, set=settings)).settings
