@@ -10,8 +10,14 @@ from canvas.picture import GRID, INK
 from trm.evaluation.grid_schema import Model, axes_of, share
 from trm.evaluation.intervals import Share
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-MARKS = ("o", "s", "D", "^", "v", "P", "X")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X")
+
+
+def mark(i: int) -> dict[str, Any]:
+    """A colour and a shape, another pair for each of as many things as there are pairs."""
+    turn, colour = divmod(i, len(_COLOURS))
+    return {"color": _COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
 
 
 def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
@@ -35,10 +41,10 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     ends = []  # of intervals and arrows, below
     lines = {name: wrong for name, wrong in lines.items() if wrong}  # others wrote no rows
     for i, (name, wrong) in enumerate(lines.items()):
-        colour = COLOURS[i % len(COLOURS)]
         # Models measured at the same lengths would hide one another's intervals.
         apart = 1.02 ** (i - (len(lines) - 1) / 2)
-        style: dict[str, Any] = {"color": colour, "marker": MARKS[i % len(MARKS)]}
+        style = mark(i)
+        colour = style["color"]
         some = {n * apart: rows for n, rows in wrong.items() if rows.right}
         shares = [rows.value for rows in some.values()]
         axes.plot(list(some), shares, label=name, linewidth=1, **style)

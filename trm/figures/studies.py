@@ -15,7 +15,7 @@ from matplotlib.ticker import (
 )
 
 from canvas.picture import GRID, INK
-from trm.figures.row_errors import COLOURS, MARKS
+from trm.figures.row_errors import mark
 from trm.sweeps.report import Gathered
 
 _COSTS: tuple[tuple[str, float, Callable[[Gathered], float | None]], ...] = (
@@ -62,10 +62,6 @@ def _columns(settings: Sequence[Gathered]) -> list[str]:
     return list(settings[0].seeds[0].shares)
 
 
-def _style(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKS[i % len(MARKS)]}
-
-
 def _by_setting(axes: Axes, settings: Sequence[Gathered]) -> None:
     columns = _columns(settings)
     for place, one in enumerate(settings):
@@ -74,12 +70,12 @@ def _by_setting(axes: Axes, settings: Sequence[Gathered]) -> None:
             shares = one.shares(column)
             values = [share.value for share in shares]
             label = column if place == 0 else None
-            axes.plot(values, [y] * len(values), linestyle="", label=label, alpha=0.8, **_style(i))
+            axes.plot(values, [y] * len(values), linestyle="", label=label, alpha=0.8, **mark(i))
             for share in shares:
-                axes.plot(share.interval, [y, y], color=_style(i)["color"], linewidth=0.8)
+                axes.plot(share.interval, [y, y], color=mark(i)["color"], linewidth=0.8)
             if values:
                 mean = sum(values) / len(values)
-                axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=_style(i)["color"])
+                axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=mark(i)["color"])
         if place:
             axes.axhline(place - 0.5, color=GRID, linewidth=0.8)
     axes.set_yticks(range(len(settings)), [one.setting.name for one in settings])
@@ -99,9 +95,9 @@ def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) 
         for one, cost in settings:
             shares = one.shares(column)
             values = [share.value for share in shares]
-            axes.plot([cost] * len(values), values, linestyle="", alpha=0.8, **_style(i))
+            axes.plot([cost] * len(values), values, linestyle="", alpha=0.8, **mark(i))
             for share in shares:
-                axes.plot([cost] * 2, share.interval, color=_style(i)["color"], linewidth=0.8)
+                axes.plot([cost] * 2, share.interval, color=mark(i)["color"], linewidth=0.8)
     costs = [cost for _, cost in settings]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")

@@ -1,7 +1,7 @@
 import numpy as np
 
 from trm.evaluation.intervals import Share
-from trm.figures.row_errors import row_errors_figure
+from trm.figures.row_errors import mark, row_errors_figure
 
 
 def half(a: int, b: int) -> float:
@@ -36,3 +36,8 @@ def test_without_two_operands_of_one_length_there_is_nothing_to_draw(make_grid):
     assert row_errors_figure(make_grid({"half": half}, [1, 2], [3, 4])) is None
     sums = make_grid({"half": half}, [2, 3], [2, 3], axes=("digits", "addends"))
     assert row_errors_figure(sums) is None
+
+
+def test_no_two_marks_are_alike():
+    assert len({tuple(mark(i).values()) for i in range(49)}) == 49
+    assert len({mark(i)["color"] for i in range(7)}) == 7
