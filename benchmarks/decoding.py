@@ -10,8 +10,8 @@ import time
 import torch
 
 from canvas.symbols import START
-from trm.models.gpt import GPT, GPTConfig
-from trm.models.positions import POSITIONS
+from trm.models.configs import POSITIONS, GPTConfig
+from trm.models.gpt import GPT
 
 
 def timed(model: GPT, batch: int, cached: bool) -> float:

@@ -19,7 +19,8 @@ from canvas.render import row_step
 from canvas.sampling import sample
 from canvas.symbols import BLANK
 from trm.models import bias
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 

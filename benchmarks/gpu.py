@@ -32,12 +32,14 @@ from torch import Tensor
 from canvas.sampling import sample
 from trm import load_solver
 from trm.flops import counted_flops
+from trm.models.configs import RecursiveConfig
 from trm.models.halting import Carry
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
-from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
 
 CONFIG = "trm/reference"

@@ -1,9 +1,10 @@
-"""How the cost of solving grows: with digits, problems at once, and processes.
+"""How the cost of solving grows: with digits, problems at once, views, and processes.
 
 The shipped model, which works in order, and docs/models/decimal-seed0, which takes supervision
 steps, solve held-out problems, each row built on their own rows. A slope is that of the logarithms
-between a point and the one before: 1 is proportional, 2 is with the square. What many views cost is
-in voting.py.
+between a point and the one before: 1 is proportional, 2 is with the square. Views are symmetries
+and shifts on a canvas of 12 x 12, of problems that docs/models/lattice-all-views-seed0 solves in
+all of them and votes on at the end; voting row by row is in voting.py.
 """
 
 import argparse
@@ -16,17 +17,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 
+from canvas.canvas_size import Canvas
 from canvas.problems import Problems
 from trm import load_solver
 from trm.evaluation.cell_problems import cell_problems
 from trm.solving.solver import Solver
+from trm.solving.voting_settings import Voting
 
-STEPWISE = Path(__file__).parents[1] / "docs/models/decimal-seed0.safetensors"
+MODELS = Path(__file__).parents[1] / "docs/models"
+STEPWISE = MODELS / "decimal-seed0.safetensors"
+ANY_VIEW, SIDE = MODELS / "lattice-all-views-seed0.safetensors", 12
 
 
 def drawn(solver: Solver, digits: int, number: int) -> Problems:
@@ -89,6 +95,7 @@ def main() -> None:
     parser.add_argument("--digits", type=int, nargs="+", default=[4, 8, 16, 32, 64, 100])
     parser.add_argument("--in-steps", type=int, nargs="+", default=[4, 8, 16, 32])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
+    parser.add_argument("--views", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--problems", type=int, default=20000, help="of the file for processes")
     parser.add_argument("--repeats", type=int, default=3)
@@ -109,6 +116,15 @@ def main() -> None:
     for name, (solver, _) in models.items():
         asked = {n: drawn(solver, 4, n) for n in options.batches}
         grown(f"4 x 4 problems at once, {name}: seconds", asked, solver, options.repeats)
+    placed = replace(load_solver(ANY_VIEW, device="cpu"), canvas=Canvas(SIDE, SIDE))
+    problems = drawn(placed, 4, 16)
+    print(f"\nviews of 16 problems of 4 x 4 on {SIDE} x {SIDE}, {ANY_VIEW.stem}: seconds")
+    voting = {n: Voting(n, per="solution") if n > 1 else None for n in options.views}
+    voters = {n: placed.with_voting(vote) if vote else placed for n, vote in voting.items()}
+    table(
+        {n: partial(seconds_of, solver, problems) for n, solver in voters.items()},
+        options.repeats,
+    )
     print(f"\nprocesses, `trm solve` with a file of {options.problems:,} problems: seconds")
     with tempfile.TemporaryDirectory() as folder:
         with (Path(folder) / "problems.csv").open("w", newline="") as file:

@@ -152,7 +152,9 @@ def reference(
     return Theirs(model, loss, ("inputs", "labels"))
 
 
-def nano_trm(folder: Path, settings: dict[str, Any], batch: int, cells: int) -> Theirs:
+def nano_trm(
+    folder: Path, settings: dict[str, Any], batch: int, cells: int, dtype: str = "float32"
+) -> Theirs:
     """nano-trm's model of the config's shape."""
     network, depth = settings["network"]["init_args"]["config"], settings["depth"]
     torch.manual_seed(0)
@@ -174,7 +176,7 @@ def nano_trm(folder: Path, settings: dict[str, Any], batch: int, cells: int) -> 
             num_puzzles=1,
             batch_size=batch,
             seq_len=cells,
-            forward_dtype=torch.float32,
+            forward_dtype=getattr(torch, dtype),
         )
 
     def loss(carry: Any, batch: dict[str, Tensor]) -> tuple[Any, Tensor]:

@@ -31,11 +31,13 @@ from row_steps import Config
 from torch import Tensor
 
 from canvas.symbols import VOCAB_SIZE
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.gpt import GPT
 from trm.models.halting import Carry
 from trm.models.iterative import Loop
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
 
 CONFIG = "trm/reference"
@@ -201,16 +203,18 @@ def main() -> None:
     parser.add_argument(
         "--race", type=float, metavar="MINUTES", help="train each recursive model so long at most"
     )
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), default="float32", help="with --race"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(
-        f"PyTorch {torch.__version__}, {options.threads} thread(s), batch {options.batch}, "
-        f"median (fewest, most) of {options.repeats} interleaved repeats"
-    )
+    print(f"PyTorch {torch.__version__}, {options.threads} thread(s)")
     if options.race:
-        race({"reference": options.reference, "nano-trm": options.nano_trm}, options.race)
+        folders = {"reference": options.reference, "nano-trm": options.nano_trm}
+        race(folders, options.race, options.dtype)
         return
+    print(f"batch {options.batch}, median (fewest, most) of {options.repeats} interleaved repeats")
     recursive_models(options)
     gpts(options)
 

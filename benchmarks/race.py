@@ -3,9 +3,9 @@
 A part of `peers.py`. Ours is configs/trm/quick.yaml, as it is. Peers have its width, heads and
 layers, and the cycles of configs/trm/reference.yaml; they are trained by AdamW at ten times the
 published learning rate, as some minutes are short, on a canvas of one size, as they need it. All
-get the same problems in float32, in batches of as many row steps, and every one of them is judged
-by the same held-out problems, each row built on the model's own rows. Judging takes none of the
-time.
+get the same problems in one precision, in batches of as many row steps, and every one of them is
+judged by the same held-out problems, each row built on the model's own rows. Judging takes none of
+the time.
 """
 
 import time
@@ -22,13 +22,15 @@ from row_steps import Batches, Config
 
 from canvas.canvas_size import Canvas
 from canvas.sampling import sample
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.depth import DepthConfig, fresh_step
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.depth import fresh_step
 from trm.training.losses import step_loss
-from trm.training.optimisers import OptimizerConfig, build_optimizer
-from trm.training.schedules import ScheduleConfig, build_schedule
+from trm.training.optimisers import build_optimizer
+from trm.training.schedules import build_schedule
 
 TASK, SHAPE = "trm/quick", "trm/reference"
 ENOUGH = 0.95  # of the problems
@@ -54,8 +56,8 @@ class Contestant:
     steps: int | None = None
 
 
-def ours() -> Contestant:
-    """The TRM."""
+def ours(dtype: str) -> Contestant:
+    """The TRM; what autocast leaves in float32 stays so."""
     config = Config.read(TASK)
     settings = config.model
     torch.manual_seed(0)
@@ -72,7 +74,9 @@ def ours() -> Contestant:
     )
 
     def step(batch: dict[str, Any], number: int) -> None:
-        fresh_step(model.train(), batch, depth, loss, seed=number).loss.backward()
+        with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):
+            result = fresh_step(model.train(), batch, depth, loss, seed=number)
+        result.loss.backward()
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
@@ -81,13 +85,13 @@ def ours() -> Contestant:
     return Contestant(config.batches(config.data["batch_size"]), step, solver, total)
 
 
-def peer(make: Callable[..., Theirs], folder: Path) -> Contestant:
-    """A peer's model on the same task."""
+def peer(make: Callable[..., Theirs], folder: Path, dtype: str) -> Contestant:
+    """A peer's model on the same task, in the precision that it is made for."""
     config, shape = Config.read(TASK), Config.read(SHAPE)
     shape.network.update({name: config.network[name] for name in SHARED})
     shape.network["prefix_size"] = shape.network["hidden_size"]
     size, batch_size = config.canvas.size(*config.task.extent()), config.data["batch_size"]
-    theirs = make(folder, shape.model, batch_size, size[0] * size[1])
+    theirs = make(folder, shape.model, batch_size, size[0] * size[1], dtype)
     optimizer = torch.optim.AdamW(
         theirs.model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.1
     )
@@ -103,23 +107,24 @@ def peer(make: Callable[..., Theirs], folder: Path) -> Contestant:
     return Contestant(config.batches(batch_size, canvas), step, solver)
 
 
-def race(folders: dict[str, Path | None], minutes: float) -> None:
+def race(folders: dict[str, Path | None], minutes: float, dtype: str) -> None:
     """Train one after the other, and print how it went.
 
     Args:
         folders: of the checkouts; those that are None are left out.
         minutes: of training, at most.
+        dtype: of the matrix products, float32 or bfloat16.
     """
     makers = {"reference": reference, "nano-trm": nano_trm}
-    contestants: dict[str, Callable[[], Contestant]] = {"ours": ours}
+    contestants: dict[str, Callable[[], Contestant]] = {"ours": partial(ours, dtype)}
     for name, folder in folders.items():
         if folder is not None:
             contestants[f"{folder.resolve().name} {revision(folder)}"] = partial(
-                peer, makers[name], folder
+                peer, makers[name], folder, dtype
             )
     print(
         f"\ntraining on configs/{TASK}.yaml's task until {ENOUGH:.0%} of {PROBLEMS} held-out "
-        f"problems are solved, for {minutes:g} minutes at most"
+        f"problems are solved, for {minutes:g} minutes at most, in {dtype}"
     )
     for name, start in contestants.items():
         contestant = start()

@@ -20,7 +20,8 @@ from canvas.render import Drawing, draw
 from canvas.sampling import sample
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.cell_problems import cell_problems
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 
 CONFIG = Path(__file__).parents[1] / "configs/trm/quick.yaml"

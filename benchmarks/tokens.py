@@ -16,12 +16,14 @@ import torch
 from row_steps import Config
 
 from canvas.sampling import sample
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.depth import DepthConfig, fresh_step
+from trm.training.configs import DepthConfig, OptimizerConfig
+from trm.training.depth import fresh_step
 from trm.training.losses import step_loss
-from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.optimisers import build_optimizer
 
 CONFIG = "generalise/decimal"
 STEPS = 4  # supervision steps a row, whatever the untrained model makes of it

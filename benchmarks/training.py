@@ -14,12 +14,13 @@ from functools import partial
 import torch
 from row_steps import Batches, Config
 
+from trm.models.configs import RecursiveConfig
 from trm.models.halting import Carry
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
-from trm.training.depth import DepthConfig, carried_step
-from trm.training.iterative_module import LossConfig
+from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig
+from trm.training.depth import carried_step
 from trm.training.losses import step_loss
-from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.optimisers import build_optimizer
 
 CONFIG = "trm/reference"
 

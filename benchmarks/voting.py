@@ -17,7 +17,8 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting

@@ -7,17 +7,15 @@ one, as aliases repeat what an anchor holds: sizes are counted before values are
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from canvas.plugins import load_class
-from canvas.task import Task
-from trm.known_settings import check_settings, given_settings
+from trm.known_settings import check_settings
+from trm.known_values import check_values
 from trm.shipped_configs import find_config
 
 _LARGEST = 2**18  # characters of a file
@@ -27,7 +25,6 @@ _OPTIONS, _JOINED = ("--config", "-c"), "--config="  # what a configuration is n
 _KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
 # Keys whose value may be a class.
 _NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
-_OF_TASK = re.compile(r"data\.task\.(?:init_args\.)?(\w+)")  # a setting of the task
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
@@ -68,12 +65,38 @@ def check_size(text: str) -> None:
             )
 
 
-def read_config(file: Path) -> dict[str, Any]:
+def _check_keys(text: str) -> None:
+    """Raise a ValueError where a key stands twice in a mapping: YAML's readers take the last."""
+    todo, seen = [yaml.compose(text, Loader=yaml.SafeLoader)], set()
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+            continue
+        seen.add(id(node))  # aliases are the node that they stand for
+        if not isinstance(node, yaml.MappingNode):
+            todo += node.value
+            continue
+        names = set()
+        for key, value in node.value:
+            todo.append(value)
+            if (name := str(key.value)) in names:
+                raise ValueError(f"line {key.start_mark.line + 1}: {name} stands there twice")
+            names.add(name)
+
+
+def read_config(
+    file: Path, kind: str = "a config", keys: str = "model, data and trainer"
+) -> dict[str, Any]:
     """What a configuration's file holds, as plain data.
+
+    Args:
+        file: to read.
+        kind: what it is, in messages.
+        keys: some that it has, in messages.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is no YAML, too large, or has no keys; the message names it.
+        ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -86,7 +109,11 @@ def read_config(file: Path) -> dict[str, Any]:
         where = f", line {place.line + 1}" if place is not None else ""
         raise ValueError(f"{file}{where}: this is no YAML") from None
     if not isinstance(held, dict):
-        raise ValueError(f"{file}: a config has keys like model, data and trainer")
+        raise ValueError(f"{file}: {kind} has keys like {keys}")
+    try:
+        _check_keys(text)
+    except ValueError as error:
+        raise ValueError(f"{file}, {error}") from None
     return held
 
 
@@ -119,41 +146,8 @@ def check_call(words: list[str]) -> list[str]:
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     check_settings(words, held)
-    _check_task(given_settings(words), held)
+    check_values(words, held)
     return checked
-
-
-def _check_task(given: Mapping[str, str | None], configs: Sequence[Mapping[str, Any]]) -> None:
-    """Build the task of a training command, which takes no framework, so that it can refuse.
-
-    Where it is of more than one class, or code of the user's own, nothing is built.
-
-    Args:
-        given: settings on the command line, by dotted names.
-        configs: what its configs hold; later ones count more.
-
-    Raises:
-        ValueError: the task refuses its settings.
-    """
-    tasks = [task for config in configs if (task := (config.get("data") or {}).get("task"))]
-    named = {task.get("class_path") if isinstance(task, Mapping) else task for task in tasks}
-    named |= {given[key] for key in ("data.task", "data.task.class_path") if key in given}
-    kind = str(named.pop()) if len(named) == 1 else ""
-    if not kind.startswith("canvas."):
-        return
-    values: dict[str, Any] = {}
-    for task in tasks:
-        values |= task.get("init_args") or {}
-    for key, value in given.items():
-        if match := _OF_TASK.fullmatch(key):
-            try:
-                values[match[1]] = yaml.safe_load(value or "null")
-            except yaml.YAMLError:
-                return
-    if "." in str(values.get("layout")):  # of the user's own, too
-        return
-    with suppress(TypeError):  # the parser says which value is of which type
-        load_class(kind, Task, "task")(**values)
 
 
 def own_classes(value: Any) -> Iterator[str]:

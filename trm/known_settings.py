@@ -17,6 +17,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from canvas.choices import check_choice, meant, one_of
 
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose text is read
@@ -72,6 +74,60 @@ def check_settings(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -
                 open_ones.add(_plain(key))
         _check(found, named, open_ones)
     _check(given, named, open_ones)
+
+
+class Filled(NamedTuple):
+    """A class that configs and a command line give settings to.
+
+    Attributes:
+        name: where it stands, like ``model.network.config``.
+        kind: its dotted name.
+        settings: those that are given, as plain data.
+    """
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+
+
+def filled(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> Iterator[Filled]:
+    """The classes that are given settings, where text tells which class it is.
+
+    Args:
+        words: of a training command.
+        configs: what its configs hold; later ones count more.
+
+    Raises:
+        yaml.YAMLError: a value on the command line is no YAML.
+    """
+    given = {
+        key: yaml.safe_load(value) if value else value
+        for key, value in given_settings(words).items()
+    }
+    values: dict[str, Any] = {}
+    classes: dict[str, set[str]] = {}
+    for held in (*configs, given):
+        for key, value in _flat(held):
+            at = _plain(key)
+            if isinstance(value, str) and (at in classes or key.endswith(".class_path")):
+                classes.setdefault(at, set()).add(value)
+            else:
+                values[at] = value
+    named = {at: next(iter(names)) for at, names in classes.items() if len(names) == 1}
+
+    def visit(at: str, declared: str | None) -> Iterator[Filled]:
+        kind = named.get(at, declared)
+        if kind is None or at in classes.keys() - named.keys() or isinstance(values.get(at), str):
+            return  # of several classes, or in a file of its own
+        known = _settings_at(at, declared, named) or {}
+        settings = {part: values[f"{at}.{part}"] for part in known if f"{at}.{part}" in values}
+        if settings and (found := _find(kind)):
+            yield Filled(at, f"{found[0]}.{found[1].name}", settings)
+        for part, setting in known.items():
+            yield from visit(f"{at}.{part}", setting.holds)
+
+    for root, declared in _ROOTS.items():
+        yield from visit(root, declared)
 
 
 def given_settings(words: Sequence[str]) -> dict[str, str | None]:

@@ -34,6 +34,14 @@ def test_anchors_that_people_use_are_fine(tmp_path):
     assert read_config(tmp_path / "small.yaml")["a1"] == [["x", "y"], ["x", "y"]]
 
 
+def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
+    (tmp_path / "twice.yaml").write_text("data:\n  seed: 1\n  batch_size: 2\n  seed: 3\n")
+    with pytest.raises(ValueError, match=r"twice\.yaml, line 4: seed stands there twice$"):
+        read_config(tmp_path / "twice.yaml")
+    (tmp_path / "once.yaml").write_text("a: {seed: 1}\nb: &b {seed: 1}\nc: [*b, *b]\n")
+    assert read_config(tmp_path / "once.yaml")["c"] == [{"seed": 1}, {"seed": 1}]
+
+
 def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
     (tmp_path / "others.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)

@@ -55,12 +55,12 @@ def test_text_tells_of_all_that_the_classes_take(name):
 @pytest.mark.parametrize(
     "kind",
     [
-        "trm.models.recursive.RecursiveConfig",
-        "trm.models.gpt.GPTConfig",
-        "trm.training.optimisers.OptimizerConfig",
-        "trm.training.schedules.ScheduleConfig",
-        "trm.training.depth.DepthConfig",
-        "trm.training.iterative_module.LossConfig",
+        "trm.models.configs.RecursiveConfig",
+        "trm.models.configs.GPTConfig",
+        "trm.training.configs.OptimizerConfig",
+        "trm.training.configs.ScheduleConfig",
+        "trm.training.configs.DepthConfig",
+        "trm.training.configs.LossConfig",
     ],
 )
 def test_text_tells_the_names_that_a_value_is_one_of(kind):

@@ -22,7 +22,6 @@ from trm.checkpoints.paths import SUFFIX, find_checkpoint
 from trm.checkpoints.settings import (
     PACKAGES,
     config_class,
-    fits,
     network,
     network_class,
     restored,
@@ -30,6 +29,7 @@ from trm.checkpoints.settings import (
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
+from trm.plain_data import fits
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor

@@ -1,12 +1,10 @@
 """Settings that come from a file: their types and sizes are checked before anything is built."""
 
-import math
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib import import_module
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 from canvas.choices import OPEN
 from canvas.plugins import check_imported, load_class
+from trm.plain_data import misfit
 
 PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 
-_LARGEST = 1_000_000  # of whole numbers: cells, channels, steps
-_FEW = 100  # entries of a table
 _UPDATES = 10_000  # of the states in a supervision step
 _HOMES = tuple(
     f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright")
@@ -37,18 +34,12 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
         TypeError: a setting that the class does not have.
         ValueError: a setting of another type, or a number out of all proportion.
     """
-    hints = get_type_hints(kind)
+    if wrong := misfit(kind, settings):
+        raise ValueError(f"{wrong} is {str(settings[wrong])[:40]!r}")
     for field in fields(kind):  # type: ignore[arg-type]
-        if field.name in settings and not fits(settings[field.name], hints[field.name]):
-            raise ValueError(f"{field.name} is {str(settings[field.name])[:40]!r}")
         if field.metadata.get(OPEN) and "." in settings.get(field.name, ""):
             check_imported(settings[field.name], field.name, PACKAGES)
     return kind(**settings)
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A dataclass's settings as JSON has them."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
 def network_class(name: Any, kind: type[Network]) -> type[Network]:
@@ -77,24 +68,6 @@ def network_class(name: Any, kind: type[Network]) -> type[Network]:
 def config_class(kind: type[nn.Module]) -> type:
     """The dataclass that a network is built from: the type of its constructor's ``config``."""
     return get_type_hints(kind.__init__)["config"]
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Whether plain data is of a type: a number, text, a union or a tuple of such."""
-    if kind is int:
-        return type(value) is int and abs(value) <= _LARGEST
-    if kind is float:
-        return type(value) in (int, float) and abs(value) <= _LARGEST and math.isfinite(value)
-    if kind in (str, bool, NoneType):
-        return type(value) is kind
-    parts = get_args(kind)
-    if get_origin(kind) is dict:
-        few = isinstance(value, dict) and len(value) <= _FEW
-        return few and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
-    if get_origin(kind) is tuple:
-        whole = isinstance(value, list | tuple) and len(value) == len(parts)
-        return whole and all(map(fits, value, parts))
-    return any(fits(value, part) for part in parts)  # a union
 
 
 class _Unfilled(TorchFunctionMode):

@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
     if args.seed is not None:
         study = study.with_seed(args.seed)
     options = _slurm_options(args.slurm)
+    if options is not None:
+        from trm.sweeps.slurm import check_available
+
+        check_available()
 
     from rich.console import Console
 

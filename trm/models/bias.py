@@ -6,13 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.coordinates import (
-    IN_ORDER,
-    Coordinates,
-    nearest_keys,
-    neighbourhood_mask,
-    offset_classes,
-)
+from trm.models.configs import IN_ORDER
+from trm.models.coordinates import Coordinates, nearest_keys, neighbourhood_mask, offset_classes
 from trm.models.positions import Position, Relative2D
 
 _OWN = -1e4  # bias of a token on itself where it is to see others: finite, as it may be alone

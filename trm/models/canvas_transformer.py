@@ -5,22 +5,16 @@ A model of its own has, beside these, a state and an update of it: see `TinyRecu
 """
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choices, one_of
 from trm.models.bias import attention_bias, rows_around
+from trm.models.configs import IN_ORDER, CanvasConfig
 from trm.models.context import Context, on_canvas
-from trm.models.coordinates import (
-    IN_ORDER,
-    NEIGHBOURHOODS,
-    Coordinates,
-    down_to_last,
-    last_rows,
-)
+from trm.models.coordinates import Coordinates, down_to_last, last_rows
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -32,115 +26,9 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import POSITIONS, check_canvas, make_position
-from trm.models.vocabulary import BLANK, MASK, VOCAB_SIZE
+from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
-
-BLOCKS = ("attention", "mixer")
-HALT_POOLS = ("first", "mean", "mask")
-_LEAST = dict.fromkeys(("blank_id", "mask_id", "radius", "num_prefixes", "prefix_length"), 0)
-
-
-@dataclass
-class CanvasConfig:
-    """The shape of a transformer over a canvas; the defaults are the reference TRM's.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-    height: int = 20  # canvas that learned positions and the mixer are made for
-    width: int = 20
-    vocab_size: int = VOCAB_SIZE
-    blank_id: int = BLANK  # the symbol of a cell in which nothing stands
-    mask_id: int = MASK  # the symbol of a cell to fill in
-    hidden_size: int = 512  # channels of a token
-    num_heads: int = 8  # attention heads
-    num_layers: int = 2  # blocks in the one network
-    intermediate_size: int | None = None  # inside SwiGLU; None: from expansion
-    expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
-    block: str = one_of("attention", BLOCKS)  # mixer: an MLP over tokens, for one canvas size
-    skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
-    crop: bool = False  # whether cells outside the box of all that is not blank are left out
-    position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
-    neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
-    radius: int = 2  # of the local square, and of the exact offsets of relative_2d
-    max_distance: int = 16  # shaw: distances distinguished
-    direction_bias: float = 0.0  # relative_2d: of each head, at the start
-    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
-    num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
-    prefix_length: int = 0  # tokens of a prefix
-    prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
-    halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
-    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
-    decide: float = 0.0  # states keep hints alone, those above this probability; 0: all they hold
-    decide_training: float | None = None  # the same in training; None: as decide
-    norm_eps: float = 1e-5  # added under the root of the RMS norms
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        if self.position in ("randomised", "abacus"):
-            raise ValueError(
-                f"{self.position} positions are drawn anew for every batch, under which a carry's "
-                "states would change places: choose another position, or train a GPT."
-            )
-        for part in fields(self):
-            value, minimum = getattr(self, part.name), _LEAST.get(part.name, 1)
-            if part.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "hidden_size must be a multiple of num_heads, "
-                f"got {self.hidden_size} and {self.num_heads}."
-            )
-        if self.expansion <= 0 or self.norm_eps <= 0 or self.rope_theta <= 0:
-            raise ValueError("expansion, norm_eps and rope_theta must be greater than 0.")
-        free = (self.position, self.neighbourhood, self.skip_blank)
-        if self.block == "mixer" and free != ("none", "all", False):
-            raise ValueError(
-                "the mixer knows where each token is: set position to none, neighbourhood to all "
-                f"and skip_blank to false, got {free[0]}, {free[1]} and {str(free[2]).lower()}."
-            )
-        if self.skip_blank and self.blank_id >= self.vocab_size:
-            raise ValueError(
-                f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
-            )
-        check_direction_bias(self.direction_bias, self.position)
-        for name in ("decide", "decide_training"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{name} is a probability from 0 to 1, got {value}.")
-        if self.decide and self.decide_training == 0:
-            raise ValueError(
-                f"decide: {self.decide} builds states from hints, and decide_training: 0 would not "
-                "in training: set decide_training above 0, or to null."
-            )
-        if self.decide and not self.hints:
-            raise ValueError(
-                f"decide: {self.decide} keeps in the states the hints that the heads are sure of, "
-                "and this model has no hints: give model.hints a weight, as {all: 1.0}, or set "
-                "decide to 0."
-            )
-        if (self.num_prefixes > 0) != (self.prefix_length > 0):
-            raise ValueError(
-                "num_prefixes and prefix_length go together, both 0 or both positive, "
-                f"got {self.num_prefixes} and {self.prefix_length}."
-            )
-        if (self.prefix_size or 0) > self.prefix_length * self.hidden_size:
-            raise ValueError(
-                "prefix_size must be at most prefix_length * hidden_size = "
-                f"{self.prefix_length * self.hidden_size}, got {self.prefix_size}."
-            )
-
-
-def check_direction_bias(direction_bias: float, position: str) -> None:
-    """Raise a ValueError where a position that has no use for it is given a direction bias."""
-    if direction_bias != 0 and position != "relative_2d" and "." not in position:
-        raise ValueError(
-            f"direction_bias is of relative_2d alone, got {direction_bias} with position "
-            f"{position}: set direction_bias to 0 or position to relative_2d."
-        )
 
 
 class CanvasTransformer(IterativeModel):

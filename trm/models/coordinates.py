@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.choices import check_choice
+from trm.models.configs import IN_ORDER, NEIGHBOURHOODS
 
 T = TypeVar("T")
 
-IN_ORDER = ("before", "just_before")  # in which no two cells see each other
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", *IN_ORDER)
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 

@@ -14,75 +14,21 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choices, one_of
 from trm.models.cache import KeyValueCache
-from trm.models.canvas_transformer import check_direction_bias
+from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.hints import HintHeads
 from trm.models.layers import Attention, Linear, compute_dtype
-from trm.models.positions import POSITIONS, Learned, make_position
+from trm.models.positions import Learned, make_position
 from trm.models.positions.terms import PositionTerms
-from trm.models.vocabulary import VOCAB_SIZE
 
 INITIAL_STD = 0.02
-
-
-@dataclass
-class GPTConfig:
-    """The shape of a ``GPT``; the defaults are those of GPT-2's smallest.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-    height: int = 20  # canvas that learned positions are made for
-    width: int = 20
-    vocab_size: int = VOCAB_SIZE
-    hidden_size: int = 768  # channels of a token
-    num_heads: int = 12  # attention heads
-    num_layers: int = 12  # blocks
-    loops: int = 1  # times that the stack of blocks is applied when problems are solved
-    intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
-    position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
-    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
-    amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
-    position_range: int = 2048  # randomised: how many positions it draws from
-    radius: int = 2  # relative_2d: offsets distinguished exactly
-    max_distance: int = 16  # shaw: distances distinguished
-    max_digits: int = 128  # abacus: digits of a number whose places are distinguished
-    direction_bias: float = 0.0  # relative_2d: of each head, at the start
-    bias: bool = False  # in linear layers and layer norms
-    dropout: float = 0.0  # of embeddings, attention weights and residual branches
-    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        for part in fields(self):
-            value, minimum = getattr(self, part.name), 0 if part.name == "radius" else 1
-            if part.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "hidden_size must be a multiple of num_heads, "
-                f"got {self.hidden_size} and {self.num_heads}."
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
-        if self.rope_theta <= 0 or self.amplitude <= 0:
-            raise ValueError("rope_theta and amplitude must be greater than 0.")
-        check_direction_bias(self.direction_bias, self.position)
-        length = 1 + self.height * (self.width + 1)
-        if self.position == "randomised" and self.position_range < length:
-            raise ValueError(
-                f"position_range must be at least {length}, the tokens of a {self.height} x "
-                f"{self.width} canvas, got {self.position_range}."
-            )
 
 
 @dataclass(frozen=True)

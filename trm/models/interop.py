@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 
 # Their name, our name; every weight's name is changed by these replacements and no others.
 _NAMES = (

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from canvas.choices import check_choice
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
 from trm.models.interop import read_checkpoint, refuse, unwrap
 
 # Their name, our name; every weight's name is changed by these replacements and no others.

@@ -9,32 +9,15 @@ recurrence for arithmetic). How many loops training takes is drawn for every bat
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from trm.models.bias import bias_on_others
-from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
+from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.configs import IN_ORDER, LoopedConfig
 from trm.models.context import Context, on_tokens
-from trm.models.coordinates import IN_ORDER
-
-
-@dataclass
-class LoopedConfig(CanvasConfig):
-    """The shape of a ``LoopedTransformer``.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-    loops_per_step: int = 1  # per supervision step, all of them with gradient
-    own_state: bool = True  # whether a cell sees its own state, or only those of others
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.own_state and self.block == "mixer":
-            raise ValueError("own_state: false is of attention: set block to attention.")
 
 
 class LoopedTransformer(CanvasTransformer):

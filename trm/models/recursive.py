@@ -9,27 +9,15 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 - a halting head that judges the answer
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from trm.models.canvas_transformer import CanvasConfig, CanvasTransformer
+from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.configs import RecursiveConfig
 from trm.models.context import Context
 from trm.models.layers import truncated_normal_
-
-
-@dataclass
-class RecursiveConfig(CanvasConfig):
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-    H_cycles: int = 3  # per supervision step, of which the last with gradient
-    L_cycles: int = 6  # updates of z_L per H cycle
 
 
 class RecursiveState(NamedTuple):

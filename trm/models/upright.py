@@ -17,37 +17,12 @@ from torch import Tensor, nn
 
 from augment.symmetry import SYMMETRIES, apply, invert
 from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.configs import UprightLoopedConfig, UprightRecursiveConfig
 from trm.models.context import Context
 from trm.models.coordinates import Coordinates
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.models.vocabulary import ORIENTATION
-
-
-@dataclass
-class _Judged:
-    """What the configs of upright models have in addition."""
-
-    judge_size: int = 32  # channels of the judge
-    judge_layers: int = 2  # its 3 x 3 convolutions
-
-
-@dataclass
-class UprightRecursiveConfig(_Judged, RecursiveConfig):
-    """The shape of an `UprightRecursiveModel`.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-
-@dataclass
-class UprightLoopedConfig(_Judged, LoopedConfig):
-    """The shape of an `UprightLoopedTransformer`.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
 
 
 @dataclass

@@ -1,12 +1,25 @@
 """The runs of a study as a SLURM array, through submitit."""
 
+import shutil
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from trm.sweeps.plan import Plan
 from trm.sweeps.running import call, run_point
 from trm.sweeps.study import Point
+
+
+def check_available() -> None:
+    """Raise a ValueError where runs cannot be sent to SLURM from here."""
+    if find_spec("submitit") is None:
+        raise ValueError("--slurm needs submitit: pip install submitit, or leave --slurm out")
+    if shutil.which("srun") is None:
+        raise ValueError(
+            "--slurm: there is no SLURM here (no srun): call it on a node of the cluster, or leave "
+            "--slurm out"
+        )
 
 
 def submit(
@@ -28,14 +41,10 @@ def submit(
         cluster: submitit's name for where to; ``local`` starts all at once on this machine.
 
     Raises:
-        ValueError: submitit is not installed, there is no SLURM, or it does not take the options.
+        ValueError: SLURM does not take the options.
     """
-    try:
-        import submitit
-    except ImportError:
-        raise ValueError(
-            "--slurm needs submitit: pip install submitit, or leave --slurm out"
-        ) from None
+    import submitit
+
     try:
         executor: Any = submitit.AutoExecutor(folder=str(output / "slurm" / "%j"), cluster=cluster)
         known = {"timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node"}

@@ -121,7 +121,7 @@ def read_study(file: Path) -> Study:
         FileNotFoundError: there is none.
         ValueError: it is no study; the message names the file and what is wrong.
     """
-    held = read_config(file)
+    held = read_config(file, "a study", "config, axes and evaluate")
     try:
         return study_of(held)
     except ValueError as error:

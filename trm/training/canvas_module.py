@@ -16,16 +16,17 @@ from canvas.plugins import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints.keys import CHECKPOINT_KEY, FORMAT
-from trm.checkpoints.settings import plain
+from trm.plain_data import plain
 from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.beyond import BEYOND, BEYOND_FIGURES
 from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import VALIDATED, CanvasDataModule
-from trm.training.optimisers import OptimizerConfig, build_optimizer
+from trm.training.optimisers import build_optimizer
 from trm.training.samples import hint_key
-from trm.training.schedules import ScheduleConfig, build_schedule
+from trm.training.schedules import build_schedule
 
 ALL_HINTS = "all"  # of a layout, those that are not named
 

@@ -9,7 +9,7 @@ import numpy as np
 from canvas.choices import check_choice
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.checkpoints.settings import fits
+from trm.plain_data import fits
 
 _FIXED = ("layout", "base")  # of a run
 

@@ -17,6 +17,7 @@ from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.beyond import BEYOND, Longer, longer
+from trm.training.configs import check_least
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.rare_contexts import has_contexts
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
@@ -110,16 +111,7 @@ class CanvasDataModule(L.LightningDataModule):
         super().__init__()
         blanks = blanks or Blanks()
         canvas.check(task, (blanks.rows, blanks.columns))
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("batches_per_epoch", batches_per_epoch, 1),
-            ("validation_problems", validation_problems, 1),
-            ("training_problems", training_problems, 0),
-            ("beyond_problems", beyond_problems, 0),
-            ("workers", workers, 0),
-        ):
-            if value < least:
-                raise ValueError(f"data.{name} is {least} or more, not {value}")
+        check_least("data", locals())
         self.task, self.canvas = task, canvas
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems

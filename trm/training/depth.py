@@ -17,63 +17,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from canvas.choices import check_choices, one_of
 from trm.models.draws import random_starts, uniform
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.hints import UNDECIDED
 from trm.models.iterative import Batch, IterativeModel, Loop
+from trm.training.configs import DepthConfig
 from trm.training.losses import StepLoss, hint_loss
 from trm.training.samples import hint_key
 
-SCHEDULES = ("carry", "fresh")
-
 LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor], StepLoss]
-
-
-@dataclass
-class DepthConfig:
-    """How deep recursion is trained.
-
-    Attributes:
-        schedule: `carry` takes states over from step to step, `fresh` starts every batch anew.
-        halt_max_steps: `carry`: supervision steps a sample gets at most.
-        exploration: `carry`: probability that a sample must take a random number of steps.
-        free_steps: `fresh`: fewest and most steps without gradient.
-        supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
-        random_start: `fresh`: share of samples that start from random states.
-        teacher_forcing: `fresh`: share of batches with one supervised step alone, from states in
-            which every hint is as it should be; for models whose states are built from hints. The
-            other batches then teach the halting head alone how far a row has come.
-        hint_dropout: share of these hints that are left out, so that no hint is relied on which is
-            only by chance a sign of what is to be found (Hinton et al. 2012, of inputs).
-    """
-
-    schedule: str = one_of("fresh", SCHEDULES)
-    halt_max_steps: int = 16
-    exploration: float = 0.1
-    free_steps: tuple[int, int] = (0, 5)
-    supervised_steps: int = 2
-    random_start: float = 0.0
-    teacher_forcing: float = 0.0
-    hint_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_choices(self, "depth.")
-        low, high = self.free_steps
-        if not 0 <= low <= high:
-            raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
-        if self.supervised_steps < 1 or self.halt_max_steps < 1:
-            raise ValueError("at least one step has to be supervised")
-        for name in ("exploration", "random_start", "teacher_forcing", "hint_dropout"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
-
-    @property
-    def most_steps(self) -> int:
-        """Supervision steps that a sample gets at most."""
-        if self.schedule == "carry":
-            return self.halt_max_steps
-        return self.free_steps[1] + self.supervised_steps
 
 
 @dataclass(frozen=True)

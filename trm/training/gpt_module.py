@@ -19,11 +19,10 @@ from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.compilation import Compile
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
-from trm.training.optimisers import OptimizerConfig
 from trm.training.samples import TrainingBatch, hint_key
-from trm.training.schedules import ScheduleConfig
 
 
 class GPTModule(CanvasModule):

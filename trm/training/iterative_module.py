@@ -1,6 +1,5 @@
 """Any iterative model as a LightningModule."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import check_choices, one_of
 from canvas.render import WorkedDrawing, row_step
 from trm.checkpoints import keys
 from trm.models.draws import words
@@ -20,40 +18,18 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule
 from trm.training.compilation import Compile
-from trm.training.data import CanvasDataModule
-from trm.training.depth import (
+from trm.training.configs import (
     DepthConfig,
-    LossFunction,
-    StepResult,
-    carried_step,
-    fresh_step,
+    LossConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    check_least,
 )
-from trm.training.losses import LOSSES, step_loss
-from trm.training.optimisers import OptimizerConfig
-from trm.training.schedules import ScheduleConfig
+from trm.training.data import CanvasDataModule
+from trm.training.depth import LossFunction, StepResult, carried_step, fresh_step
+from trm.training.losses import step_loss
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
-
-
-@dataclass
-class LossConfig:
-    """What the loss counts.
-
-    Attributes:
-        name: cross entropy of the softmax, or of the reference's stablemax.
-        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
-        halt_weight: weight of the halting head's loss.
-    """
-
-    name: str = one_of("softmax", LOSSES)
-    givens_weight: float = 0.0
-    halt_weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_choices(self, "loss.")
-        for name in ("givens_weight", "halt_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"loss.{name} is 0 or more, not {getattr(self, name)}")
 
 
 class IterativeModule(CanvasModule):
@@ -91,8 +67,7 @@ class IterativeModule(CanvasModule):
         compile: Compile = False,
         seed: int = 0,
     ) -> None:
-        if solve_steps < 1:
-            raise ValueError(f"solve_steps is 1 or more, not {solve_steps}")
+        check_least("model", locals())
         if depth.schedule == "carry" and not network.fixed_tokens:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, as many tokens "

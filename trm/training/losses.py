@@ -16,6 +16,7 @@ from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
 from trm.solving.hint_reading import likeliest
+from trm.training.configs import LOSS_NAMES
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -63,10 +64,9 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
     return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
 
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "softmax": softmax_cross_entropy,
-    "stablemax": stablemax_cross_entropy,
-}
+LOSSES: dict[str, Callable[..., Tensor]] = dict(
+    zip(LOSS_NAMES, (softmax_cross_entropy, stablemax_cross_entropy), strict=True)
+)
 
 
 @dataclass(frozen=True)

@@ -5,56 +5,17 @@ Each choice is one `torch.optim.Optimizer`, which is what Lightning's automatic 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from canvas.choices import check_choice, check_choices, one_of
-
-OPTIMIZERS = ("adamw", "adam_atan2", "muon")
-LR_ADJUSTMENTS = ("original", "match_rms_adamw")
+from canvas.choices import check_choice
+from trm.training.configs import LR_ADJUSTMENTS, OptimizerConfig
 
 HEADS = ("lm_head", "halt_head")  # modules with these names are output heads
 TABLES = ("embed", "position")  # modules whose name starts so are looked up, not multiplied
-
-
-@dataclass
-class OptimizerConfig:
-    """Which optimiser, and its settings.
-
-    Raises:
-        ValueError: an unknown name, or a number outside its range.
-    """
-
-    name: str = one_of("adamw", OPTIMIZERS)  # muon: on the hidden matrices, AdamW on the rest
-    lr: float = 1e-3  # learning rate; under "muon", that of everything but the hidden matrices
-    betas: tuple[float, float] = (0.9, 0.95)  # decay of Adam's two running means, per step
-    weight_decay: float = 0.1  # decoupled, per step and unit of lr; weights of linear layers only
-    eps: float = 1e-8  # added to AdamW's denominator; Adam-atan2 needs none
-    matrix_lr: float = 0.02  # Muon: learning rate of the hidden matrices
-    matrix_weight_decay: float = 0.01  # Muon: decoupled, per step and unit of matrix_lr
-    momentum: float = 0.95  # Muon: decay of the running mean of gradients, per step
-    nesterov: bool = True  # Muon: look one step of momentum ahead
-    ns_steps: int = 5  # Muon: Newton-Schulz iterations; 5 brings singular values near 1
-    adjust_lr_fn: str = one_of("original", LR_ADJUSTMENTS)  # Muon: as in torch.optim.Muon
-
-    def __post_init__(self) -> None:
-        check_choices(self, "optimizer.")
-        for field in ("lr", "matrix_lr", "eps"):
-            if not 0 < getattr(self, field) < math.inf:
-                raise ValueError(f"{field} is a number above 0, got {getattr(self, field)}")
-        for field in ("weight_decay", "matrix_weight_decay"):
-            if not 0 <= getattr(self, field) < math.inf:
-                raise ValueError(f"{field} is a number of at least 0, got {getattr(self, field)}")
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas are two numbers from 0 to below 1, got {self.betas}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum lies from 0 to below 1, got {self.momentum}")
-        if not 1 <= self.ns_steps < 100:
-            raise ValueError(f"ns_steps lies in 1..99 (5 is usual), got {self.ns_steps}")
 
 
 class AdamATan2(Optimizer):

@@ -1,40 +1,11 @@
 """How the learning rate changes over a run."""
 
 import math
-from dataclasses import dataclass
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from canvas.choices import check_choices, one_of
-
-DECAYS = ("constant", "cosine", "linear")
-
-
-@dataclass
-class ScheduleConfig:
-    """How the learning rate changes over a run, as a factor on every group's own rate.
-
-    Raises:
-        ValueError: an unknown decay, or a number outside its range.
-    """
-
-    warmup_steps: int = 0  # optimiser steps of linear increase; the first step is never 0
-    decay: str = one_of("constant", DECAYS)  # after warmup
-    min_ratio: float = 0.0  # the factor at total_steps and after, unless constant
-    total_steps: int | None = None  # where the decay ends; None: the trainer's max_steps
-
-    def __post_init__(self) -> None:
-        check_choices(self, "schedule.")
-        if self.warmup_steps < 0:
-            raise ValueError(f"warmup_steps is at least 0, got {self.warmup_steps}")
-        if not 0 <= self.min_ratio <= 1:
-            raise ValueError(f"min_ratio is a factor from 0 to 1, got {self.min_ratio}")
-        if self.total_steps is not None and self.total_steps <= self.warmup_steps:
-            raise ValueError(
-                f"total_steps {self.total_steps} leaves no step after the {self.warmup_steps} of "
-                "warmup; raise total_steps or lower warmup_steps"
-            )
+from trm.training.configs import ScheduleConfig
 
 
 def learning_rate_factor(

@@ -13,9 +13,9 @@ from canvas.problems import Problems
 from trm.checkpoints.exported import pack
 from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.checkpoints.settings import fits, restored
-from trm.models.gpt import GPTConfig
-from trm.models.recursive import RecursiveConfig
+from trm.checkpoints.settings import restored
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.plain_data import fits
 
 ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
 

@@ -103,6 +103,14 @@ def test_slurm_options_are_looked_at(command, study, tmp_path):
     assert "--slurm takes options like partition=gpu, not 'gpu'" in ran.err
 
 
+def test_without_slurm_nothing_is_begun(command, study, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    ran = command("sweep", study, "--output", "out", "--slurm", folder=tmp_path)
+    assert ran.code == 2
+    assert "--slurm: there is no SLURM here (no srun)" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_slurm_gets_the_runs_as_an_array(study, tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     from trm.sweeps import slurm

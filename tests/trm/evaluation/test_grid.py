@@ -15,8 +15,9 @@ from trm.evaluation import grid
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import KEYS, measure_cell
 from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND, SHORTER
-from trm.models.gpt import GPT, GPTConfig
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor

@@ -11,7 +11,8 @@ from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import grid_models as models
 from trm.evaluation.grid_models import describe, describe_all, labels
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 

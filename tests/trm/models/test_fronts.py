@@ -11,8 +11,9 @@ from canvas.problems import Problems
 from canvas.render import Drawing
 from canvas.symbols import BLANK
 from trm.models import fronts
+from trm.models.configs import LoopedConfig
 from trm.models.fronts import runs_along_fronts
-from trm.models.looped import LoopedConfig, LoopedTransformer
+from trm.models.looped import LoopedTransformer
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor, Rollout
 from trm.solving.solver import Solver

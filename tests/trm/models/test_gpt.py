@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trm.models.gpt import GPT, GPTConfig
-from trm.models.positions import POSITIONS
+from trm.models.configs import POSITIONS, GPTConfig
+from trm.models.gpt import GPT
 
 SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
 LENGTH = 1 + 4 * (5 + 1)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from trm.models.configs import RecursiveConfig
 from trm.models.halting import carry_step, initial_carry
-from trm.models.recursive import RecursiveConfig, RecursiveState, TinyRecursiveModel
+from trm.models.recursive import RecursiveState, TinyRecursiveModel
 
 
 def make(halt_bias=-5.0):

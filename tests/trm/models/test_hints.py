@@ -8,13 +8,14 @@ import torch
 from canvas.hints import UNDEFINED
 from canvas.symbols import BLANK, MASK
 from trm.models.bias import all_rows
+from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.coordinates import Coordinates
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.gpt import GPT
 from trm.models.hints import HintHeads
 from trm.models.introspection import introspect
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.hint_reading import hints_after, likeliest, right_cells
 
 CLASSES = {"carry": 4, "row_kind": 6}

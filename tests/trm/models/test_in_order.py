@@ -8,11 +8,12 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, MASK
+from trm.models.configs import LoopedConfig, UprightLoopedConfig
 from trm.models.hints import UNDECIDED
 from trm.models.in_order import _Pages, work_in_order
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.upright import UprightLoopedConfig, UprightLoopedTransformer
+from trm.models.looped import LoopedTransformer
+from trm.models.upright import UprightLoopedTransformer
 from trm.solving.hint_reading import hints_after
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.memory import Memory

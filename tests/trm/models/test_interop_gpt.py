@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
 from trm.models.interop import load_reference_trm
 from trm.models.interop_gpt import load_nanogpt, to_nanogpt_state_dict
 

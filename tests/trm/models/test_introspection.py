@@ -8,11 +8,12 @@ import torch
 
 from canvas.symbols import BLANK, MASK
 from trm.models import bias
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.gpt import GPT
 from trm.models.introspection import gpt_attention, introspect
 from trm.models.layers import Attention
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
 

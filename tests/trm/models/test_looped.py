@@ -9,13 +9,15 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.context import on_canvas
 from trm.models.introspection import introspect
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
 from trm.training.samples import RowStepSamples
 

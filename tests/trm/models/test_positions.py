@@ -8,15 +8,10 @@ import torch
 
 from canvas import symbols
 from trm.models.bias import attention_bias
-from trm.models.coordinates import (
-    IN_ORDER,
-    NEIGHBOURHOODS,
-    Coordinates,
-    neighbourhood_mask,
-    relative_classes,
-)
+from trm.models.configs import IN_ORDER, NEIGHBOURHOODS, POSITIONS
+from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
 from trm.models.layers import Attention, rotate
-from trm.models.positions import POSITIONS, Relative2D, make_position
+from trm.models.positions import Relative2D, make_position
 
 
 def make(name, **changes):

@@ -7,10 +7,9 @@ import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models import bias
-from trm.models.coordinates import NEIGHBOURHOODS
+from trm.models.configs import NEIGHBOURHOODS, POSITIONS, RecursiveConfig
 from trm.models.iterative import map_state, select
-from trm.models.positions import POSITIONS
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}

@@ -5,14 +5,10 @@ from augment.symmetry import SYMMETRIES, apply
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked, row_steps
+from trm.models.configs import UprightLoopedConfig, UprightRecursiveConfig
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
-from trm.models.upright import (
-    UprightLoopedConfig,
-    UprightLoopedTransformer,
-    UprightRecursiveConfig,
-    UprightRecursiveModel,
-)
+from trm.models.upright import UprightLoopedTransformer, UprightRecursiveModel
 from trm.models.vocabulary import ORIENTATION
 
 SMALL = {

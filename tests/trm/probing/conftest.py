@@ -10,9 +10,10 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
-from trm.models.gpt import GPT, GPTConfig
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.probing.results import ProbeStudy
 from trm.probing.study import Settings, run_probes
 from trm.solving.calibration import Calibration

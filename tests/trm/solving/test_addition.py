@@ -13,8 +13,9 @@ from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.gpt import GPT, GPTConfig
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor

@@ -10,7 +10,8 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import free_running, teacher_forced

@@ -6,7 +6,8 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iteration import PATIENCE, Settling
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, free_running, teacher_forced

@@ -6,7 +6,8 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import RowSteps, draw_worked, row_steps
 from canvas.symbols import MASK
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.trace import Trace, trace
 

@@ -12,7 +12,8 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
 from trm.solving.solver import Solver

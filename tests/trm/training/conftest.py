@@ -10,12 +10,11 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from canvas.multiplication import Multiplication
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
-from trm.training.depth import DepthConfig
-from trm.training.iterative_module import IterativeModule, LossConfig
-from trm.training.optimisers import OptimizerConfig
-from trm.training.schedules import ScheduleConfig
+from trm.training.iterative_module import IterativeModule
 
 
 @pytest.fixture

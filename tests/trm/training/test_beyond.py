@@ -9,7 +9,8 @@ from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.beyond import longer
 from trm.training.data import CanvasDataModule
 

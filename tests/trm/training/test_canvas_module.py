@@ -8,16 +8,15 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.iterative import map_state
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
+from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
-from trm.training.depth import DepthConfig
-from trm.training.iterative_module import IterativeModule, LossConfig
-from trm.training.optimisers import OptimizerConfig
-from trm.training.schedules import ScheduleConfig
+from trm.training.iterative_module import IterativeModule
 
 NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
 

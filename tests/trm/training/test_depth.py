@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from canvas.multiplication import Multiplication
+from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.halting import Carry
 from trm.models.hints import UNDECIDED
 from trm.models.iterative import State, map_state
-from trm.models.looped import LoopedConfig, LoopedTransformer
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
-from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import hint_loss, step_loss
 from trm.training.samples import RowStepSamples, hint_key
 

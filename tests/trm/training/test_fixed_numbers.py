@@ -12,9 +12,11 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.depth import DepthConfig, carried_step, fresh_step
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
 from trm.training.samples import RowStepSamples
 

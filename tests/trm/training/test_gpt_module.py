@@ -13,16 +13,16 @@ from canvas.problems import Problems
 from canvas.render import IGNORE, draw_worked
 from trm.checkpoints.keys import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
-from trm.models.gpt import GPT, GPTConfig
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import teacher_forced
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.losses import sequence_loss
-from trm.training.optimisers import OptimizerConfig
 from trm.training.samples import SequenceSamples
-from trm.training.schedules import ScheduleConfig
 
 TINY = """
     --trainer.accelerator=cpu --trainer.max_epochs=2 --trainer.check_val_every_n_epoch=1

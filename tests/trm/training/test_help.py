@@ -9,7 +9,7 @@ import yaml
 
 from canvas.plugins import class_name
 from canvas.tasks import TASKS
-from trm.models.coordinates import NEIGHBOURHOODS
+from trm.models.configs import NEIGHBOURHOODS
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel

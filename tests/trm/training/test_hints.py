@@ -12,7 +12,8 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from canvas.multiplication import Multiplication
 from trm.checkpoints.keys import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
-from trm.models.recursive import RecursiveConfig, TinyRecursiveModel
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.charts import meaning_of, page
 from trm.training.iterative_module import IterativeModule
 

@@ -6,16 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from trm.training.configs import OPTIMIZERS, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import (
-    OPTIMIZERS,
     AdamATan2,
     MuonWithAdamW,
-    OptimizerConfig,
     build_optimizer,
     orthogonalize,
     split_parameters,
 )
-from trm.training.schedules import ScheduleConfig, build_schedule
+from trm.training.schedules import build_schedule
 
 
 class TinyModel(nn.Module):

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from trm.training.schedules import ScheduleConfig, build_schedule, learning_rate_factor
+from trm.training.configs import ScheduleConfig
+from trm.training.schedules import build_schedule, learning_rate_factor
 
 
 def test_warmup_rises_in_equal_steps_and_never_starts_at_zero():

@@ -10,28 +10,14 @@ of cells that a whole batch shares; where each sample has its own, a batch dimen
 import inspect
 from typing import Any
 
-from canvas.plugins import resolve
-from trm.models.positions.absolute import Abacus, Learned, Learned2D, Randomised, Sinusoidal
-from trm.models.positions.base import NoPosition, Position, check_canvas
-from trm.models.positions.relative import Alibi, Fire, Relative2D, Shaw
-from trm.models.positions.rotary import Rope1D, Rope2D
+from canvas.choices import check_choice
+from canvas.plugins import load_class
+from trm.models.configs import POSITIONS
+from trm.models.positions.absolute import Learned
+from trm.models.positions.base import Position, check_canvas
+from trm.models.positions.relative import Relative2D
 
-__all__ = ["POSITIONS", "Learned", "Position", "Relative2D", "check_canvas", "make_position"]
-
-POSITIONS: dict[str, type[Position]] = {
-    "none": NoPosition,
-    "learned": Learned,
-    "learned_2d": Learned2D,
-    "rope_1d": Rope1D,
-    "rope_2d": Rope2D,
-    "sinusoidal": Sinusoidal,
-    "randomised": Randomised,
-    "abacus": Abacus,
-    "alibi": Alibi,
-    "fire": Fire,
-    "shaw": Shaw,
-    "relative_2d": Relative2D,
-}
+__all__ = ["Learned", "Position", "Relative2D", "check_canvas", "make_position"]
 
 
 def make_position(name: str, **settings: Any) -> Position:
@@ -48,7 +34,9 @@ def make_position(name: str, **settings: Any) -> Position:
         ValueError: there is no such encoding, it asks for something else, or the head size does not
             suit the rotation.
     """
-    kind = resolve(name, POSITIONS, Position, "position")
+    if "." not in name:
+        check_choice("position", name, POSITIONS)
+    kind = load_class(POSITIONS.get(name, name), Position, "position")
     settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
     asked = inspect.signature(kind).parameters.values()
     needed = {p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
