@@ -36,29 +36,32 @@ def timed(predictor: IterativePredictor, drawing: Drawing, bf16: bool) -> float:
 
 
 def trained(options: argparse.Namespace) -> None:
-    """Time trained models in turn."""
+    """Time trained models in turn, in both precisions."""
     solvers = {name: load_solver(name) for name in options.checkpoint}
+    cases = [(name, bf16) for name in solvers for bf16 in (False, True)]
     task = next(iter(solvers.values())).task
-    print(f"{'batch':>6}  {'rows/s':>9}  {'fewest':>9}  {'most':>9}  {'right':>11}  model")
+    print(f"{'batch':>6}  {'rows/s':>9}  {'fewest':>9}  {'most':>9}  {'right':>11}        model")
     for batch in options.batches:
         problems = cell_problems(task, tuple(options.digits), batch, 0)
         problems = problems[[i % len(problems) for i in range(batch)]]
-        rates: dict[str, list[float]] = {name: [] for name in solvers}
+        rates: dict[tuple[str, bool], list[float]] = {case: [] for case in cases}
         right = {}
         for repeat in range(options.repeats + 1):
-            for name, solver in solvers.items():
+            for name, bf16 in cases:
                 start = time.perf_counter()
-                solutions = solver.solve(problems)
+                with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                    solutions = solvers[name].solve(problems)
                 took = time.perf_counter() - start
-                right[name] = sum(solution.correct for solution in solutions)
+                right[name, bf16] = sum(solution.correct for solution in solutions)
                 if repeat:  # the first round also allocates
                     rows = sum(len(solution.row_confidence) for solution in solutions)
-                    rates[name].append(rows / took)
-        for name, found in rates.items():
+                    rates[name, bf16].append(rows / took)
+        for (name, bf16), found in rates.items():
             middle, low, high = statistics.median(found), min(found), max(found)
-            counted = f"{right[name]} of {batch}"
+            counted = f"{right[name, bf16]} of {batch}"
             print(
-                f"{batch:>6}  {middle:>9,.0f}  {low:>9,.0f}  {high:>9,.0f}  {counted:>11}  {name}"
+                f"{batch:>6}  {middle:>9,.0f}  {low:>9,.0f}  {high:>9,.0f}  {counted:>11}  "
+                f"{'bf16' if bf16 else 'fp32'}  {name}"
             )
 
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import lightning as L
-import torch
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from trm.launcher import end_together
+from trm.precision import FLOAT32, on_cpu
 from trm.processes import ending_together
 
 
@@ -31,6 +31,7 @@ def make_trainer(
     nodes: int,
     callbacks: Sequence[L.Callback],
     oversubscribe: bool = False,
+    precision: str = FLOAT32,
 ) -> L.Trainer:
     """A trainer that only predicts.
 
@@ -39,14 +40,12 @@ def make_trainer(
             their indices.
         callbacks: what shows progress.
         oversubscribe: whether there may be more processes than CPU cores.
+        precision: one of `trm.precision.PRECISIONS`, settled.
 
     Raises:
         ValueError: there are no such devices, or too many processes are asked for.
     """
-    on_cpu = accelerator == "cpu" or (
-        accelerator == "auto" and not torch.accelerator.is_available()
-    )
-    if isinstance(devices, list) and on_cpu:
+    if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
             "there is no accelerator here, and processes on a CPU have no indices: give --devices "
             "a number"
@@ -56,6 +55,7 @@ def make_trainer(
             accelerator=accelerator,
             devices=devices,
             num_nodes=nodes,
+            precision=precision,  # type: ignore[arg-type]
             logger=False,
             callbacks=list(callbacks),
             enable_checkpointing=False,

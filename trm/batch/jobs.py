@@ -54,6 +54,7 @@ from trm.batch.solving import (
 from trm.checkpoints.loading import find_checkpoint, load_solver
 from trm.devices import Work, make_trainer, run
 from trm.files import alone, fingerprint, is_special, make_folder, replacing, sweep
+from trm.precision import FLOAT32
 from trm.solving.record import COLUMNS
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -77,6 +78,7 @@ class Job:
         batch_size: problems at once; None: by the device.
         canvases: whether records hold the worked canvas.
         input_format, output_format: `csv` or `jsonl`; None: by the files' names.
+        precision: one of `trm.precision.PRECISIONS`, settled.
     """
 
     checkpoint: Path
@@ -90,6 +92,7 @@ class Job:
     canvases: bool = False
     input_format: str | None = None
     output_format: str | None = None
+    precision: str = FLOAT32
 
     def load(self, device: str) -> Solver:
         """The solver, on a device."""
@@ -131,7 +134,7 @@ def work_through(
             work on the same output.
     """
     _check_files(job)
-    trainer = make_trainer(accelerator, devices, nodes, [], oversubscribe)
+    trainer = make_trainer(accelerator, devices, nodes, [], oversubscribe, job.precision)
     # The other processes are started by the first, or wait for it.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
         return _work_through(job, trainer, quiet)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints.paths import SHIPPED
+from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -171,6 +174,25 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         help="how many, or which ones: 2 takes two, 1, (with a comma) the one of index 1, and 0,2 "
         "two of them (default: 1)",
     )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """``--precision``, as Lightning's trainer takes it."""
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default=FLOAT32,
+        help="what is computed in (default: 32-true, float32; bf16-mixed is quicker for models "
+        "that take supervision steps, where the processor has bfloat16 units)",
+    )
+
+
+def precision_of(args: argparse.Namespace) -> str:
+    """What `add_precision` asked for, or float32 where bfloat16 would be emulated: with a note."""
+    precision: str = settle(args.precision, args.accelerator)
+    if precision != args.precision and os.environ.get("LOCAL_RANK", "0") == "0":
+        print(f"note: {NO_UNITS}", file=sys.stderr)
+    return precision
 
 
 def _devices(text: str) -> int | list[int]:

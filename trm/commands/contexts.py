@@ -14,6 +14,7 @@ from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import aside, one_device
 from trm.commands.voting_arguments import voting_of
 from trm.files import make_folder, read_object, replacing, sweep
+from trm.precision import FLOAT32
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,6 +82,7 @@ def _refuse(args: argparse.Namespace, checkpoints: list[str | Path]) -> None:
 
     given = [f"--{axis.replace('_', '-')}" for axis in AXES if getattr(args, axis) is not None]
     given += ["--battery"] * args.battery + ["--view"] * (args.view != "e")
+    given += ["--precision"] * (args.precision != FLOAT32)
     given += ["several views, rollouts or orders"] * (voting_of(args) is not None)
     given += ["several checkpoints"] * (len(checkpoints) > 1)
     if given:

@@ -98,7 +98,7 @@ def devices() -> dict[str, str]:
 
 def cpu_precision() -> str:
     """In which precision a CPU should train, and why."""
-    from trm.training.lightning_cli import cpu_multiplies_bfloat16
+    from trm.precision import cpu_multiplies_bfloat16
 
     if cpu_multiplies_bfloat16():
         return "it has bfloat16 units, bf16-mixed is used as configured"

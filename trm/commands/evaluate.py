@@ -13,7 +13,9 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
+    add_precision,
     aside,
+    precision_of,
     sizes_given,
     whole,
 )
@@ -90,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to call the models, one name a checkpoint (default: their runs' names)",
     )
     add_devices(parser)
+    add_precision(parser)
     add_import(parser)
     parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
     parser.add_argument(
@@ -135,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
         batch_size=args.batch_size,
         voting=voting,
         view=args.view,
+        precision=precision_of(args),
     )
     output = Path(args.output)
     grid = measure(

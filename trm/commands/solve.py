@@ -20,15 +20,18 @@ from trm.batch.formats import FORMATS, check_source, format_of, output_format
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
+    add_precision,
     add_solver,
     aside,
     check_problems,
     one_device,
+    precision_of,
     read_problems,
     whole,
 )
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
 from trm.files import is_special, replacing
+from trm.precision import computing_in
 
 if TYPE_CHECKING:
     from trm.batch.solving import Summary
@@ -66,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds"
     )
     add_solver(parser)
+    add_precision(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     parser.add_argument(
         "--watch",
@@ -139,8 +143,9 @@ def _show(args: argparse.Namespace) -> int:
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
         )
-    for i in range(len(problems)):
-        solve_and_show(console, solver, problems[i : i + 1], watch=args.watch)
+    with computing_in(precision_of(args), solver.predictor.device):
+        for i in range(len(problems)):
+            solve_and_show(console, solver, problems[i : i + 1], watch=args.watch)
     return 0
 
 
@@ -155,6 +160,7 @@ def _stream(args: argparse.Namespace) -> int:
         if path == "-" and pipe is None:
             raise ValueError(f"{standard} is closed: name a file instead of -")
     with ExitStack() as stack:
+        stack.enter_context(computing_in(precision_of(args), solver.predictor.device))
         name, input_format, sink = "standard input", args.input_format, sys.stdout
         if args.input == "-":
             source: BinaryIO = sys.stdin.buffer
@@ -197,6 +203,7 @@ def _work_through(args: argparse.Namespace) -> int:
         canvases=args.canvases,
         input_format=args.input_format,
         output_format=args.output_format,
+        precision=precision_of(args),
     )
     summary = work_through(
         job, args.accelerator, args.devices, args.nodes, args.quiet, args.oversubscribe

@@ -31,6 +31,7 @@ from trm.evaluation.grid import measure_cell
 from trm.evaluation.grid_models import describe_all, versions
 from trm.evaluation.grid_schema import FORMAT, GRID, KEYS, PICTURE, REPORT, Key
 from trm.files import make_own_folder, read_object, sweep, write_object
+from trm.precision import FLOAT32
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -52,6 +53,7 @@ class Settings:
         batch_size: problems solved at once.
         voting: how many views a problem is seen in, free-running; None: one.
         view: the symmetry in which a model is shown every canvas.
+        precision: one of `trm.precision.PRECISIONS`, settled.
     """
 
     axes: tuple[str, str]
@@ -63,6 +65,7 @@ class Settings:
     batch_size: int = 128
     voting: Voting | None = None
     view: str = "e"
+    precision: str = FLOAT32
 
     def key(self, device: str) -> str:
         """A hash of what decides a cell's figures, beside its checkpoint and its size.
@@ -117,7 +120,10 @@ def measure(
     make_own_folder(
         output, "trm evaluate", (GRID, PICTURE, REPORT), "format", f"cells/{_HASH}-{_HASH}"
     )
-    trainer = make_trainer(accelerator, devices, nodes, [] if quiet else [_Bar()], oversubscribe)
+    callbacks = [] if quiet else [_Bar()]
+    trainer = make_trainer(
+        accelerator, devices, nodes, callbacks, oversubscribe, settings.precision
+    )
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = {

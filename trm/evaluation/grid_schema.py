@@ -9,7 +9,7 @@
                 size, names in `AXES`), rows and columns (lists of sizes), steps (supervision
                 steps a row, null: as each checkpoint says), batch_size, devices, voting (`Voting`
                 of free-running figures, null: one view), view (the symmetry in which a model is
-                shown every canvas)
+                shown every canvas), precision (32-true or bf16-mixed; missing in older files)
     models      a list, in the order in which the checkpoints were named:
         name        a label of its own
         checkpoint  the path as it was given; of a file of predictions, that

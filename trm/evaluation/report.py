@@ -41,6 +41,7 @@ from trm.evaluation.grid_schema import (
 )
 from trm.evaluation.intervals import Share
 from trm.markdown import safe, table
+from trm.precision import FLOAT32
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
 
@@ -164,6 +165,8 @@ def _notes(grid: dict[str, Any]) -> list[str]:
     ]
     if (view := grid["settings"].get("view", "e")) != "e":
         notes.append(f"Every page was shown to the models in the view {view} alone.")
+    if (precision := grid["settings"].get("precision", FLOAT32)) != FLOAT32:
+        notes.append(f"Computed in {precision}.")
     if len(grid["models"]) > 1:
         same = "All models were asked the same problems."
         other = f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs."

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import torch
 import yaml
 from jsonargparse import Namespace, get_loader, set_loader
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
@@ -28,6 +27,7 @@ from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, classes_in_call, foreign_names, own_classes
 from trm.devices import check_cores
 from trm.launcher import end_together
+from trm.precision import NO_UNITS, settle
 from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -201,11 +201,7 @@ class TrainingCLI(LightningCLI):
         return {name: classes[name] for name in learned_hints(asked, classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
-        """What is computed in, where that is not simply what is asked for.
-
-        bfloat16 without the units for it is emulated, many times slower than float32. And where
-        bfloat16 is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's matrix
-        products; `32-true` stays what it says.
+        """What is computed in, see `trm.precision`.
 
         Raises:
             ValueError: weights in another precision than float32 are asked for.
@@ -215,14 +211,10 @@ class TrainingCLI(LightningCLI):
                 f"trainer.precision {config.trainer.precision} is not among bf16-mixed, 16-mixed "
                 "and 32-true: weights stay in float32"
             )
-        on_cpu = config.trainer.accelerator == "cpu" or (
-            config.trainer.accelerator == "auto" and not torch.accelerator.is_available()
-        )
-        if on_cpu and config.trainer.precision == "bf16-mixed" and not cpu_multiplies_bfloat16():
-            rank_zero_info("This CPU has no bfloat16 units: computing in float32 instead.")
-            config.trainer.precision = "32-true"
-        if not on_cpu and config.trainer.precision in ("bf16-mixed", "16-mixed"):
-            torch.set_float32_matmul_precision("high")
+        asked = config.trainer.precision
+        config.trainer.precision = settle(asked, config.trainer.accelerator)
+        if config.trainer.precision != asked:
+            rank_zero_info(NO_UNITS)
 
     def _find_earlier_run(self, config: Namespace) -> None:
         """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.
@@ -267,13 +259,6 @@ class TrainingCLI(LightningCLI):
         if isinstance(self.model, CanvasModule):
             self.model.check(self.datamodule)
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
-
-
-def cpu_multiplies_bfloat16() -> bool:
-    """Whether this CPU has instructions for products of bfloat16 matrices."""
-    # Older releases of torch do not tell.
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
 
 
 def run(arguments: list[str]) -> None:

@@ -230,6 +230,21 @@ def test_many_views_are_asked_and_told(command, checkpoint, tmp_path):
     assert "differ by noise" in command(*words, "--rollouts", 2).err
 
 
+def test_the_precision_that_is_computed_in_is_written_down(
+    command, checkpoint, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: True)
+    words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--output", tmp_path)
+    for precision in ("32-true", "bf16-mixed"):
+        ran = command(*words, "--precision", precision)
+        assert ran.code == 0, ran.err
+        assert (
+            json.loads((tmp_path / "grid.json").read_text())["settings"]["precision"] == precision
+        )
+        assert ("Computed in bf16-mixed." in ran.out) is (precision == "bf16-mixed")
+    assert len(list((tmp_path / "cells").iterdir())) == 2  # no figure of one stands for the other
+
+
 def test_a_model_is_shown_every_page_in_one_view(command, checkpoint, tmp_path):
     words = ("--checkpoint", checkpoint, "--digits-a", "2", "--digits-b", "1", "--problems", 4)
     ran = command(

@@ -1,9 +1,11 @@
 import pytest
+import torch
 
 from canvas.multiplication import Multiplication
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.cell_problems import cell_problems
+from trm.models.recursive import TinyRecursiveModel
 
 
 def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
@@ -132,3 +134,31 @@ def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
     ran = command("solve", "--checkpoint", adder, "12x3")
     assert (ran.code, ran.out) == (2, "")
     assert "'12x3' is no addition; write it like 123+456" in ran.err
+
+
+@pytest.mark.parametrize("units", [True, False])
+def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
+    command, checkpoint, tmp_path, monkeypatch, units
+):
+    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
+    dtypes = set()
+    step = TinyRecursiveModel.iterate
+
+    def watched(*args, **more):
+        dtypes.add(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+        return step(*args, **more)
+
+    monkeypatch.setattr(TinyRecursiveModel, "iterate", watched)
+    (tmp_path / "problems.csv").write_text("a,b\n12,3\n")
+    words = ("solve", "--checkpoint", checkpoint, "--precision", "bf16-mixed")
+    files = ("--input", "problems.csv", "--accelerator", "cpu")
+    for more in (
+        ("12x3", "--accelerator", "cpu"),
+        (*files, "--output", "-"),
+        (*files, "--output", "o.csv"),
+    ):
+        ran = command(*words, *more, folder=tmp_path)
+        assert ran.code == 0, ran.err
+        assert ("no bfloat16 units" in ran.err) is not units
+        assert dtypes == {torch.bfloat16 if units else None}
+        dtypes.clear()

@@ -56,6 +56,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(checkpoi
         "devices": 1,
         "voting": None,
         "view": "e",
+        "precision": "32-true",
     }
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("one", "two")

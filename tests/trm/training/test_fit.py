@@ -171,7 +171,7 @@ def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
 def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
     command, debug, tmp_path, monkeypatch, units
 ):
-    monkeypatch.setattr("trm.training.lightning_cli.cpu_multiplies_bfloat16", lambda: units)
+    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
     ran = command(
         *("fit", *debug, "--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1),
         folder=tmp_path,

@@ -1,0 +1,59 @@
+"""What models compute in: float32, or bfloat16 where a processor has the units for it.
+
+PyTorch is imported where it is needed: command lines are read before.
+"""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")  # as Lightning's trainer calls them
+NO_UNITS = "This CPU has no bfloat16 units: computing in float32 instead."
+
+
+def settle(precision: Any, accelerator: str) -> Any:
+    """What is computed in, where that is not simply what is asked for.
+
+    bfloat16 without the units for it is emulated, many times slower than float32: `NO_UNITS`. And
+    where half precision is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's
+    matrix products; `32-true` stays what it says.
+
+    Args:
+        precision: as Lightning's trainer takes it.
+        accelerator: the same.
+    """
+    if on_cpu(accelerator):
+        emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
+        return FLOAT32 if emulated else precision
+    if precision in (BFLOAT16, "16-mixed"):
+        import torch
+
+        torch.set_float32_matmul_precision("high")
+    return precision
+
+
+def on_cpu(accelerator: str) -> bool:
+    """Whether what Lightning's trainer calls an accelerator is the CPU here."""
+    import torch
+
+    return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
+
+
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this CPU has instructions for products of bfloat16 matrices."""
+    import torch
+
+    # Older releases of torch do not tell.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
+
+
+def computing_in(precision: str, device: str) -> AbstractContextManager[Any]:
+    """As Lightning's loops compute, for what is done outside them.
+
+    Args:
+        precision: one of `PRECISIONS`.
+        device: its kind, like cpu or cuda.
+    """
+    import torch
+
+    return torch.autocast(device, torch.bfloat16, enabled=precision == BFLOAT16)
