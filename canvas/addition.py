@@ -37,6 +37,7 @@ class Column(Layout):
     name = "column"
     sign = symbols.PLUS
     hints: tuple[str, ...] = ("row_kind", "sum", "sum_carry")
+    subtasks: tuple[str, ...] = ("first_addend", "addend_above", "digit_sum")
 
     def row_kinds(self, addends: int) -> list[int]:
         """The kind of every row of a working, the addends' among them."""
@@ -51,12 +52,32 @@ class Column(Layout):
           and the symbol above, and the carry from the right. The first row has none, and in the
           last row the sum is the answer, digit by digit.
         """
-        yield from kind_rows(self.row_kinds, _count(operands), self.margin)
+        counts = _count(operands)
+        yield from kind_rows(self.row_kinds, counts, self.margin)
         total = np.zeros((len(operands[0]), 1), dtype=np.uint8)
-        for row, numbers in enumerate(operands[: int(_count(operands).max())]):
+        for row, numbers in enumerate(operands[: int(counts.max())]):
             total, carried = add_row(total, digit_classes(numbers), numbers.base)
-            yield HintRow("sum", total, 0, row + 1, numbers.lengths > 0)
-            yield HintRow("sum_carry", carried, 0, row + 1, numbers.lengths > 0, 1)
+            present, written = numbers.lengths > 0, counts == row + 1
+            yield HintRow("sum", total, 0, row + 1, present, written=written)
+            yield HintRow("sum_carry", carried, 0, row + 1, present, 1)
+
+    def subtask_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """What a sum of two numbers is made of, beside ``sum_carry``.
+
+        - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
+          addend and of the last one above: whether the model has aligned them.
+        - ``digit_sum``: of all digits above in the column, modulo the base and without the carry.
+        """
+        base = operands[0].base
+        for row in range(1, 1 + int(_count(operands).max())):
+            present = operands[row - 1].lengths > 0
+            n = max(numbers.digits.shape[1] for numbers in operands[:row])
+            digits = np.stack([numbers.padded(n) for numbers in operands[:row]])
+            there = np.arange(n) < np.max([one.lengths for one in operands[:row]], axis=0)[:, None]
+            modular = (1 + digits.sum(axis=0) % base) * there
+            yield HintRow("first_addend", digit_classes(operands[0]), 0, row, present)
+            yield HintRow("addend_above", digit_classes(operands[row - 1]), 0, row, present)
+            yield HintRow("digit_sum", modular.astype(np.uint8), 0, row, present)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         """Height and width for addends of so many digits."""
@@ -127,16 +148,16 @@ class ColumnCarries(Column):
         """
         together = np.zeros((len(operands[0]), 0), dtype=np.uint8)
         for found in super().hint_rows(operands):
-            yield found
+            yield found._replace(written=False)
             if found.name == "sum":
-                total = found.classes
+                total, last = found.classes, found.written
             elif found.name == "sum_carry":
                 carry = shifted(found.classes - np.uint8(1), 1)
                 carry[:, : together.shape[1]] += together
                 together = carry
-                yield found._replace(name="carry", classes=carry + np.uint8(1))
+                yield found._replace(name="carry", classes=carry + np.uint8(1), written=last)
         everywhere = np.ones(len(total), dtype=bool)
-        yield HintRow("sum", total, 0, _count(operands) + 1, everywhere)
+        yield HintRow("sum", total, 0, _count(operands) + 1, everywhere, written=True)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         """Height and width for addends of so many digits.

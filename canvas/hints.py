@@ -7,6 +7,9 @@ layout names its hints and says what they are row by row; here they are put onto
 
 A hint has a class for every cell: `NONE` where there is no such quantity, 1 + d for a digit or a
 carry d, 1 + k for a kind of row. What follows from rows that are not yet written is `UNDEFINED`.
+
+A sub-task, which probes look for, is a hint or a further quantity that the layout names, except in
+rows that write it, where it is the answer itself.
 """
 
 from collections.abc import Iterable
@@ -27,6 +30,11 @@ def hint_classes(layout: Layout, base: int) -> dict[str, int]:
     return {name: layout.hint_classes(name, base) for name in layout.hints}
 
 
+def subtask_classes(layout: Layout, base: int) -> dict[str, int]:
+    """The same of the sub-tasks: the hints, and what the layout names besides."""
+    return {name: layout.hint_classes(name, base) for name in (*layout.hints, *layout.subtasks)}
+
+
 def draw_hints(
     layout: Layout,
     problems: Problems,
@@ -42,18 +50,18 @@ def draw_hints(
         drawing: of these problems.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
             undefined. None: the last one.
-        names: of the hints wanted; None: all of the layout's. `ORIENTATION` is class 0 in every
-            cell of a drawing, which lies as it was drawn.
+        names: of the hints or sub-tasks wanted; None: all hints of the layout. `ORIENTATION` is
+            class 0 in every cell of a drawing, which lies as it was drawn.
 
     Returns:
         By name ``uint8 [B, H, W]`` classes.
 
     Raises:
-        ValueError: a name that is none of the layout's hints.
+        ValueError: a name that is none of the layout's hints or sub-tasks.
     """
     asked = tuple(layout.hints if names is None else names)
     wanted = [name for name in asked if name != ORIENTATION]
-    unknown = [name for name in wanted if name not in layout.hints]
+    unknown = [name for name in wanted if name not in (*layout.hints, *layout.subtasks)]
     if unknown:
         raise ValueError(
             f"the layout {layout.name} has no hint {unknown[0]!r}; its hints: "
@@ -81,6 +89,19 @@ def draw_hints(
         found[name] = cells
     if ORIENTATION in asked:
         found[ORIENTATION] = np.zeros((B, H, W), dtype=np.uint8)
+    return found
+
+
+def draw_subtasks(
+    layout: Layout, problems: Problems, drawing: Drawing, step: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """The sub-tasks of problems, as `draw_hints` draws hints; undefined in rows that write them."""
+    found = draw_hints(layout, problems, drawing, step, subtask_classes(layout, problems.base))
+    for hint in layout.hint_rows(problems.operands):
+        if hint.name in found:
+            index = np.flatnonzero(hint.present & hint.written)
+            row = drawing.top + hint.row
+            found[hint.name][index, row[index]] = UNDEFINED
     return found
 
 

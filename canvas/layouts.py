@@ -8,6 +8,7 @@ where things stand. The layouts of multiplication and of addition are beside the
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -102,6 +103,7 @@ class HintRow(NamedTuple):
     row: np.ndarray | int  # which one of the working, [B] or the same for all
     present: np.ndarray  # bool [B], which workings have it
     beyond: np.ndarray | int = 0  # class of all columns to the left, [B] or the same for all
+    written: np.ndarray | bool = False  # whether it is what the row writes, [B] or the same for all
 
 
 class Layout(ABC):
@@ -116,20 +118,23 @@ class Layout(ABC):
         sign: id of the symbol that stands on the canvas once, between or beside the operands.
         margin: columns at the right end that digits of the rows never use.
         hints: names of what `hint_rows` says of every cell, see `canvas.hints`; none by default.
+        subtasks: names of what `subtask_rows` says besides, for probes alone; none by default.
     """
 
     name: str
     sign: int
     margin: int = 0
     hints: tuple[str, ...] = ()
+    subtasks: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
         """Hints are of the rows: a layout that inherits them, but writes rows of its own, has none.
 
-        It may name and give those of its own.
+        It may name and give those of its own. So it is with sub-tasks.
         """
-        if "rows" in vars(cls) and "hints" not in vars(cls):
-            cls.hints = ()
+        if "rows" in vars(cls):
+            for names in {"hints", "subtasks"} - vars(cls).keys():
+                setattr(cls, names, ())
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
@@ -187,12 +192,16 @@ class Layout(ABC):
         """
         yield from ()
 
+    def subtask_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """As `hint_rows`, quantities that no model is trained to say, but probes can look for."""
+        yield from ()
+
     def hint_classes(self, name: str, base: int) -> int:
         """How many classes a hint has: none, and those of a digit, unless the layout says more."""
         return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
 
     def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Some hints by name, from the right: ``uint8 [B, R, C + 3]``, column 2 being the last.
+        """Some hints and sub-tasks, from the right: ``uint8 [B, R, C + 3]``, column 2 the last.
 
         Column 1 lies outside the working, on its right. Those at both ends stand for all columns
         that are farther out.
@@ -200,7 +209,10 @@ class Layout(ABC):
         heights, widths = self.sizes(problems)
         size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 3
         maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
-        for name, classes, shift, row, present, beyond in self.hint_rows(problems.operands):
+        found = self.hint_rows(problems.operands)
+        if not maps.keys().isdisjoint(self.subtasks):
+            found = chain(found, self.subtask_rows(problems.operands))
+        for name, classes, shift, row, present, beyond, _ in found:
             if name not in maps:
                 continue
             start = 2 + self.margin + shift

@@ -145,7 +145,7 @@ class Standard(RowLayout):
             yield HintRow("sum_carry", carried, 0, 2 + i, present, 1)
             total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
             last = b.lengths == i + 1
-            yield HintRow("sum", total, 0, 3 + i, last)
+            yield HintRow("sum", total, 0, 3 + i, last, written=True)
             yield HintRow("sum_carry", carried, 0, 3 + i, last, 1)
 
     def height(self, digits_b: int) -> int:
@@ -255,7 +255,7 @@ class Interleaved(RowLayout):
             yield HintRow("sum", total, 0, product, present)
             total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
             yield HintRow("multiplicand", digits_a, i, row, present)
-            yield HintRow("sum", total, 0, row, present)
+            yield HintRow("sum", total, 0, row, present, written=True)
             yield HintRow("carry", carried, 0, row, present, 1)
 
     def height(self, digits_b: int) -> int:
@@ -365,9 +365,10 @@ def _accumulated(
     for i, partial, total, present in running_sums(a, b):
         yield from product_rows(a, b.digits[:, i], i, first + i, present)
         if told == "product":
-            yield HintRow("product", digit_classes(partial), i, first + i, present)
+            first_one = i == 0  # the total is the product
+            yield HintRow("product", digit_classes(partial), i, first + i, present, 0, first_one)
         else:
-            yield HintRow("total", digit_classes(total), 0, first + i, present)
+            yield HintRow("total", digit_classes(total), 0, first + i, present, written=True)
         carried = add_row(above, digit_classes(partial), a.base)[1]
         yield HintRow("sum_carry", carried, i + 1, first + i, present, 1)
         above = digit_classes(total)[:, i + 1 :]

@@ -5,9 +5,18 @@ import random
 import numpy as np
 import pytest
 
+from canvas import layouts, symbols
 from canvas.addition import Addition, Column, ColumnCarries
-from canvas.hints import NONE, UNDEFINED, draw_hints, hint_classes, hint_sequences
-from canvas.layouts import ROW_KINDS, Layout
+from canvas.hints import (
+    NONE,
+    UNDEFINED,
+    draw_hints,
+    draw_subtasks,
+    hint_classes,
+    hint_sequences,
+    subtask_classes,
+)
+from canvas.layouts import ABSENT, ROW_KINDS, Layout
 from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, to_sequences
@@ -316,6 +325,52 @@ def test_what_holds_at_the_edges_of_a_working_holds_to_the_edges_of_the_canvas(l
             right = one[:, 4 + int(drawing.widths[i]) :]
             assert (one[:, :3] == one[:, :1]).all(), name
             assert (right == right[:, :1]).all(), name
+
+
+@every_base
+@every_layout
+def test_a_hint_that_a_row_writes_is_no_sub_task_there_and_every_other_one_is(layout, base):
+    """What is written is what the row shows, digit by digit; nothing else that is defined is."""
+    problems = mixed_problems(layout, base)
+    drawing, _ = drawn_at_random(layout, problems)
+    hints, subtasks = (draw(layout, problems, drawing) for draw in (draw_hints, draw_subtasks))
+    shown = drawing.truth  # the id of a digit is its class
+    row = np.arange(shown.shape[1]) - drawing.top[:, None]
+    kinds = np.take_along_axis(drawing.kinds, row.clip(0, drawing.kinds.shape[1] - 1), axis=1)
+    kinds[(row < 0) | (row >= drawing.heights[:, None])] = ABSENT
+    for name in layout.hints:
+        for kind in set(np.unique(kinds)) - {ABSENT, layouts.GIVEN}:
+            cells = (kinds == kind)[:, :, None] & (shown != symbols.BLANK) & ~drawing.given
+            written = cells & (subtasks[name] == UNDEFINED)
+            np.testing.assert_array_equal(hints[name][written], shown[written], name)
+            others = cells & ~written
+            assert not others.any() or (hints[name] != shown)[others].any(), (name, kind)
+
+
+@pytest.mark.parametrize("base", [2, 3, 10])
+def test_sub_tasks_of_addition_are_what_integers_say(base):
+    layout = Addition.layouts["column"]
+    problems = mixed_problems(layout, base)
+    drawing, _ = drawn_at_random(layout, problems)
+    assert list(subtask_classes(layout, base)) == [*layout.hints, *layout.subtasks]
+    found = draw_subtasks(layout, problems, drawing)
+    for i, numbers in enumerate(problems.to_ints()):
+        row = int(drawing.top[i] + len(numbers))
+        end = int(drawing.left[i] + drawing.widths[i])
+        for place in range(int(drawing.widths[i])):
+            column = [
+                number // base**place % base if place < len(digits(number, base)) else None
+                for number in numbers
+            ]
+            there = [digit for digit in column if digit is not None]
+            expected = {
+                "first_addend": NONE if column[0] is None else 1 + column[0],
+                "addend_above": NONE if column[-1] is None else 1 + column[-1],
+                "digit_sum": 1 + sum(there) % base if there else NONE,
+                "sum": UNDEFINED,
+            }
+            for name, value in expected.items():
+                assert found[name][i, row, end - 1 - place] == value, (name, numbers, place)
 
 
 @every_layout

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from canvas.hints import UNDEFINED, draw_hints
+from canvas.hints import UNDEFINED, draw_subtasks
 from canvas.layouts import Layout
 from canvas.problems import Problems, keys, random_below, random_words
 from canvas.render import WorkedDrawing, row_step, row_steps, to_sequences
@@ -27,8 +27,8 @@ class Examples:
         labels: ``uint8 [B, H, W]``, the right symbols.
         working: ``bool [B, H, W]``, cells of the row that is filled in; of a GPT, which writes them
             all in turn, cells of all such rows.
-        hints: ``uint8 [B, H, W, hints]``, in the layout's order, see `canvas.hints`; of a GPT
-            undefined outside ``working``.
+        hints: ``uint8 [B, H, W, hints]``, the sub-tasks in the layout's order, see `canvas.hints`;
+            of a GPT undefined outside ``working``.
         problem: ``int64 [B]``, index of each example's problem.
         rows: ``int64 [B, H]``, rows of the canvas counted from the top of the working.
         columns: ``int64 [B, W]``, columns counted from the right end of the working.
@@ -77,13 +77,13 @@ def examples(
     else:
         key = keys(seed, "train", 0, first + np.arange(len(problems)), purpose=2)
         steps = row_step(drawing, random_below(random_words(key, 1)[:, 0], drawing.steps))
-    hints = draw_hints(layout, problems[steps.problem], drawing[steps.problem], steps.step)
+    hints = draw_subtasks(layout, problems[steps.problem], drawing[steps.problem], steps.step)
     rows, columns = _places(drawing[steps.problem])
     return Examples(
         steps.inputs,
         steps.labels,
         steps.answer,
-        np.stack([hints[name] for name in layout.hints], axis=-1),
+        np.stack([*hints.values()], axis=-1),
         steps.problem,
         rows,
         columns,
@@ -95,11 +95,11 @@ def examples(
 def _sequences(layout: Layout, problems: Problems, drawing: WorkedDrawing) -> Examples:
     """Finished canvases; a cell's type has the symbol that the token before it shows."""
     B, H, W = drawing.truth.shape
-    hints = draw_hints(layout, problems, drawing)
+    hints = draw_subtasks(layout, problems, drawing)
     rows, columns = _places(drawing)
     working = ~drawing.given & (rows >= drawing.first_step[:, None])[:, :, None]
     working &= (rows < drawing.heights[:, None])[:, :, None]
-    classes = np.stack([hints[name] for name in layout.hints], axis=-1)
+    classes = np.stack([*hints.values()], axis=-1)
     classes[~working] = UNDEFINED  # of the operands nothing can be known before they are read
     before = to_sequences(drawing.truth)[:, token_of_cell(H, W)].reshape(B, H, W)
     return Examples(

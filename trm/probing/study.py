@@ -1,15 +1,16 @@
 """A probing study: probes fitted on training problems, read on held-out ones of several sizes.
 
 The probes are fitted to problems of the training split, drawn as the model's own training draws
-them, and read on problems of the test split, so that none of these were ever seen. A sub-task is a
-hint of the layout, see `canvas.hints`.
+them, and read on problems of the test split, so that none of these were ever seen. Sub-tasks are
+hints of the layout and what it names besides, see `canvas.hints`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from canvas.hints import UNDEFINED, subtask_classes
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
@@ -84,14 +85,16 @@ def run_probes(
     settings = settings or Settings()
     check_hints(solver.task)
     sizes = default_sizes(solver.task) if sizes is None else sizes
-    layout, base = solver.task.rules, solver.task.base
-    classes = {name: layout.hint_classes(name, base) for name in layout.hints}
+    classes = subtask_classes(solver.task.rules, solver.task.base)
     asked = [_asked(solver, size, settings) for size in sizes]
     if all(result.reason for result, *_ in asked):
         reason = asked[0][0].reason if asked else "no size was named"
         raise ValueError(f"there is nothing to probe: {reason}")
     note(f"reading {settings.train_problems:,} training problems")
     cells, train = training_cells(solver, settings)
+    there = (cells.hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
+    classes = {name: n for (name, n), kept in zip(classes.items(), there, strict=True) if kept}
+    cells = replace(cells, hints=cells.hints[:, there])
     note(f"fitting probes to {train['cells']:,} cells at {len(cells.features)} sites")
     probes = fit_probes(cells, classes, settings.seed, settings.l2, settings.iterations)
     last = Site(main_name(solver.predictor), last_step(solver.predictor, settings.steps))
@@ -101,7 +104,7 @@ def run_probes(
             found.append(result)
             continue
         note(f"probing {len(problems)} problems of {result.name}")
-        found.append(_measured(result, fitted, problems, probes, last, settings))
+        found.append(_measured(result, fitted, problems, probes, last, settings, there))
     return ProbeStudy(asdict(settings), classes, last.name, last.step, train, found)
 
 
@@ -189,11 +192,12 @@ def _measured(
     probes: Probes,
     last: Site,
     settings: Settings,
+    there: np.ndarray,
 ) -> SizeResult:
     tally = Tally(probes, last, len(problems), settings.seed)
     for start in range(0, len(problems), _PROBLEMS_AT_ONCE):
         for part, watched in _read(solver, problems[start : start + _PROBLEMS_AT_ONCE], settings):
-            tally.add(part, watched, start)
+            tally.add(replace(part, hints=part.hints[..., there]), watched, start)
     return tally.result(result)
 
 

@@ -121,8 +121,13 @@ class Tally:
 
     @property
     def judged(self) -> list[str]:
-        """The sub-tasks that are judged: those that have a head, if any has."""
-        return [name for name in self.names if not self.read or name in self.read]
+        """The sub-tasks of the working row that are judged: those with a head, if any has one."""
+        asked = self.total[0].any(axis=1)
+        return [
+            name
+            for name, there in zip(self.names, asked, strict=True)
+            if there and (not self.read or name in self.read)
+        ]
 
     def _heads(self, watched: Watched, step: int, cells: Cells) -> np.ndarray:
         """What the model's heads name, ``uint8 [N, hints]``; undefined without a head."""
@@ -199,6 +204,8 @@ class Tally:
         assert self.places is not None
         right, total = self.places
         counted = [h for h, name in enumerate(self.names) if name in self.judged and total[h].any()]
+        if not counted:
+            return FirstError(self.judge, "")
         shares = {h: right[h].sum() / total[h].sum() for h in counted}
         worst = min(counted, key=lambda h: (shares[h], h))
         if shares[worst] == 1:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from canvas.hints import UNDEFINED, draw_hints, hint_sequences
+from canvas.hints import UNDEFINED, draw_subtasks, hint_sequences
 from canvas.problems import Problems
 from canvas.symbols import MASK
 from trm.probing.cells import examples, token_of_cell
@@ -34,14 +34,26 @@ def test_below_the_row_that_is_filled_in_nothing_is_defined(make_solver):
     every = examples(make_solver(), PROBLEMS)
     below = every.rows > (every.rows * every.working.any(axis=2)).max(axis=1, keepdims=True)
     assert (every.hints[below] == UNDEFINED).all()
-    assert (every.hints[every.working] != UNDEFINED).all()
+    assert (every.hints[every.working] != UNDEFINED).any(axis=1).all()
+
+
+def test_what_a_row_writes_is_no_sub_task_of_it(make_solver):
+    """The sum of all partial products is the answer itself; above, it is one on the way there."""
+    every = examples(make_solver(), PROBLEMS)
+    last = (every.rows == 4)[:, :, None] & every.working  # of 2 + 2 digits: rows 0 to 4
+    names = make_solver().task.rules.hints
+    total = every.hints[..., names.index("sum")]
+    assert last.any()
+    assert (total[last] == UNDEFINED).all()
+    assert (total[every.working & ~last & (every.rows < 4)[:, :, None]] != UNDEFINED).all()
+    assert (every.hints[..., names.index("sum_carry")][last] != UNDEFINED).all()
 
 
 def test_a_gpt_is_read_where_it_writes_a_cell(make_solver):
     solver = make_solver("gpt")
     every = examples(solver, PROBLEMS)
     drawing = solver.draw_worked(PROBLEMS)
-    hints = draw_hints(solver.task.rules, PROBLEMS, drawing)
+    hints = draw_subtasks(solver.task.rules, PROBLEMS, drawing)
     _, H, W = drawing.truth.shape
     for i, name in enumerate(solver.task.rules.hints):
         sequence = hint_sequences(hints[name])[:, token_of_cell(H, W)].reshape(-1, H, W)
