@@ -234,18 +234,23 @@ def _tell(console: "Console", point: "Point", state: "State") -> None:
 def _write_page(output: Path, plan: "Plan", drawn: bool = True) -> None:
     """Write the page, and if something new is to be drawn the picture and TensorBoard's page."""
     from trm.figures.studies import study_figure
+    from trm.figures.study_lines import study_lines
     from trm.figures.study_map import study_maps
     from trm.files import replacing
     from trm.sweeps.board import write_board
-    from trm.sweeps.report import MAP, PAGE, PICTURE, gathered, page
+    from trm.sweeps.report import LINES, MAP, PAGE, PICTURE, gathered, page
 
     with replacing(output / PAGE) as part:
         part.write_text(page(output, plan), encoding="utf-8")
     if not drawn:
         return
     evaluations = {name: gathered(output, plan, name) for name in plan.evaluations}
-    maps = study_maps(plan.settings, evaluations)
-    for file, figure in ((PICTURE, study_figure(evaluations)), (MAP, maps)):
+    figures = {
+        PICTURE: study_figure(evaluations),
+        LINES: study_lines(plan.settings, evaluations),
+        MAP: study_maps(plan.settings, evaluations),
+    }
+    for file, figure in figures.items():
         if figure is not None:
             with replacing(output / file) as part:
                 figure.savefig(part, format="png")

@@ -3,6 +3,7 @@
 Seeds of a setting stand together, see `trm.evaluation.seeds`.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from trm.sweeps.running import (
 )
 from trm.sweeps.study import EQUAL_LOSS, Point
 
-PAGE, PICTURE, MAP = "study.md", "study.png", "study-map.png"
+PAGE, PICTURE, LINES, MAP = "study.md", "study.png", "study-lines.png", "study-map.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
 _MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
 
@@ -112,6 +113,31 @@ def has_map(settings: Sequence[Planned]) -> bool:
     return all(len(one.labels) == 2 for one in settings)
 
 
+def numeric_axis(settings: Sequence[Planned]) -> tuple[str | None, dict[str, float]]:
+    """The last axis whose values are different numbers, and every setting's value on it.
+
+    It is an axis of one key, as ``model.network.config.num_layers: [1, 2, 4]``: names that have a
+    number in them are none. None, and no values, where there is no such axis.
+    """
+    for axis in reversed(settings[0].labels if settings else ()):
+        values = {one.name: _number_of(one, axis) for one in settings}
+        numbers = {name: value for name, value in values.items() if value is not None}
+        if len(numbers) == len(values) and len(set(numbers.values())) > 1:
+            return axis, numbers
+    return None, {}
+
+
+def _number_of(setting: Planned, axis: str) -> float | None:
+    """What a run is told of an axis, if that is a key and its value a number."""
+    before = f"--{axis}="
+    told = next((word for word in setting.words if word.startswith(before)), "")
+    try:
+        value = float(told.removeprefix(before))  # YAML reads 1e-3 as text, and trm fit does not
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def page(output: Path, plan: Plan) -> str:
     """The study as Markdown."""
     states = states_of(output, plan)
@@ -130,8 +156,14 @@ def page(output: Path, plan: Plan) -> str:
         ]
         parts += ["## Running", "\n".join(listed)]
     if plan.evaluations:
-        pictures = [PICTURE, MAP] if has_map(plan.settings) else [PICTURE]
-        parts += [f"![Whole solutions right]({picture})" for picture in pictures if done]
+        pictures = {
+            PICTURE: True,
+            LINES: numeric_axis(plan.settings)[0],
+            MAP: has_map(plan.settings),
+        }
+        parts += [
+            f"![Whole solutions right]({name})" for name, has in pictures.items() if has and done
+        ]
     for name in plan.evaluations:
         if results := _results(gathered(output, plan, name)):
             equal = [_EQUAL_LOSS] if plan.checkpoint == EQUAL_LOSS else []

@@ -156,7 +156,10 @@ def test_runs_are_compared_where_their_losses_are_equal(process, study, tmp_path
         lowest[file.parent.name] = min(state["losses"].values())
         assert len(state["losses"]) == 3
     assert max(chosen.values()) <= max(lowest.values())
-    assert "validation loss" in (tmp_path / "out/study.md").read_text()
+    text = (tmp_path / "out/study.md").read_text()
+    assert "validation loss" in text
+    assert "study-lines.png" in text
+    assert (tmp_path / "out/study-lines.png").stat().st_size > 5000
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")

@@ -7,11 +7,12 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from trm.evaluation.intervals import Share
 from trm.figures.studies import study_figure
+from trm.figures.study_lines import study_lines
 from trm.figures.study_map import study_maps
 from trm.files import write_object
 from trm.sweeps.board import write_board
 from trm.sweeps.plan import Plan, Planned
-from trm.sweeps.report import duration, gathered, page
+from trm.sweeps.report import Found, Gathered, duration, gathered, numeric_axis, page
 from trm.sweeps.running import State, folder_of, grid_of, state_of
 from trm.sweeps.trial import Trial
 
@@ -141,6 +142,102 @@ def test_a_study_of_another_number_of_axes_has_no_map(output, plan):
     assert study_maps(plan.settings, {"near": gathered(output, plan, "near")}) is None
     assert study_maps(plan.settings, {"near": []}) is None
     assert "study-map.png" not in page(output, plan)
+
+
+LAYERS, LR = "model.network.config.num_layers", "model.optimizer.lr"
+
+
+def varied(**axes) -> Planned:
+    """A setting with values of keys, and of axes whose values have names."""
+    words = tuple(f"--{key}={value}" for key, value in axes.items() if "." in key)
+    labels = {axis: f"{axis} {value}" for axis, value in axes.items()}
+    return Planned(", ".join(labels.values()), labels, words, words, "sha", TRIAL)
+
+
+def with_seeds(setting: Planned, *rights: int) -> Gathered:
+    """Each seed's right solutions of 100, of one size."""
+    shares = [{"4 x 4 digits": Share(right, 100)} for right in rights]
+    return Gathered(setting, tuple(Found(some, None, None, None) for some in shares))
+
+
+def depths(*layers: float | str, width: str = "48 channels") -> list[Planned]:
+    return [varied(**{"width": width, LAYERS: n}) for n in layers]
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (([4], [1]), [4, 1]),
+        ((["1e-3"], [0.01]), [0.001, 0.01]),  # YAML reads 1e-3 as text
+        (([4], ["null"]), None),
+        ((["true"], ["false"]), None),
+        ((["[1, 2]"], ["[1, 3]"]), None),
+        ((["nan"], ["inf"]), None),
+        (([4], [4.0]), None),  # one value alone
+        (([1, 0.1], [2, 0.1]), [1, 2]),
+        (([1, 0.1], [2, 0.2]), [0.1, 0.2]),  # of several axes the last
+    ],
+)
+def test_an_axis_of_numbers_is_one_whose_values_are_all_numbers(values, numbers):
+    settings = [varied(**dict(zip((LAYERS, LR), some, strict=False))) for some in values]
+    axis, found = numeric_axis(settings)
+    assert list(found.values()) == (numbers or [])
+    assert (axis is None) == (numbers is None)
+
+
+def test_values_with_names_are_no_numbers():
+    settings = [varied(blanks=name) for name in ("no blanks", "3")]
+    assert numeric_axis(settings) == (None, {})
+    assert numeric_axis([]) == (None, {})
+
+
+def test_a_study_of_depths_has_a_line_for_each_width_through_the_means_of_the_seeds():
+    narrow, wide = depths(4, 1, 8), depths(1, 4, 8, width="96 channels")
+    held = [with_seeds(one, 20, 40) for one in narrow] + [with_seeds(wide[0], 90)]
+    figure = study_lines(narrow + wide, {"near": held, "far": []})
+    [axes] = figure.axes
+    first, *_ = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert list(first.get_ydata()) == pytest.approx([0.3] * 3)
+    assert list(first.get_xdata()) == pytest.approx([1, 4, 8], rel=0.1)  # in order, a little apart
+    marks = [line for line in axes.lines if line.get_linestyle() == "None"]
+    assert sorted(y for line in marks for y in line.get_ydata()) == [0.2] * 3 + [0.4] * 3 + [0.9]
+    intervals = [bar.get_segments()[0][:, 1].tolist() for bar in axes.collections]
+    assert list(Share(90, 100).interval) in intervals
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "4", "8"]
+    [legend] = figure.legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named == ["width 48 channels", "width 96 channels"]
+
+
+def test_numbers_that_are_near_each_other_stand_on_an_even_scale():
+    settings = depths(3, 1, 2, 5)
+    [axes] = study_lines(settings, {"near": [with_seeds(one, 50) for one in settings]}).axes
+    assert axes.get_xscale() == "linear"
+    assert list(axes.get_xticks()) == [1, 2, 3, 5]
+
+
+def test_six_sizes_of_problems_stand_in_two_rows_of_panels():
+    settings = depths(1, 2)
+    shares = {f"{n} x 2 digits": Share(n, 10) for n in range(1, 7)}
+    held = [Gathered(one, (Found(shares, None, None, None),)) for one in settings]
+    figure = study_lines(settings, {"near": held})
+    assert [axes.get_title("left") for axes in figure.axes] == list(shares)
+    assert figure.axes[0].get_gridspec().get_geometry() == (2, 3)
+    assert not figure.legends  # a single line
+
+
+def test_the_page_of_a_study_of_numbers_has_its_lines(output, plan):
+    settings = tuple(
+        replace(one, labels={LR: one.name}, words=(f"--{LR}={value}",))
+        for one, value in zip(plan.settings, (0.1, 0.2), strict=True)
+    )
+    assert study_lines(plan.settings, {"near": gathered(output, plan, "near")}) is None
+    assert "study-lines.png" not in page(output, plan)
+    assert study_lines(settings, {"near": []}) is None
+    assert "![Whole solutions right](study-lines.png)" in page(
+        output, replace(plan, settings=settings)
+    )
 
 
 def test_the_picture_does_without_costs(output, plan, make_grid):
