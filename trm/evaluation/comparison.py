@@ -3,19 +3,20 @@
 from typing import Any
 
 from trm.evaluation.grid_schema import (
+    NAMES,
     Contrast,
     Model,
     contrasts,
     differing_problems,
     figure_shown,
     percent,
-    pooled,
     reference_of,
+    regions_of,
     span,
 )
 from trm.evaluation.paired import shared_problems
-from trm.evaluation.report import NAMES, overview, regions_of, what_goes_wrong
-from trm.evaluation.seeds import FIGURES, by_setting, figures
+from trm.evaluation.report import overview, seeds_together, what_goes_wrong
+from trm.evaluation.seeds import by_setting
 from trm.markdown import safe, table
 
 _LISTED = 24  # cells that a comparison lists of a region; of more it says how many
@@ -58,32 +59,11 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
         "own.",
         table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
         *(["\n".join(lists)] if lists else []),
-        *_seeds_together(grid),
+        *seeds_together(grid),
         *_problem_by_problem(grid, base),
         *what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _seeds_together(grid: dict[str, Any]) -> list[str]:
-    """What several seeds of a setting come to; empty where there are none."""
-    settings = {name: models for name, models in by_setting(grid["models"]).items() if models[1:]}
-    if not settings:
-        return []
-    figure_of, rows = figure_shown(grid), []
-    for name, models in settings.items():
-        words = []
-        for where in regions_of(grid):
-            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            shares = [pooled(some, figure_of) for some in cells]
-            words.append(figures([s for s in shares if s.total]))
-        rows.append([safe(name), str(len(models)), *words])
-    return [
-        "## Seeds together",
-        "Models that are named and made alike but for the seed. "
-        f"{NAMES[figure_of].capitalize()} right, in percent: {FIGURES}.",
-        table(["setting", "seeds", *regions_of(grid)], rows),
-    ]
 
 
 def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:

@@ -77,6 +77,7 @@ FIGURES = {
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
+NAMES = {"solutions": "whole solutions", "answers": "answers"}  # those, in a sentence
 SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
 KEYS = (  # of a cell; those from the height on are null where there are no figures
     *("row", "column", "region", "applicable", "reason", "problems"),
@@ -96,6 +97,15 @@ INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both
 SHORTER = "below"  # smaller than any in training: rare
 UNKNOWN = "range unknown"  # what a model was trained on
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
+
+
+def regions_of(grid: dict[str, Any]) -> list[str]:
+    """The regions that a table has columns for; families are not told apart by operand."""
+    found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
+    known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
+    if found == {UNKNOWN}:
+        known = []
+    return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
 
 
 def share(cell: Cell, figure_of: str = "solutions") -> Share | None:

@@ -5,6 +5,7 @@ are pooled over cells by adding up what was right and what was asked, and carry 
 interval.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -18,14 +19,10 @@ from rich.text import Text
 from canvas.task import describe_ranges
 from trm.evaluation.diagnostics import FAULTS, Diagnostics
 from trm.evaluation.grid_schema import (
-    BOTH,
     FAMILY,
     FIGURES,
     INSIDE,
     LABELS,
-    REGIONS,
-    SHORTER,
-    UNKNOWN,
     Cell,
     Model,
     axes_of,
@@ -36,16 +33,17 @@ from trm.evaluation.grid_schema import (
     in_order,
     percent,
     pooled,
+    regions_of,
     share,
     span,
 )
 from trm.evaluation.intervals import Share
+from trm.evaluation.seeds import meaning, together
 from trm.markdown import safe, table
 from trm.precision import FLOAT32
 
 Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
 
-NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEASURES = {
     "solutions": "solutions",
     "answers": "answers",
@@ -79,8 +77,25 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
             table.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
         table.add_section()
     console.print(table)
+    if seeds := _seeds_table(grid):
+        console.print(seeds, Text(meaning(grid)), sep="\n")
     for note in _notes(grid):
         console.print(Text(note))
+
+
+def _seeds_table(grid: dict[str, Any]) -> Table | None:
+    """Several seeds of each setting together, for the terminal; None where there are none."""
+    heads, rows = together(grid)
+    if not rows:
+        return None
+    table = Table(title="Seeds together", title_justify="left", pad_edge=False)
+    table.add_column(overflow="fold")
+    for heading in heads[2:]:
+        table.add_column(heading, min_width=len("[10.0–100.0]"))  # a figure is never cut short
+    for name, seeds, *words in rows:
+        narrow = (re.sub(r" (?=[\[(])", "\n", word) for word in words)
+        table.add_row(Text(name, style="bold").append(f"\n{seeds} seeds"), *map(Text, narrow))
+    return table
 
 
 def markdown(grid: dict[str, Any], figure: str = "") -> str:
@@ -96,6 +111,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
         *overview(grid, figure),
+        *seeds_together(grid),
         f"## {figure_shown(grid).capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {LABELS[axes[0]]}; columns: "
         f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
@@ -126,6 +142,18 @@ def overview(grid: dict[str, Any], figure: str) -> list[str]:
         "## Summary",
         "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
+    ]
+
+
+def seeds_together(grid: dict[str, Any]) -> list[str]:
+    """What several seeds of a setting come to, as Markdown; empty where there are none."""
+    heads, rows = together(grid)
+    if not rows:
+        return []
+    return [
+        "## Seeds together",
+        meaning(grid),
+        table(heads, [[safe(name), *words] for name, *words in rows]),
     ]
 
 
@@ -182,15 +210,6 @@ def _notes(grid: dict[str, Any]) -> list[str]:
             for m in grid["models"]}) > 1:  # fmt: skip
         notes.append("The models' pooled figures cover different cells: compare cell by cell.")
     return notes
-
-
-def regions_of(grid: dict[str, Any]) -> list[str]:
-    """The regions that a table has columns for; families are not told apart by operand."""
-    found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
-    known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
-    if found == {UNKNOWN}:
-        known = []
-    return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
 
 
 def _summary(grid: dict[str, Any], model: Model) -> Lines:

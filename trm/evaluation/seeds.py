@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from trm.evaluation.grid_schema import Model
+from trm.evaluation.grid_schema import NAMES, Model, figure_shown, pooled, regions_of
 from trm.evaluation.intervals import Share
 
 _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
@@ -46,3 +47,26 @@ def figures(shares: Sequence[Share]) -> str:
     low, high = Share(round(mean / 100 * asked), asked).interval
     spread = f" [{min(values):.1f}–{max(values):.1f}]" if len(values) > 1 else ""
     return f"{mean:.1f}{spread} ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def together(grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The heads and rows of a table of all settings of which a grid has several seeds."""
+    figure_of, regions, rows = figure_shown(grid), regions_of(grid), []
+    for name, models in by_setting(grid["models"]).items():
+        if len(models) < 2:
+            continue
+        words = []
+        for where in regions:
+            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
+            shares = [pooled(some, figure_of) for some in cells]
+            words.append(figures([s for s in shares if s.total]))
+        rows.append([name, str(len(models)), *words])
+    return ["setting", "seeds", *regions], rows
+
+
+def meaning(grid: dict[str, Any]) -> str:
+    """What the figures of `together` are, in sentences."""
+    return (
+        "Models that are named and made alike but for the seed. "
+        f"{NAMES[figure_shown(grid)].capitalize()} right, in percent: {FIGURES}."
+    )

@@ -86,6 +86,21 @@ def test_seeds_of_one_run_are_told_apart_by_their_seeds(make_grid):
     assert [model["name"] for model in models] == ["q, seed 0", "q, seed 1"]
 
 
+def test_seeds_that_were_evaluated_apart_are_told_together(command, make_grid, tmp_path):
+    folders = [
+        write(tmp_path / name, make_grid({name: lambda a, b, r=r: r}, [2], [1]))
+        for name, r in (("wide-seed0", 1.0), ("wide-seed1", 0.5), ("narrow-seed0", 0.25))
+    ]
+    ran = command("compare", *folders, "--output", "out", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    told = ran.out.split("Seeds together")[1]
+    assert "wide" in told
+    assert "[50.0–100.0]" in told
+    assert "narrow" not in told  # of a single seed
+    report = (tmp_path / "out/compare.md").read_text(encoding="utf-8")
+    assert "| wide | 2 | 75.0 [50.0–100.0]" in report
+
+
 def test_no_two_models_get_the_same_name(make_grid):
     grids = [make_grid({"small": right, "b: small": right}), make_grid({"small": right})]
     names = [model["name"] for model in side_by_side(grids, ["a", "b"])["models"]]

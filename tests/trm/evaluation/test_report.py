@@ -278,6 +278,27 @@ def test_seeds_of_a_setting_are_told_together(make_grid):
     assert pairs[1][4:] == ["–", "–", "–"]  # McNemar's test is of one seed each
 
 
+def test_an_evaluation_and_the_terminal_tell_seeds_together_as_a_comparison_does(make_grid):
+    shares = {
+        f"a [wide] lattice_{i}-seed{seed}": (1.0, 0.5)[seed] for i in (1, 2) for seed in (0, 1)
+    }
+    grid = make_grid({name: lambda a, b, s=s: s for name, s in shares.items()})
+    rows = table(markdown(grid), "## Seeds together")
+    assert rows == table(compare_markdown(grid), "## Seeds together")
+    assert [row[:2] for row in rows[1:]] == [[f"a \\[wide\\] lattice\\_{i}", "2"] for i in (1, 2)]
+    lines = summary(grid, width=80).split("Seeds together")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(" ".join(re.split(r"[│\s]+", line)) for line in lines)
+    assert "lattice_1" in words
+    assert words.count("[50.0–100.0]") == 8  # two settings in four regions, none of them cut
+    assert "the mean, the lowest and the highest in brackets" in words
+
+
+def test_models_of_one_seed_each_are_not_told_together(make_grid):
+    grid = make_grid({"wide, seed 0": right, "narrow, seed 0": right})
+    assert "Seeds together" not in markdown(grid) + summary(grid)
+
+
 def test_single_models_are_compared_problem_by_problem(make_grid):
     grid = make_grid({"one": lambda a, b: 0.5, "other": lambda a, b: 0.75}, [2], [1])
     text = compare_markdown(grid)
