@@ -22,17 +22,19 @@ _COSTS: tuple[tuple[str, float, Callable[[Gathered], float | None]], ...] = (
     ("TFLOP of training", 1e12, lambda one: one.cost("flops")),
     ("minutes of training", 60, lambda one: one.cost("seconds")),
     ("MFLOP of solving a problem", 1e6, lambda one: one.flops),
+    ("ms of solving a problem, by the clock", 1e-3, lambda one: one.seconds),
 )
 _LINE, _HIGHEST = 0.32, 150.0  # inches of a setting, and of all
 _WIDE = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
+_LEAST = 0.9  # times the least cost, where an even scale begins
 
 
 def study_figure(evaluations: Mapping[str, Sequence[Gathered]]) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
-    A row for each evaluation: the settings, operations and minutes of training, operations of
-    solving a problem. A mark is a seed, the line through it its Wilson interval, a bar the mean of
-    a setting's.
+    A row for each evaluation: the settings, operations and minutes of training, operations and
+    time of solving a problem. A mark is a seed, the line through it its Wilson interval, a bar the
+    mean of a setting's.
 
     Args:
         evaluations: what was found, by name.
@@ -44,10 +46,10 @@ def study_figure(evaluations: Mapping[str, Sequence[Gathered]]) -> Figure | None
     if not some:
         return None
     heights = [1.6 + _LINE * len(held) * len(_columns(held)) for held in some.values()]
-    figure = Figure(figsize=(18, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
+    figure = Figure(figsize=(22, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     rows: Any = figure.subplots(
-        len(some), 4, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3)
+        len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
     )
     for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
         _by_setting(first, settings)
@@ -106,6 +108,8 @@ def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) 
         axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
+        # Costs that are nearly alike stand near each other, not at both ends.
+        axes.set_xlim(_LEAST * min(costs), max(costs) / _LEAST)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 6))
     axes.set_ylim(-0.03, 1.03)

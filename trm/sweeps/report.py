@@ -41,13 +41,14 @@ class Found:
         shares: of whole solutions right, by cell or region.
         cost: of training up to the checkpoint, see `trm.training.cost`; None: not known.
         loss: of the checkpoint on validation, where losses are equal; None: not known.
-        flops: of solving a problem, the mean of the cells; None: not known.
+        flops, seconds: of solving a problem, the mean of the cells; None: not known.
     """
 
     shares: dict[str, Share]
-    cost: dict[str, float] | None
-    loss: float | None
-    flops: float | None
+    cost: dict[str, float] | None = None
+    loss: float | None = None
+    flops: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,25 @@ class Gathered:
         """Of solving a problem, the mean of the seeds."""
         return _mean([seed.flops for seed in self.seeds if seed.flops])
 
+    @property
+    def seconds(self) -> float | None:
+        """The same by the clock."""
+        return _mean([seed.seconds for seed in self.seeds if seed.seconds])
+
+    @property
+    def right_per_tflop(self) -> float | None:
+        """Percentage points of whole solutions right per TFLOP of training; None: not known.
+
+        The mean over the seeds whose cost is known, and over all that each of them was asked.
+        """
+        known = [(seed.shares.values(), seed.cost["flops"]) for seed in self.seeds if seed.cost]
+        values = [
+            [100 * share.value / (flops / 1e12) for share in shares if share.total]
+            for shares, flops in known
+            if flops
+        ]
+        return _mean([sum(some) / len(some) for some in values if some])
+
 
 def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
     """What is known so far of one evaluation, of every run that has it behind it."""
@@ -90,11 +110,14 @@ def found(output: Path, plan: Plan, evaluation: str) -> dict[Point, Found]:
     outcome = {}
     for point, grid in grids.items():
         [model] = grid["models"]
-        flops = [n for cell in model["cells"] if (n := cell.get("flops_per_problem"))]
+        flops, seconds = (
+            _mean([n for cell in model["cells"] if (n := cell.get(f"{what}_per_problem"))])
+            for what in ("flops", "seconds")
+        )
         shares = {name: pooled(cells(model)) for name, cells in columns.items()}
         state = states[point]
         loss = state.losses.get(state.evaluated[evaluation][0])
-        outcome[point] = Found(shares, state.cost, loss, _mean(flops))
+        outcome[point] = Found(shares, state.cost, loss, flops, seconds)
     return outcome
 
 
@@ -175,7 +198,8 @@ def page(output: Path, plan: Plan) -> str:
 _MEANING = (
     f"Whole free-running solutions right, in percent: {FIGURES}. Of many cells the regions are "
     "told: each setting's are seen from its own training range, and a cell that a model cannot "
-    "work on is left out."
+    "work on is left out. Right per TFLOP is the mean of a run's columns, in percentage points, by "
+    "the TFLOP of its training; of several seeds the mean."
 )
 
 
@@ -228,12 +252,14 @@ def _results(settings: Sequence[Gathered]) -> str:
                 _in(one.cost("flops"), 1e12),
                 "–" if seconds is None else duration(seconds),
                 _in(one.flops, 1e6),
+                _in(one.right_per_tflop, 1),
                 str(len(one.seeds)),
                 *([", ".join(f"{seed.loss:.3g}" for seed in one.seeds)] if with_loss else []),
                 *(figures(one.shares(name)) for name in columns),
             ]
         )
-    heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
+    heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP"]
+    heads += ["right per TFLOP", "seeds"]
     heads += ["validation loss"] if with_loss else []
     return table([*heads, *columns], rows)
 

@@ -45,6 +45,18 @@ def output(tmp_path, plan, make_grid) -> Path:
     return tmp_path
 
 
+def test_what_is_right_per_operation_is_the_mean_of_columns_and_of_seeds():
+    def seed(tflop: float | None, *rights: int) -> Found:
+        shares = {str(i): Share(right, 10) for i, right in enumerate(rights)}
+        return Found(shares | {"none": Share(0, 0)}, tflop and {"flops": tflop * 1e12})
+
+    setting = varied(width="48")
+    assert Gathered(setting, (seed(2.0, 10, 5),)).right_per_tflop == pytest.approx(75 / 2)
+    two = Gathered(setting, (seed(2.0, 10, 5), seed(1.0, 0, 1), seed(None, 10, 10)))
+    assert two.right_per_tflop == pytest.approx((75 / 2 + 5) / 2)
+    assert Gathered(setting, (seed(None, 10, 5), seed(1.0))).right_per_tflop is None
+
+
 def forget_cost(output: Path, point) -> None:
     state = replace(state_of(output, point), cost=None)
     write_object(folder_of(output, point) / "point.json", vars(state))
@@ -92,7 +104,7 @@ def test_the_page_tells_what_is_done_what_came_out_and_what_failed(output, plan)
     text = page(output, plan)
     assert "3 of 4 runs are done" in text
     assert "- c, seed 1: out of \\*memory\\*" in text
-    assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
+    assert "| a\\_b | 10 | 2 | 2 min | 12 | 37.5 | 2 | 75.0 [50.0–100.0]" in text
     assert "![Whole solutions right](study.png)" in text
 
 
@@ -112,13 +124,16 @@ def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, plan):
 
 def test_the_picture_has_a_mark_for_every_seed(output, plan):
     figure = study_figure({"near": gathered(output, plan, "near"), "far": []})
-    by_setting, training, minutes, solving = figure.axes
+    by_setting, training, minutes, solving, clock = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a_b", "c"]
     marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
     assert sorted(x for line in marks for x in line.get_xdata()) == [0.25] * 2 + [0.5] * 2 + [1] * 2
     assert {x for line in training.lines for x in line.get_xdata()} == {2.0}
     assert {x for line in minutes.lines for x in line.get_xdata()} == {2.0}
     assert {x for line in solving.lines for x in line.get_xdata()} == {12.0}
+    assert [x for line in clock.lines for x in line.get_xdata()] == pytest.approx(
+        [12.0] * sum(len(line.get_xdata()) for line in clock.lines)
+    )
 
 
 def test_a_study_of_two_axes_is_a_map_of_them(output, plan):
@@ -157,7 +172,7 @@ def varied(**axes) -> Planned:
 def with_seeds(setting: Planned, *rights: int) -> Gathered:
     """Each seed's right solutions of 100, of one size."""
     shares = [{"4 x 4 digits": Share(right, 100)} for right in rights]
-    return Gathered(setting, tuple(Found(some, None, None, None) for some in shares))
+    return Gathered(setting, tuple(Found(some) for some in shares))
 
 
 def depths(*layers: float | str, width: str = "48 channels") -> list[Planned]:
@@ -220,7 +235,7 @@ def test_numbers_that_are_near_each_other_stand_on_an_even_scale():
 def test_six_sizes_of_problems_stand_in_two_rows_of_panels():
     settings = depths(1, 2)
     shares = {f"{n} x 2 digits": Share(n, 10) for n in range(1, 7)}
-    held = [Gathered(one, (Found(shares, None, None, None),)) for one in settings]
+    held = [Gathered(one, (Found(shares),)) for one in settings]
     figure = study_lines(settings, {"near": held})
     assert [axes.get_title("left") for axes in figure.axes] == list(shares)
     assert figure.axes[0].get_gridspec().get_geometry() == (2, 3)
