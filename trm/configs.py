@@ -7,14 +7,15 @@ one, as aliases repeat what an anchor holds: sizes are counted before values are
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trm.known_settings import check_settings
+from canvas.choices import meant
+from trm.known_settings import ROOTS, check_settings
 from trm.known_values import check_values
 from trm.shipped_configs import find_config
 
@@ -117,6 +118,41 @@ def read_config(
     return held
 
 
+def config_of_run(name: str) -> dict[str, Any]:
+    """What a configuration of one run holds, by its file or the name of one of the package's own.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_config`; or it is of many runs.
+    """
+    file = find_config(name)
+    held = read_config(file)
+    if "axes" in held:
+        raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")
+    return held
+
+
+def check_run(config: Mapping[str, Any], options: Mapping[str, Any], values: bool = True) -> None:
+    """Look at the settings of a run, as `check_call` does, where all of them are in sections.
+
+    Args:
+        config: what its configuration holds.
+        options: what it is given beside that, as text, by dotted names.
+        values: whether to look at the values, too.
+
+    Raises:
+        ValueError: there is no such setting, or a value is refused; the message names it.
+    """
+    for name in options:
+        root = name.partition(".")[0]
+        if root not in ROOTS:
+            near = meant(root, ROOTS, 0.6) or " `trm fit --help` lists them all."
+            raise ValueError(f"there is no setting {name}.{near}")
+    words = [f"--{name}={value}" for name, value in options.items()]
+    check_settings(words, [config])
+    if values:
+        check_values(words, [config])
+
+
 def check_call(words: list[str]) -> list[str]:
     """Look at the configurations that the words of a training command name.
 
@@ -139,9 +175,7 @@ def check_call(words: list[str]) -> list[str]:
         if not name:
             raise ValueError("the name after --config is empty: give a file")
         file = find_config(name)
-        held.append(read_config(file))
-        if "axes" in held[-1]:
-            raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")
+        held.append(config_of_run(name))
         checked[place] = f"{option}{file}"
     if not given and not any(word.startswith("--model") for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")

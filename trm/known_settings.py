@@ -22,13 +22,16 @@ import yaml
 from canvas.choices import check_choice, meant, one_of
 
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose text is read
-_ROOTS = {  # sections of a config, and the class of each; None: the config names it
+ROOTS = {  # sections of a config, and the class of each; None: the config names it
     "model": None,
     "data": "trm.training.data.CanvasDataModule",
     "trainer": "lightning.pytorch.trainer.trainer.Trainer",
+    "checkpoint": "trm.training.callbacks.BestCheckpoint",
+    "panels": "trm.training.sample_panels.SamplePanels",
+    "figures": "trm.training.run_page.ValidationFigures",
 }
 _OF_CLASSES = ("class_path", "init_args", "dict_kwargs")  # what a class has beside its settings
-_OPTION = re.compile(r"--((?:model|data|trainer)(?:\.\w+)*)(?:=(.*))?", re.S)
+_OPTION = re.compile(rf"--((?:{'|'.join(ROOTS)})(?:\.\w+)*)(?:=(.*))?", re.S)
 _SIMPLE = {"int", "float", "bool"}  # types of which text is no value, but for these words
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "~", ""}
 _ALIKE = 0.6  # of a name and what may have been meant by it
@@ -126,7 +129,7 @@ def filled(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> Iterat
         for part, setting in known.items():
             yield from visit(f"{at}.{part}", setting.holds)
 
-    for root, declared in _ROOTS.items():
+    for root, declared in ROOTS.items():
         yield from visit(root, declared)
 
 
@@ -143,9 +146,9 @@ def _check(given: Mapping[str, Any], named: Mapping[str, str], open_ones: Collec
     """Raise a ValueError where something given is no setting; see `check_settings`."""
     for key, value in given.items():
         root, *parts = _plain(key).split(".")
-        if root not in _ROOTS or parts[-1:] == ["help"]:
+        if root not in ROOTS or parts[-1:] == ["help"]:
             continue
-        at, settings = root, _settings_at(root, _ROOTS[root], named)
+        at, settings = root, _settings_at(root, ROOTS[root], named)
         for part in parts:
             if settings is None or at in open_ones:
                 break
@@ -210,7 +213,7 @@ def _names(named: Mapping[str, str]) -> list[str]:
             found.append(f"{at}.{part}")
             visit(f"{at}.{part}", below.holds)
 
-    for root, declared in _ROOTS.items():
+    for root, declared in ROOTS.items():
         visit(root, declared)
     return found
 
@@ -228,7 +231,7 @@ def _settings_at(
     if at in named:
         return _settings_of(named[at])
     found = _find(declared) if declared else None
-    whole = found is not None and (_is_dataclass(found[1]) or at in _ROOTS)
+    whole = found is not None and (_is_dataclass(found[1]) or at in ROOTS)
     return _settings_of(declared) if declared and whole else None
 
 

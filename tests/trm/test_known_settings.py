@@ -14,7 +14,10 @@ from canvas.task import Task
 from trm.checkpoints.settings import config_class
 from trm.configs import read_config
 from trm.known_settings import _names, _settings_of, check_settings
+from trm.training.callbacks import BestCheckpoint
 from trm.training.data import CanvasDataModule
+from trm.training.run_page import ValidationFigures
+from trm.training.sample_panels import SamplePanels
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name != "studies"]
@@ -42,7 +45,8 @@ def test_text_tells_of_all_that_the_classes_take(name):
     told = _names({"model": model["class_path"], "model.network": network, "data.task": task})
     module, made = (load_class(path, object, "class") for path in (model["class_path"], network))
     taken = arguments(module, "model") | arguments(L.Trainer, "trainer")
-    taken |= arguments(CanvasDataModule, "data")
+    taken |= arguments(CanvasDataModule, "data") | arguments(BestCheckpoint, "checkpoint")
+    taken |= arguments(SamplePanels, "panels") | arguments(ValidationFigures, "figures")
     assert taken <= set(told)
     for at, kind in (
         ("model.network.config", config_class(made)),
@@ -88,6 +92,8 @@ BASE = read_config(CONFIGS / "quickstart.yaml")
         (["--trainer.max_epoch=3"], "trainer.max_epochs"),
         (["--data.canvas.hight", "9"], "data.canvas.height"),
         (["--data.task.digit_a"], "data.task.digits_a"),
+        (["--checkpoint.save_topk=3"], "checkpoint.save_top_k"),
+        (["--panels.num_sample=3"], "panels.num_samples"),
     ],
 )
 def test_a_slip_is_named(words, meant):

@@ -63,9 +63,10 @@ def run(args: argparse.Namespace) -> int:
     from trm.files import alone, make_folder
     from trm.processes import ending_together
     from trm.shipped_configs import find_config
-    from trm.sweeps.study import EQUAL_LOSS, read_study
+    from trm.sweeps.study import EQUAL_LOSS, check_settings, read_study
 
     study = read_study(find_config(args.study))
+    check_settings(study)
     check = _check_evaluations(study)
     if args.seed is not None:
         study = study.with_seed(args.seed)

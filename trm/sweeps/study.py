@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.choices import meant
-from trm.configs import read_config
+from trm.configs import check_run, config_of_run, read_config
 
 CONFIG = "config"  # as a key of an axis: the config itself
 TRAINING = ("samples", "flops", "seconds")
@@ -70,10 +70,14 @@ class Setting:
 
     def options(self) -> list[str]:
         """The keys as options of `trm fit`."""
-        return [
-            f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+        return [f"--{key}={value}" for key, value in self.written().items()]
+
+    def written(self) -> dict[str, str]:
+        """The keys with their values as text."""
+        return {
+            key: value if isinstance(value, str) else json.dumps(value)
             for key, value in self.keys.items()
-        ]
+        }
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,28 @@ def read_study(file: Path) -> Study:
         return study_of(held)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
+
+
+def check_settings(study: Study) -> None:
+    """Look at the keys and values of all settings, without building anything.
+
+    Names are known, and values that no framework is needed for: the rest is found when a setting
+    is tried out.
+
+    Raises:
+        ValueError: a key or a value is wrong, or a config; the message names the setting.
+    """
+    configs: dict[str, dict[str, Any]] = {}
+    for setting in study.settings:
+        try:
+            if setting.config not in configs:
+                configs[setting.config] = config_of_run(setting.config)
+            config = configs[setting.config]
+            check_run(config, setting.written())
+            if study.parameters is not None:
+                check_run(config, {study.parameters: "1"}, values=False)
+        except ValueError as error:
+            raise ValueError(f"{setting.name}: {error}") from None
 
 
 def study_of(held: Mapping[str, Any]) -> Study:

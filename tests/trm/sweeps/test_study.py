@@ -1,8 +1,11 @@
 import re
+from pathlib import Path
 
 import pytest
 
-from trm.sweeps.study import read_study, study_of
+from trm.sweeps.study import check_settings, read_study, study_of
+
+STUDIES = sorted((Path(__file__).parents[3] / "configs/studies").glob("*.yaml"))
 
 
 def a_study(**more) -> dict:
@@ -113,3 +116,57 @@ def test_an_error_names_the_file(tmp_path):
         ValueError, match=r"mine\.yaml: a study has no key seed. Did you mean seeds"
     ):
         read_study(file)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("config: debug\naxes:\n  data.task.base: [2]\n  data.task.base: [3]\n")
+    with pytest.raises(
+        ValueError, match=r"mine\.yaml, line 4: data\.task\.base stands there twice"
+    ):
+        read_study(file)
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_the_settings_of_a_shipped_study_are_known(file):
+    check_settings(read_study(file))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            {"model.network.config.hiden_size": 8},
+            "there is no setting model.network.config.hiden_size. "
+            "Did you mean model.network.config.hidden_size?",
+        ),
+        ({"model.network.config.hidden_size": 7}, "hidden_size must be a multiple of num_heads"),
+        ({"data.task.digits_a": [4, 1]}, "digits_a is [fewest, most] from 1 to 1000"),
+        (
+            {"trainr.max_epochs": 3},
+            "there is no setting trainr.max_epochs. Did you mean trainer?",
+        ),
+        (
+            {"checkpoint.monitr": "validation/loss"},
+            "there is no setting checkpoint.monitr. Did you mean checkpoint.monitor?",
+        ),
+    ],
+)
+def test_a_mistake_in_any_setting_is_found_before_one_is_tried_out(wrong, told):
+    study = study_of({"config": "debug", "axes": {"size": {"as it is": {}, "last": wrong}}})
+    with pytest.raises(ValueError, match=f"^last: .*{re.escape(told)}"):
+        check_settings(study)
+
+
+def test_what_makes_up_for_the_parameters_is_a_setting():
+    held = a_study(equal={"parameters": "model.network.config.intermediate_sise"})
+    with pytest.raises(ValueError, match=r"Did you mean model\.network\.config\.intermediate_size"):
+        check_settings(study_of(held))
+    held["equal"] = {"parameters": "model.network.config.hidden_size"}  # of 1, it is refused
+    held["axes"] = {}
+    check_settings(study_of(held))
+
+
+def test_the_config_of_a_study_is_no_study():
+    with pytest.raises(ValueError, match=r"depth\.yaml is a study, of many runs"):
+        check_settings(study_of({"config": "studies/depth"}))
