@@ -6,7 +6,7 @@ import pytest
 from trm.sweeps import plan as planning
 from trm.sweeps.plan import PLAN, config_of, make_plan, read_plan
 from trm.sweeps.study import study_of
-from trm.sweeps.trial import Trial
+from trm.sweeps.trial import Trial, parameters_of
 
 SIZE = "model.network.config.intermediate_size"
 
@@ -196,3 +196,49 @@ def test_a_plan_is_plain_data(trials, tmp_path):
     held = json.loads((tmp_path / PLAN).read_text())
     assert held["format"] == 1
     assert held["evaluations"] == {"x": ["--battery"]}
+
+
+def of_gpt(layers: int, width: int, inner: int) -> int:
+    """Parameters of a GPT's blocks: four projections, two layer norms, an MLP of two matrices."""
+    return layers * (4 * width**2 + 2 * width + 2 * width * inner)
+
+
+def of_recursive(layers: int, width: int, inner: int) -> int:
+    """The same of a TRM's: norms have no parameters, and a SwiGLU has three matrices."""
+    return layers * (4 * width**2 + 3 * width * inner)
+
+
+def even_gpt(share: float, width: int, inner: int) -> float:
+    """The inner size f of L layers with the parameters of M layers of size g; share is M / L.
+
+    L (4 d^2 + 2 d + 2 d f) = M (4 d^2 + 2 d + 2 d g), as in Petty et al. 2024, equation 1.
+    """
+    return share * (2 * width + 1 + inner) - (2 * width + 1)
+
+
+def even_recursive(share: float, width: int, inner: int) -> float:
+    """The same from L (4 d^2 + 3 d f) = M (4 d^2 + 3 d g)."""
+    return share * (4 * width / 3 + inner) - 4 * width / 3
+
+
+@pytest.mark.parametrize(
+    ("config", "of_blocks", "even", "width", "inner", "layers"),
+    [
+        ("gpt/small_rope_2d", of_gpt, even_gpt, 16, 70, (2, 3)),
+        ("debug", of_recursive, even_recursive, 16, 6, (3, 2)),
+    ],
+)
+def test_the_size_that_keeps_the_parameters_is_that_of_the_closed_form(
+    repository, config, of_blocks, even, width, inner, layers
+):
+    def words(layers: int, *more: str) -> list[str]:
+        sizes = (f"hidden_size={width}", f"num_layers={layers}", *more)
+        keys = [f"--model.network.config.{size}" for size in sizes]
+        return [f"--config={repository / 'configs' / config}.yaml", *keys]
+
+    first, other = layers
+    wanted = parameters_of(words(first, f"intermediate_size={inner}"))
+    found = planning._making_up(words(other), SIZE, wanted)
+    assert abs(found - even(first / other, width, inner)) <= 0.5  # the nearest whole number
+    apart = parameters_of(words(other, f"intermediate_size={found}")) - wanted
+    assert apart == of_blocks(other, width, found) - of_blocks(first, width, inner)
