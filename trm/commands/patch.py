@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trm.probing.patching import Patching
     from trm.solving.solver import Solver
 
-BY = ("cells", "rows", "columns", "heads")
+BY = ("cells", "rows", "columns", "heads", "steps")
 _STRONGEST = 8  # effects that are printed
 
 
@@ -33,7 +33,8 @@ def add_patch(parser: argparse.ArgumentParser) -> None:
         "--patch-by",
         choices=BY,
         help="what is put there at a time: the activations of a cell, of a row or a column of the "
-        "canvas (default: cells), or what a head gives in all cells",
+        "canvas (default: cells), what a head gives in all cells, or the whole state after a "
+        "supervision step",
     )
 
 
@@ -80,8 +81,10 @@ def patch_row(
     steps = [row_step(one, np.array([row])) for one in (drawing, other)]
     inputs = np.concatenate([step.inputs for step in steps])
     labels = np.concatenate([step.labels for step in steps])
-    used = int(solver.predictor(inputs).steps.max())
-    return patch(solver.predictor, inputs, labels, args.patch_by or BY[0], some_steps(max(1, used)))
+    used = max(1, int(solver.predictor(inputs).steps.max()))
+    by = args.patch_by or BY[0]
+    taken = range(1, used + 1) if by == "steps" else some_steps(used)
+    return patch(solver.predictor, inputs, labels, by, taken)
 
 
 def print_patching(found: Patching, width: int, names: tuple[str, str], row: int) -> None:
@@ -103,6 +106,13 @@ def print_patching(found: Patching, width: int, names: tuple[str, str], row: int
     for name, right in zip(names, found.right, strict=True):
         if not right:
             console.print(f"  the model is wrong in row {row} of {name}: read effects with care")
+    if found.by == "steps":
+        console.print("effects step by step (0: A's answer stands, 1: the model says B's)")
+        for site, of_step in zip(found.sites, found.effects, strict=True):
+            named = zip(found.things, of_step, strict=True)
+            words = "  ".join(f"{name} {effect:5.2f}" for name, effect in named)
+            console.print(f"  {site:<8} {words}")
+        return
     effects = np.nan_to_num(found.effects)
     order = np.argsort(-np.abs(effects), axis=None, kind="stable")
     seen: set[tuple[int, ...]] = set()
@@ -122,8 +132,8 @@ def print_patching(found: Patching, width: int, names: tuple[str, str], row: int
 
 def _thing(found: Patching, place: tuple[int, ...], width: int) -> str:
     """What was patched, counted from 1; row ends of a GPT are left of the first column."""
-    if found.by == "heads":
-        return f"head {place[0] + 1}"
+    if found.things:
+        return found.things[place[0]]
     row, column = place[0] + 1, place[1] + 1 - (found.pages.shape[2] - width)
     if found.by == "rows":
         return f"row {row} of the canvas"

@@ -1,4 +1,4 @@
-"""What activation patching changes: maps over the canvas, or heads in layers."""
+"""What activation patching changes: maps over the canvas, heads in layers, states after steps."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,15 +35,15 @@ _NOTES = (
 
 
 def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figure:
-    """A map over the canvas for each site, or all heads in one.
+    """A map over the canvas for each site, or all heads or supervision steps in one.
 
     Args:
         found: what was patched.
         names: of A and B.
         title: of the figure.
     """
-    heads = found.by == "heads"
-    if not heads:  # rows below that no model reads
+    in_one = bool(found.things)
+    if not in_one:  # rows below that no model reads
         last = int(np.argwhere(~np.isnan(found.effects))[:, 1].max()) + 1
         found = replace(
             found,
@@ -54,11 +54,11 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     h, w = found.pages.shape[1:]
     cell = int(np.clip(360 // w, *_CELL))
     down, across = _HEAD[1] * len(found.sites), _HEAD[0] * found.effects.shape[-1]
-    high, wide = (down, across) if heads else (cell * h, cell * w)
-    several = 1 if heads else max(2, _WIDE // (wide + _GAP))
-    lines = 1 if heads else -(-len(found.sites) // several)
+    high, wide = (down, across) if in_one else (cell * h, cell * w)
+    several = 1 if in_one else max(2, _WIDE // (wide + _GAP))
+    lines = 1 if in_one else -(-len(found.sites) // several)
     beside = min(several, len(found.sites))
-    left = _EDGE + (_NAMES if heads else 0)
+    left = _EDGE + (_NAMES if in_one else 0)
     pages = _EDGE + _TITLE + 2 * _NOTE + _NAME
     top = pages + cell * h + _GAP + _NAME
     size = (
@@ -81,9 +81,9 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
         page = sheet.axes(x, pages, cell * w, cell * h)
         _map(page, found.pages[number], np.zeros((h, w)), cell)
         _frames(page, differ, found.scored)
-    if heads:
+    if in_one:
         axes = sheet.axes(left, top, wide, high)
-        _heads(axes, found)
+        _table(axes, found)
         for number, site in enumerate(found.sites):
             sheet.write(left - 8, top + (number + 0.5) * _HEAD[1], site, fontsize=9, ha="right")
         bar_x = left + wide + _GAP
@@ -116,15 +116,14 @@ def _map(axes: Axes, page: np.ndarray, effects: np.ndarray, cell: int) -> None:
     axes.set(xticks=[], yticks=[])
 
 
-def _heads(axes: Axes, found: Patching) -> None:
-    """Layers down, heads across, each with its effect."""
+def _table(axes: Axes, found: Patching) -> None:
+    """Layers or steps down, heads or tensors of the state across, each with its effect."""
     axes.imshow(found.effects, cmap=_COLOURS, norm=_SCALE, aspect="auto", interpolation="none")
     for (i, j), effect in np.ndenumerate(found.effects):
         ink = PAPER if abs(effect) > 0.6 else INK
         text = f"{effect + 0.0:.2f}".replace("-0.00", "0.00")
         axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink)
-    number = found.effects.shape[1]
-    axes.set_xticks(range(number), [f"head {j + 1}" for j in range(number)], fontsize=7.5)
+    axes.set_xticks(range(len(found.things)), found.things, fontsize=7.5)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_yticks([])

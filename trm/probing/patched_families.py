@@ -55,6 +55,15 @@ class Canvases(Runs):
         """The embedded symbols, and the state after supervision steps."""
         return [*self._input(), *(Site(f"step {n}", step=n) for n in self.steps)]
 
+    def states(self) -> list[Site]:
+        """The state after supervision steps."""
+        return [Site(f"step {n}", whole=True, step=n) for n in self.steps]
+
+    @property
+    def state_names(self) -> list[str]:
+        """As its model calls them."""
+        return list(named(self.model.initial_state(self.model.encode(self.tokens))))
+
     def heads(self) -> list[Site]:
         """Each layer of the updates of each tensor of the state, in all supervision steps."""
         layers, updates = self._attention(), self.model.updates
@@ -127,6 +136,10 @@ class InOrder(Canvases):
             for number, layer in enumerate(layers, start=1)
         ]
         return [*self._input(), *found]
+
+    def states(self) -> list[Site]:
+        """None, as nothing is computed from a state of a step before: see `Runs.states`."""
+        return Runs.states(self)
 
     def heads(self) -> list[Site]:
         """Each layer of each loop."""

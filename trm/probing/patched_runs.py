@@ -25,6 +25,7 @@ class Site:
         calls: which calls of the part, from 0, counted anew after each ``period`` of them.
         period: None: calls are counted through.
         step: of a state, after which supervision step, from 1.
+        whole: whether tensors of the state are replaced whole, some of those that it has.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Site:
     calls: frozenset[int] = frozenset({0})
     period: int | None = None
     step: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Replacement:
     """What is put into N runs.
 
     Attributes:
-        groups: bool [N, S] the tokens, or bool [N, D] the channels, that are replaced in each.
+        groups: bool [N, S] the tokens, bool [N, D] the channels, or bool [N, P] the tensors of a
+            state, that are replaced in each.
         seen: of each time that the site comes by, what the runs on A and B had there, [2, ...]; if
             it comes by more often, the last one's is taken.
     """
@@ -86,6 +89,22 @@ class Runs(ABC):
     def heads(self) -> list[Site]:
         """Where heads are replaced."""
 
+    def states(self) -> list[Site]:
+        """Where states are replaced whole.
+
+        Raises:
+            ValueError: the model has none.
+        """
+        raise ValueError(
+            f"{type(self.model).__name__} takes no supervision steps here, after which a state "
+            "could be patched: patch cells, rows, columns or heads"
+        )
+
+    @property
+    def state_names(self) -> list[str]:
+        """The tensors of a state."""
+        return []
+
     @property
     def head_shape(self) -> tuple[int, int]:
         """How many heads, and their channels."""
@@ -111,7 +130,8 @@ class Runs(ABC):
         def take(value: Tensor) -> Tensor:
             if put is not None:
                 of_b = put.seen[min(len(seen), len(put.seen) - 1)][1]
-                value = torch.where(self._replaced(site, put.groups, value), of_b, value)
+                replaced = self._replaced(site, put.groups, value, len(seen))
+                value = torch.where(replaced, of_b, value)
             seen.append(value)
             return value
 
@@ -144,9 +164,11 @@ class Runs(ABC):
             )
         return value[value.shape[0] - S :]
 
-    def _replaced(self, site: Site, groups: Tensor, value: Tensor) -> Tensor:
-        """The groups as bool that broadcasts to a value [N, ...]."""
+    def _replaced(self, site: Site, groups: Tensor, value: Tensor, number: int) -> Tensor:
+        """The groups as bool that broadcasts to a value [N, ...], the one of that number."""
         groups = groups.to(value.device)
+        if site.whole:
+            return groups[:, number].view(-1, *[1] * (value.ndim - 1))
         if site.heads:
             return groups.unsqueeze(1)
         if value.ndim == 4:

@@ -26,7 +26,8 @@ from trm.probing.patched_families import Canvases, InOrder, Sequences
 from trm.probing.patched_runs import Replacement, Runs, Site
 from trm.solving.rollout import Predictor
 
-PATCHED = ("cells", "rows", "columns", "heads")
+PATCHED = ("cells", "rows", "columns", "heads", "steps")
+_ALL = "all"  # tensors of a state together
 _PAIRS = 2**21  # of tokens that attend to each other, over all runs at once
 _SITES = 12  # maps at most
 
@@ -38,14 +39,16 @@ class Patching:
     Attributes:
         by: what was patched, of `PATCHED`.
         sites: the names of L places in the model, in the order in which it computes.
-        effects: of heads ``float32 [L, heads]``, each head in all cells; else ``float32
-            [L, h, w]``, what is in a cell, or in its row or column of the page, in all channels;
-            not a number where there is no token.
+        effects: of heads ``float32 [L, heads]``, each head in all cells; of steps ``float32
+            [L, tensors]``, each tensor of the state in all cells; else ``float32 [L, h, w]``, what
+            is in a cell, or in its row or column of the page, in all channels; not a number where
+            there is no token.
         pages: ``uint8 [2, h, w]``, A and B with the row filled in, as the model reads them: of a
             GPT with the row ends on the left, down to the row.
         scored: ``bool [h, w]``, the cells of the row in which A and B differ.
         differences: of the runs on A and on B, their logit differences LD.
         right: whether the model is right in every cell of A's row, and of B's.
+        things: of heads and steps, what the columns of the effects are; else empty.
     """
 
     by: str
@@ -55,6 +58,7 @@ class Patching:
     scored: np.ndarray
     differences: tuple[float, float]
     right: tuple[bool, bool]
+    things: tuple[str, ...] = ()
 
 
 @torch.no_grad()
@@ -71,7 +75,8 @@ def patch(
     each loop; of a model that works in order after each layer, whenever the cell is worked out; of
     a model that takes supervision steps in its whole state after some of them; of all in the
     embedded symbols (``input``). Of many such sites twelve are taken, evenly. Heads are patched
-    in what they give before the output projection, in all supervision steps at once.
+    in what they give before the output projection, in all supervision steps at once. Steps are
+    patched in the whole state after each of them: one of its tensors, then all together.
 
     Args:
         predictor: with the model, where it is to run.
@@ -93,9 +98,17 @@ def patch(
         kind = InOrder if predictor.in_order else Canvases
         runs = kind(predictor.model, inputs, labels, steps)
     score = _Score(labels[:, runs.answer[0], runs.answer[1]])
-    heads = by == "heads"
-    sites = runs.heads() if heads else _spread(runs.sites())
-    groups, place = _channels(runs) if heads else _tokens(runs.grid, by)
+    place: np.ndarray | None = None
+    things: list[str] = []
+    if by == "heads":
+        sites = runs.heads()
+        groups, things = _channels(runs)
+    elif by == "steps":
+        sites = _spread(runs.states())
+        groups, things = _tensors(runs)
+    else:
+        sites = _spread(runs.sites())
+        groups, place = _tokens(runs.grid, by)
     found = [_effects(runs, site, groups, score) for site in sites]
     effects = np.stack(found)
     if place is not None:
@@ -111,6 +124,7 @@ def patch(
         scored,
         score.differences,
         score.right,
+        tuple(things),
     )
 
 
@@ -165,14 +179,17 @@ def _effects(runs: Runs, site: Site, groups: Tensor, score: _Score) -> np.ndarra
     Args:
         runs: of the model.
         site: in it.
-        groups: bool [G, S] of tokens, or bool [G, D] of channels.
+        groups: bool [G, S] of tokens, bool [G, D] of channels, or bool [G, P] of tensors.
         score: of answers.
     """
     logits, seen = runs.run([0, 1], site)
     score.base(logits)
     differs = torch.zeros_like(groups[0])
-    for value in seen:
+    for number, value in enumerate(seen):
         other = value[0] != value[1]
+        if site.whole:
+            differs[number] = other.any().cpu()
+            continue
         other = other.flatten(0, -2).mT if site.heads else runs.by_token(other)
         differs |= other.any(dim=-1).cpu()
     effects = np.zeros(len(groups), dtype=np.float32)
@@ -204,10 +221,20 @@ def _tokens(grid: np.ndarray, by: str) -> tuple[Tensor, np.ndarray]:
     return groups, on_page
 
 
-def _channels(runs: Runs) -> tuple[Tensor, None]:
-    """Groups of channels of the heads side by side, bool [heads, D]."""
+def _channels(runs: Runs) -> tuple[Tensor, list[str]]:
+    """Groups of channels of the heads side by side, bool [heads, D], and their names."""
     heads, size = runs.head_shape
-    return torch.eye(heads, dtype=torch.bool).repeat_interleave(size, dim=1), None
+    groups = torch.eye(heads, dtype=torch.bool).repeat_interleave(size, dim=1)
+    return groups, [f"head {number}" for number in range(1, heads + 1)]
+
+
+def _tensors(runs: Runs) -> tuple[Tensor, list[str]]:
+    """Groups of tensors of the state, bool [G, P], and their names: each alone, then all."""
+    names = runs.state_names
+    groups = torch.eye(len(names), dtype=torch.bool)
+    if len(names) == 1:
+        return groups, names
+    return torch.cat((groups, torch.ones_like(groups[:1]))), [*names, _ALL]
 
 
 def _spread(sites: list[Site]) -> list[Site]:

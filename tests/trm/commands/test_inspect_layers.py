@@ -73,6 +73,21 @@ def test_each_thing_is_named_once(command, tmp_path, by, place):
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
+    command, repository, tmp_path
+):
+    model = repository / "docs/models/decimal-seed0.safetensors"
+    words = ["--checkpoint", model, "253x83", "--patch", "254x83", "--patch-by", "steps"]
+    ran = command("inspect", *words, "--row", "2", "--output", tmp_path)
+    assert ran.code == 0, ran.err
+    steps = int(re.search(r"row by row: \d+, (\d+)", ran.out)[1])
+    found = re.findall(r"^  step (\d+) +z_H +(\S+)  z_L +(\S+)  all +(\S+)$", ran.out, re.MULTILINE)
+    assert [int(step) for step, *_ in found] == list(range(1, steps + 1))
+    assert [float(effect) for effect in found[-1][1:]] == [1, 0, 1]
+    assert float(found[0][3]) < 0.9  # the input, which is A's, is read again in every step
+    assert (tmp_path / "patch.png").is_file()
+
+
 def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
     command, repository, tmp_path
 ):
@@ -98,6 +113,7 @@ def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right
         (["--patch", "123x45"], "its row 2 reads as that of 123x45, so nothing can be measured"),
         (["--patch", "123x95", "--row", "1"], "Take a --row that differs: 2"),
         (["--patch-by", "heads"], "give it with --patch, like --patch 123x457"),
+        (["--patch", "124x45", "--patch-by", "steps"], "takes no supervision steps here"),
         (["--patch", "124x45", "--patch-by", "layers"], "invalid choice: 'layers'"),
     ],
 )

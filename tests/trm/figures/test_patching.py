@@ -13,18 +13,26 @@ A = np.stack([encode(line) for line in ("_12", "*_3", "_36")])
 B = np.stack([encode(line) for line in ("_13", "*_3", "_39")])
 
 
+THINGS = {
+    "heads": tuple(f"head {i + 1}" for i in range(8)),
+    "steps": ("z_H", "z_L", "all"),
+}
+
+
 def found(by: str, sites: int, width: int = 3) -> Patching:
     pages = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
     scored = np.zeros(pages.shape[1:], dtype=bool)
     scored[2, -1] = True
-    shape = (sites, 8) if by == "heads" else (sites, 3, width)
+    shape = (sites, len(THINGS[by])) if by in THINGS else (sites, 3, width)
     effects = np.zeros(shape, dtype=np.float32)
     effects[0, -1] = 0.75
     effects[-1, 0] = -0.001
-    if by != "heads":
+    if by not in THINGS:
         effects[:, 1, -1] = np.nan
     names = [f"layer {i + 1}" for i in range(sites)]
-    return Patching(by, names, effects, pages, scored, (-1.0, 1.0), (True, True))
+    return Patching(
+        by, names, effects, pages, scored, (-1.0, 1.0), (True, True), THINGS.get(by, ())
+    )
 
 
 def drawn(by: str, sites: int = 3, width: int = 3) -> Figure:
@@ -38,13 +46,20 @@ def maps_of(figure: Figure) -> list:
 
 @pytest.mark.parametrize(
     ("by", "sites", "width"),
-    [("cells", 1, 3), ("cells", 12, 8), ("rows", 5, 3), ("columns", 7, 40), ("heads", 30, 3)],
+    [
+        ("cells", 1, 3),
+        ("cells", 12, 8),
+        ("rows", 5, 3),
+        ("columns", 7, 40),
+        ("heads", 30, 3),
+        ("steps", 12, 3),
+    ],
 )
 def test_every_site_has_its_place_and_none_overlaps_another(by, sites, width):
     figure = drawn(by, sites, width)
     texts = {text.get_text() for text in figure.texts}
     assert {"why", "A: 12 × 3", "B: 13 × 3", *(f"layer {i + 1}" for i in range(sites))} <= texts
-    assert len(maps_of(figure)) == 2 + (1 if by == "heads" else sites)
+    assert len(maps_of(figure)) == 2 + (1 if by in THINGS else sites)
     boxes = [axes.get_window_extent() for axes in figure.axes]
     for i, box in enumerate(boxes):
         assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from canvas.render import row_step, to_sequences
+from canvas.symbols import MASK
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
 from trm.commands.patch import BY
@@ -153,7 +154,7 @@ def test_a_head_that_the_output_projection_leaves_out_has_no_effect(trained):
             out.weight.copy_(kept)
 
 
-@pytest.mark.parametrize("by", PATCHED)
+@pytest.mark.parametrize("by", ["cells", "rows", "columns", "heads"])
 def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
     """Computed once more from the logits that a patched run ends with."""
     solver = trained("gpt")
@@ -183,6 +184,50 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
     assert found.differences == pytest.approx(differences[:2], rel=1e-4)
     expected = (differences[2] - differences[0]) / (differences[1] - differences[0])
     assert found.effects[2][place] == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_state_after_a_step_is_patched_tensor_by_tensor(make_solver):
+    """Computed once more from the model's own steps."""
+    solver = make_solver("recursive", H_cycles=2, L_cycles=2)
+    model, (inputs, labels) = solver.predictor.model, read(solver, ("21x2", "22x2"))
+    found = patch(solver.predictor, inputs, labels, "steps", (1, 2))
+    assert (found.sites, found.things) == (["step 1", "step 2"], ("z_H", "z_L", "all"))
+    assert found.effects.shape == (2, 3)
+    assert_all_of(found.effects[1], np.array([1, 0, 1]))  # the answer is read from z_H
+    with torch.no_grad():
+        of_a, of_b = (model.encode(torch.from_numpy(one[None])) for one in inputs)
+        after = [model.iterate(one, model.initial_state(one)) for one in (of_a, of_b)]
+        states = [
+            after[0]._replace(z_H=after[1].z_H),
+            after[0]._replace(z_L=after[1].z_L),
+            after[1],
+        ]
+        ends = [model.read(model.iterate(of_a, state), of_a)[0] for state in (after[0], *states)]
+        ends.append(model.read(model.iterate(of_b, after[1]), of_b)[0])
+    a, b = torch.from_numpy(labels.astype(np.int64))
+    differ = torch.from_numpy(labels[0] != labels[1]) & torch.from_numpy(inputs[0] == MASK)
+    difference = [
+        (end[0].gather(-1, b[..., None]) - end[0].gather(-1, a[..., None]))[differ].mean().item()
+        for end in ends
+    ]
+    assert found.differences == pytest.approx((difference[0], difference[-1]), rel=1e-4)
+    scale = difference[-1] - difference[0]
+    expected = [(one - difference[0]) / scale for one in difference[1:-1]]
+    assert_all_of(found.effects[0], np.array(expected))
+
+
+def test_a_state_of_one_tensor_is_patched_as_what_it_is(make_solver):
+    solver = make_solver("looped")
+    found = patch(solver.predictor, *read(solver, ("22x2", "12x2")), "steps", (1, 2, 3))
+    assert found.things == ("state",)
+    assert_all_of(found.effects[-1], 1)
+
+
+@pytest.mark.parametrize("family", ["in order", "gpt"])
+def test_without_supervision_steps_there_are_no_states_to_patch(trained, family):
+    solver = trained(family)
+    with pytest.raises(ValueError, match="takes no supervision steps here"):
+        patch(solver.predictor, *read(solver, PAIRS[family]), "steps")
 
 
 def test_a_looped_gpt_is_patched_in_each_loop(make_solver):
@@ -251,7 +296,7 @@ def test_a_model_that_reads_written_cells_alone_wants_them_in_the_same_cells(tra
 def test_what_there_is_not_cannot_be_patched(trained, make_solver, monkeypatch):
     solver = trained("in order")
     pair = read(solver, PAIRS["in order"])
-    with pytest.raises(ValueError, match="choose one of cells, rows, columns, heads"):
+    with pytest.raises(ValueError, match="choose one of cells, rows, columns, heads, steps"):
         patch(solver.predictor, *pair, "layers")
     solver = make_solver("looped")
     monkeypatch.setattr(LoopedTransformer, "updates", ())
