@@ -7,6 +7,7 @@ the model fills in goes through twice, as it does there: masked, and once more w
 written, a column behind.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,16 @@ class _Lanes:
     """Rows on their way, those that are filled in twice.
 
     Attributes:
+        starts: when the last column of each is worked out, strictly increasing: of the host, which
+            then need not ask a device.
         row: int64 [L], of the canvas.
         masked: bool [L], whether it is the pass in which it is filled in.
-        start: int64 [L], when its last column is worked out; strictly increasing.
+        start: int64 [L], the same as starts.
         above: int64 [L], the lane that it follows from; the first, which has none, has itself.
         lag: int64 [L], how long after that one it starts.
     """
 
+    starts: list[int]
     row: Tensor
     masked: Tensor
     start: Tensor
@@ -68,8 +72,12 @@ class _Lanes:
                 lag = start - lanes[follows][2] if lanes else 0
                 lanes.append((row, masked, start, follows, lag))
             above, begun = len(lanes) - 1, lanes[-1][2]
-        parts = zip(*lanes, strict=True)
-        return cls(*(torch.tensor(part, device=device) for part in parts))
+        parts = list(zip(*lanes, strict=True))
+        return cls(list(parts[2]), *(torch.tensor(part, device=device) for part in parts))
+
+    def on_their_way(self, time: int, width: int) -> slice:
+        """Those of which a column is worked out at a time, on pages of so many columns."""
+        return slice(bisect_right(self.starts, time - width), bisect_right(self.starts, time))
 
 
 def runs_along_fronts(model: "LoopedTransformer") -> bool:
@@ -136,16 +144,15 @@ class _Front:
 
     def run(self, rows: list[int]) -> Filled:
         """Run over the pages."""
-        lanes, width = self.lanes, self.width
-        for time in range(int(lanes.start[-1]) + width):
-            on = ((lanes.start <= time) & (time < lanes.start + width)).nonzero().flatten()
-            self._work(slice(int(on[0]), int(on[-1]) + 1), time)
+        lanes = self.lanes
+        for time in range(lanes.starts[-1] + self.width):
+            self._work(lanes.on_their_way(time, self.width), time)
         count = self.answer[:, rows].sum(dim=2)  # [B, S]
         judged = self.judged[lanes.masked].transpose(0, 1) / count.unsqueeze(-1)
         return Filled(self.tokens, self.model.halt_head(judged)[..., 0].float())
 
     def _work(self, on: slice, time: int) -> None:
-        """Work out a cell of each lane that is on its way."""
+        """Work out a cell of each lane that is on its way, without waiting for the device."""
         lanes = self.lanes
         row, masked, begun = lanes.row[on], lanes.masked[on], time - lanes.start[on]
         column = self.width - 1 - begun
@@ -165,16 +172,15 @@ class _Front:
                 seen[now, on] = attention.keys_values(x + start if starts else x)
             x = start if starts else x
             # At the start of a loop a cell does not see itself.
-            own = seen[before : before + 1, on] if starts else seen[[before, now], on]
+            own = seen[before, on][None]
+            own = own if starts else torch.cat((own, seen[now, on][None]))
             mixed = self._attend(attention.queries(x), (seen[slots, above], own), sees)
             x = block.after(x, attention.out(mixed))
         held = self.hints.holding(self.hints.decisions(x, self.certainty), x.dtype)
         self.seen[0][now, on] = self.layers[0][1].keys_values(held + start)
         self.judged[on] += x * to_fill.T.unsqueeze(-1)
         said = self.model.lm_head(x).argmax(dim=-1).T  # [B, A]
-        self.tokens[:, row[masked], column[masked]] = torch.where(
-            to_fill, said, self.tokens[:, row, column]
-        )[:, masked]
+        self.tokens[:, row, column] = torch.where(to_fill, said, self.tokens[:, row, column])
 
     def _attend(self, query: Tensor, near: tuple[Tensor, ...], sees: Tensor) -> Tensor:
         """What cells get from those that they see, [A, B, D]; 0 where they see none.

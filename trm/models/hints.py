@@ -62,7 +62,8 @@ class HintHeads(nn.Module):
         """
         assert self.embed is not None
         numbers = list(self.classes.values())
-        number = torch.tensor(numbers, device=decisions.device)
+        # Made on the device: a copy from the host would wait for all that the device has to do.
+        number = torch.cat([decisions.new_full((1,), n, dtype=torch.long) for n in numbers])
         found, last = decisions.long(), sum(numbers)
         index = torch.where(found < number, found + number.cumsum(0) - number, last)
         # A product with what is 0 or 1 takes a third of the time of looking the vectors up.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -150,3 +151,37 @@ def test_half_precision_is_that_of_row_by_row():
         found = predictor.free_running(drawing)
         expected = Predictor.free_running(predictor, drawing)
     assert (found.canvases == expected.canvases).mean() > 0.95
+
+
+class Waits(TorchDispatchMode):
+    """Notes operations for which a program waits for the device, or copies to it."""
+
+    NAMES = ("_local_scalar_dense", "nonzero", "lift_fresh", "masked_select")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        # By a bool, elements have to be counted before there is a place for them.
+        chosen = args[1] if name in ("index", "index_put", "index_put_") else ()
+        if name in self.NAMES or any(i is not None and i.dtype == torch.bool for i in chosen):
+            self.noted.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_column_is_worked_out_without_waiting_for_the_device(monkeypatch):
+    waits, work = Waits(), fronts._Front._work
+
+    def watched(*args):
+        with waits:
+            work(*args)
+
+    monkeypatch.setattr(fronts._Front, "_work", watched)
+    near().free_running(drawn("lattice", ALIKE))
+    assert waits.noted == []
+    with waits:  # what would have been noted
+        cells = torch.arange(3)
+        assert len(cells[[0, 1]]) == len(cells[cells < 2]) == int(cells[2])
+    assert waits.noted == ["lift_fresh", "index", "_local_scalar_dense"]
