@@ -163,9 +163,9 @@ def _check(given: Mapping[str, Any], named: Mapping[str, str], open_ones: Collec
 
 def _check_value(name: str, value: str, setting: Setting) -> None:
     """Raise a ValueError where text is given for a number, or a name that is none of a few."""
-    kinds = set(re.findall(r"[\w.]+", setting.declared)) - {"None", "Optional"}
-    if len(kinds) == 1 and kinds <= _SIMPLE and not _is_number(value):
-        raise ValueError(f"{name}: expected {kinds.pop()}. Got value: {value}")
+    kinds = set(re.findall(r"[\w.]+", setting.declared)) - {"None", "Optional", "Union"}
+    if kinds and kinds <= _SIMPLE and not _is_number(value):
+        raise ValueError(f"{name}: expected {' or '.join(sorted(kinds))}. Got value: {value}")
     if setting.choices and not (setting.open and "." in value):
         check_choice(name, value.strip("'\""), setting.choices)
 

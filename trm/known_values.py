@@ -1,8 +1,9 @@
 """The values of a training command's settings, looked at before any framework is imported.
 
 What takes no framework to build is built: the task, its canvas, and the dataclasses that say how a
-network is shaped and trained. Each refuses what it cannot be, here as in training. What Lightning
-itself is given, and what follows from data and model together, is looked at when training starts.
+network is shaped and trained. Each refuses what it cannot be, here as in training. For what
+Lightning itself is given see `trm.known_trainer`; what follows from data and model together is
+looked at when training starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from canvas.blanks import Blanks
 from canvas.canvas_size import Canvas
 from canvas.task import Task
 from trm.known_settings import Filled, filled
+from trm.known_trainer import check_trainer
 from trm.plain_data import misfit
 
 _WITHOUT_FRAMEWORK = ("canvas.", "trm.models.configs.", "trm.training.configs.")
@@ -49,6 +51,8 @@ def check_values(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> 
     for section in ("data", "model"):
         with suppress(TypeError):
             check_least(section, parts[section].settings if section in parts else {})
+    if "trainer" in parts:
+        check_trainer(parts["trainer"].settings)
 
 
 def _built(part: Filled, parts: Mapping[str, Filled]) -> Any:

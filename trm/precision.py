@@ -6,8 +6,27 @@ PyTorch is imported where it is needed: command lines are read before.
 from contextlib import AbstractContextManager
 from typing import Any
 
+from canvas.choices import meant
+
 FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")  # as Lightning's trainer calls them
+FLOAT16 = "16-mixed"  # for training alone
 NO_UNITS = "This CPU has no bfloat16 units: computing in float32 instead."
+
+
+def check_precision(precision: Any) -> None:
+    """Refuse weights in another precision than float32.
+
+    Args:
+        precision: as Lightning's trainer takes it.
+
+    Raises:
+        ValueError: it is none that is trained in.
+    """
+    if precision not in (None, 32, "32", FLOAT32, BFLOAT16, FLOAT16):
+        raise ValueError(
+            f"trainer.precision {precision} is not among {BFLOAT16}, {FLOAT16} and {FLOAT32}: "
+            f"weights stay in float32.{meant(precision, (BFLOAT16, FLOAT16, FLOAT32))}"
+        )
 
 
 def settle(precision: Any, accelerator: str) -> Any:
@@ -24,7 +43,7 @@ def settle(precision: Any, accelerator: str) -> Any:
     if on_cpu(accelerator):
         emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
         return FLOAT32 if emulated else precision
-    if precision in (BFLOAT16, "16-mixed"):
+    if precision in (BFLOAT16, FLOAT16):
         import torch
 
         torch.set_float32_matmul_precision("high")

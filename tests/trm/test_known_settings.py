@@ -126,6 +126,10 @@ def test_what_text_does_not_tell_is_left_to_the_parser(words):
         (["--model.optimizer.lr=abc"], "model.optimizer.lr: expected float. Got value: abc"),
         (["--data.batch_size", "many"], "data.batch_size: expected int. Got value: many"),
         (["--trainer.max_epochs", "ten"], "trainer.max_epochs: expected int. Got value: ten"),
+        (
+            ["--trainer.limit_val_batches=x"],
+            "trainer.limit_val_batches: expected float or int. Got value: x",
+        ),
         (["--data.views.shift=perhaps"], "data.views.shift: expected bool. Got value: perhaps"),
     ],
 )

@@ -27,7 +27,7 @@ from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, classes_in_call, foreign_names, own_classes
 from trm.devices import check_cores
 from trm.launcher import end_together
-from trm.precision import NO_UNITS, settle
+from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -206,12 +206,8 @@ class TrainingCLI(LightningCLI):
         Raises:
             ValueError: weights in another precision than float32 are asked for.
         """
-        if config.trainer.precision not in (None, 32, "32", "32-true", "bf16-mixed", "16-mixed"):
-            raise ValueError(
-                f"trainer.precision {config.trainer.precision} is not among bf16-mixed, 16-mixed "
-                "and 32-true: weights stay in float32"
-            )
         asked = config.trainer.precision
+        check_precision(asked)
         config.trainer.precision = settle(asked, config.trainer.accelerator)
         if config.trainer.precision != asked:
             rank_zero_info(NO_UNITS)

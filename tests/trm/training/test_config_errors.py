@@ -68,8 +68,8 @@ import pytest
         ),
         ("data: [1", "slip.yaml, line 1: this is no YAML"),
         ("data: " + "[" * 999 + "]" * 999, "slip.yaml: a configuration is at most 50 levels deep"),
-        ("trainer: {devices: abc}", "trainer: `devices` selected with"),
-        ("trainer: {devices: -5}", "trainer: `devices` selected with"),
+        ("trainer: {devices: abc}", "trainer.devices is a number from 1 up, a list of GPUs"),
+        ("trainer: {accelerator: cpu, devices: -1}", "trainer: `devices` selected with"),
     ],
 )
 def test_a_slip_in_a_config_is_named_with_exit_code_2(command, debug, tmp_path, yaml, named):
