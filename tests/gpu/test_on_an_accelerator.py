@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +20,28 @@ import pytest
 import torch
 
 import trm
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.sampling import sample
+from trm.models import fronts
+from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.iterative import Batch, Loop
+from trm.models.looped import LoopedTransformer
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
+from trm.training.losses import sequence_loss, step_loss
+from trm.training.samples import SAMPLES, RowStepSamples
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
+KIND = torch.device("cpu")
+if ACCELERATOR != "cpu" and torch.accelerator.is_available():
+    KIND = torch.accelerator.current_accelerator()
 pytestmark = pytest.mark.skipif(
     ACCELERATOR != "cpu" and not torch.accelerator.is_available(), reason="needs an accelerator"
 )
@@ -112,6 +129,121 @@ def test_a_compiled_model_learns_what_an_eager_one_does(command, tmp_path):
         for key, weights in last(tmp_path / "false")["state_dict"].items():
             compiled = last(tmp_path / mode)["state_dict"][key]
             torch.testing.assert_close(compiled, weights, **SAME)
+
+
+@pytest.mark.skipif(
+    ACCELERATOR != "cpu" and torch.accelerator.device_count() < 2, reason="needs two of them"
+)
+@pytest.mark.parametrize("name", ["carry", "fresh"])
+def test_two_devices_learn_what_one_does(command, process, tmp_path, name):
+    words = ("fit", *RUNS[name], "--data.canvas.height=8", "--data.canvas.width=8")
+    words += ("--trainer.accelerator", ACCELERATOR, "--trainer.max_epochs=1")
+    words += ("--trainer.precision=32-true", "--trainer.enable_progress_bar=false")
+    for number in (1, 2):
+        (tmp_path / f"{number}").mkdir()
+    ran = command(*words, "--trainer.devices=1", folder=tmp_path / "1")
+    assert ran.code == 0, ran.err
+    several = ("--trainer.devices=2", "--trainer.strategy=ddp", "--oversubscribe")
+    ran = process(*words, *several, folder=tmp_path / "2")
+    assert ran.code == 0, ran.err
+    assert "2 processes" in ran.err
+    one, two = last(tmp_path / "1"), last(tmp_path / "2")
+    assert two["global_step"] == one["global_step"] > 0
+    for key, weights in one["state_dict"].items():
+        torch.testing.assert_close(two["state_dict"][key], weights, **SAME)
+
+
+SHAPE = {"height": 8, "width": 8, "hidden_size": 64, "num_heads": 4}
+Learner = tuple[torch.nn.Module, Callable[[Batch], torch.Tensor]]  # a model, and a batch's loss
+
+
+def carrying() -> Learner:
+    config = RecursiveConfig(**SHAPE, H_cycles=2, L_cycles=2, position="rope_1d")
+    model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig("carry", halt_max_steps=4)
+    loss = partial(step_loss, loss="stablemax")
+    return model, lambda batch: carried_step(model, batch, None, depth, loss)[0].loss
+
+
+def starting_fresh() -> Learner:
+    config = LoopedConfig(**SHAPE, own_state=False, position="relative_2d")
+    model, depth = LoopedTransformer(config).to(KIND), DepthConfig(free_steps=(2, 2))
+    return model, lambda batch: fresh_step(model, batch, depth, step_loss, seed=0).loss
+
+
+def reading_sequences() -> Learner:
+    model = GPT(GPTConfig(**SHAPE, num_layers=2)).to(KIND)
+
+    def loss(batch: Batch) -> torch.Tensor:
+        x = model.activations(batch["ids"], batch["height"], batch["width"])
+        return sequence_loss(model.head(x), batch["labels"]).loss
+
+    return model, loss
+
+
+def moved(batch: Batch) -> Batch:
+    return {key: part.to(KIND) if hasattr(part, "to") else part for key, part in batch.items()}
+
+
+@pytest.mark.parametrize("make", [carrying, starting_fresh, reading_sequences])
+def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
+    task = Multiplication(digits_a=(1, 3), digits_b=(1, 2))
+    kind = SAMPLES["sequences" if make is reading_sequences else "row_steps"]
+    batch = moved(kind(task, Canvas(8, 8), "train", 0, 640, 16).__getitems__(range(16)))
+    losses, gradients = [], []
+    for half in (False, True):
+        torch.manual_seed(0)
+        model, loss = make()
+        with torch.autocast(KIND.type, torch.bfloat16, enabled=half):
+            losses.append(loss(batch))
+        losses[-1].backward()
+        found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        gradients.append(torch.cat(found))
+    # Eight bits of a number: less than 0.1 % of the loss and 2.5 % of the gradient on a CPU.
+    assert losses[0] != losses[1]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.01, atol=0)
+    assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
+
+
+@torch.no_grad()
+def test_supervision_steps_in_half_precision_lead_where_those_in_float32_do():
+    solver = trm.load_solver(MODELS / "decimal-seed0.safetensors", device=DEVICE)
+    samples = RowStepSamples(solver.task, solver.canvas, "test", 0, 640, 32)
+    batch = moved(samples.__getitems__(range(32)))
+    steps = []
+    for half in (False, True):
+        with torch.autocast(KIND.type, torch.bfloat16, enabled=half):
+            loop, read = Loop(solver.predictor.model, batch["inputs"]), []
+            for _ in range(4):
+                loop.step()
+                logits, halt_logits = loop.read()
+                said = logits[batch["answer"]].float().softmax(dim=-1)
+                read.append((said, halt_logits.float().sigmoid()))
+        steps.append(read)
+    assert not torch.equal(steps[0][0][0], steps[1][0][0])
+    for (said, confidence), (other, sure) in zip(*steps, strict=True):
+        torch.testing.assert_close(other, said, rtol=0, atol=0.15)
+        torch.testing.assert_close(sure, confidence, rtol=0, atol=0.05)
+    assert torch.equal(other.argmax(dim=-1), said.argmax(dim=-1))  # once they have settled
+
+
+@pytest.mark.skipif(KIND.type != "cuda", reason="CUDA alone tells of it")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_pages_along_fronts_do_not_wait_for_the_device_at_each_column(monkeypatch):
+    solver = trm.load_solver(device=DEVICE)
+    work, columns = fronts._Front._work, []
+
+    def watched(*args):
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            work(*args)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        columns.append(args[2])
+
+    solver.solve(problems_of(solver, 4))  # libraries begin
+    monkeypatch.setattr(fronts._Front, "_work", watched)
+    solver.solve(problems_of(solver, 4))
+    assert columns
 
 
 def problems_of(solver: Solver, count: int) -> Problems:
