@@ -1,7 +1,8 @@
 """Forward hooks: what the parts of a model are given and give while it runs, read and changed.
 
 A model computes what it always does, but for what a `Change` puts in place of a value. Hooks are
-removed when their ``with`` block ends, however it ends.
+removed when their ``with`` block ends, however it ends. PyTorch's own are enough for that; nnsight
+would trace the loops of supervision steps for the same values.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -8,6 +8,11 @@
 A run whose processes were killed goes on from its last epoch. One that failed begins again where it
 failed, the next time that the study is started; one that is done is left alone. Where losses are
 equal, a run is evaluated when all that it is compared with are trained or have failed.
+
+Runs are started by a thread pool of the standard library, a thread for each at once. Of libraries
+for it, submitit's local executor starts all of them at once, joblib keeps calls of functions and
+not processes that are killed with their children and go on, and hydra's launchers would bring a
+second language of configs; a SLURM array is submitit's, see `trm.sweeps.slurm`.
 """
 
 import json
