@@ -4,7 +4,7 @@
 
 Each is a checkout of a public repository, read from where it lies: SamsungSAILMontreal/
 TinyRecursiveModels, olivkoch/nano-trm and karpathy/nanoGPT. What they import has to be installed
-(einops, pydantic; scikit-learn for nano-trm). Any of them may be left out.
+(einops, pydantic; scikit-learn and hydra-core for nano-trm). Any of them may be left out.
 
 Recursive models have the shape of configs/trm/reference.yaml and get the same row steps of its
 task: up to 7 x 7 digits anywhere on a canvas of 20 x 20. GPTs have the shape of nanoGPT's
