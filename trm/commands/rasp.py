@@ -155,10 +155,13 @@ def _compare(args: argparse.Namespace) -> int:
     from trm.evaluation.grid_models import describe, labels, versions
     from trm.figures.rasp import overlap_figure, rasp_figure
     from trm.figures.row_panels import pixels
-    from trm.rasp.study import check_comparable, compare_heads, one_row
+    from trm.models.gpt import GPT
+    from trm.rasp.language import Selector
+    from trm.rasp.running import check_program
+    from trm.rasp.study import compare_heads, one_row
 
     solver = load_solver(checkpoint, device=one_device(args))
-    check_comparable(solver)
+    check_program(solver.task.layout)
     task = solver.task
     sizes = _sizes(args, task)
     count, seed = args.problems or 16, args.seed or 0
@@ -178,15 +181,20 @@ def _compare(args: argparse.Namespace) -> int:
     row, at, seen = one_row(solver, problem, args.row and args.row - 1)
     cells = np.argwhere(row.answer[0] & (row.labels[0] != symbols.BLANK))
     cell = int(cells[len(cells) // 2][0]), int(cells[len(cells) // 2][1])
-    attention = {name: weights[:, 0] for name, weights in seen.attention.items()}
+    canvas = row.inputs[0].copy()
+    if isinstance(solver.predictor.model, GPT):  # it has read the row as far as the cell
+        canvas[cell[0], cell[1] + 1 :] = row.labels[0][cell[0], cell[1] + 1 :]
+    attention = {n: weights[:, 0, :, :, : canvas.size] for n, weights in seen.attention.items()}
+    selectors = seen.selectors
+    if seen.visible is not None:
+        read = Selector(seen.visible[:, : canvas.size])
+        selectors = {name: one & read for name, one in selectors.items()}
     name = task.names(problem)[0].replace("x", "×")
     title = (
         f"{name}, row {at + 1}: what the framed cell selects, and what the head looks at\n"
         f"(selectors by their overlap over {found[0].problems} problems of {found[0].name})"
     )
-    figures = {
-        "heads": rasp_figure(row.inputs[0], cell, attention, seen.selectors, found[0].heads, title)
-    }
+    figures = {"heads": rasp_figure(canvas, cell, attention, selectors, found[0].heads, title)}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
         heading = (
@@ -241,7 +249,7 @@ def _tell(console: Console, found: Comparison, layout: str) -> None:
     for head, before in zip(found.heads, found.untrained, strict=True):
         if head.head == 1 and table.rows:
             table.add_section()
-        layer = f"{head.update} {head.layer}" if several else str(head.layer)
+        layer = f"{head.update}, {head.layer}" if several else str(head.layer)
         best = head.best
         table.add_row(
             layer if head.head == 1 else "",

@@ -51,8 +51,11 @@ def rasp_figure(
     height, width = canvas.shape
     query = cell[0] * width + cell[1]
     blocks: dict[str, tuple[list[np.ndarray], list[str]]] = {}
+    several = len(attention) > 1
     for head in heads:
-        maps, captions = blocks.setdefault(f"{head.update}, layer {head.layer}", ([], []))
+        layer = f"layer {head.layer}"
+        name = f"{head.update}, {layer}" if several else layer
+        maps, captions = blocks.setdefault(name, ([], []))
         best = head.best
         chosen = selectors[best.selector].chosen.reshape(-1, height * width, height * width)
         weights = attention[head.update][head.layer - 1, head.head - 1, query]

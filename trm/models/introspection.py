@@ -76,19 +76,21 @@ def introspect(model: IterativeModel, tokens: Tensor, steps: int) -> Introspecti
 
 
 @torch.no_grad()
-def gpt_attention(model: GPT, ids: Tensor, height: int, width: int) -> Tensor:
+def gpt_attention(
+    model: GPT, ids: Tensor, height: int, width: int, loops: int | None = None
+) -> Tensor:
     """What every token of a GPT's sequences looks at, block by block, in every loop.
 
     Args:
         model: in evaluation mode, on the device of the tokens.
-        ids, height, width: see `GPT.forward`.
+        ids, height, width, loops: see `GPT.forward`.
 
     Returns:
         float32 [loops * blocks, B, heads, T, T]: in row i the weights with which token i sees the
         tokens up to itself.
     """
     with attention_calls(model) as calls:
-        model(ids, height, width)
+        model(ids, height, width, loops=loops)
     return torch.stack([_weights(*call) for call in calls]).cpu()
 
 

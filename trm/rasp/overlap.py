@@ -52,8 +52,9 @@ class Head:
     """One head with all selectors.
 
     Attributes:
-        update: the tensor of the state that it takes part in updating, such as z_L.
-        layer, head: from 1.
+        update: the tensor of the state that it takes part in updating, such as z_L; of a GPT
+            tokens, or which loop.
+        layer, head: from 1; a GPT's layers are its blocks.
         overlaps: the largest gain first; of gains that differ by less than 0.05, the program's.
     """
 
@@ -91,29 +92,34 @@ class Overlaps:
         cells: np.ndarray,
         problem: np.ndarray,
         used: set[str],
+        visible: np.ndarray | None = None,
     ) -> None:
         """Count a batch of canvases.
 
-        A head sees what any head of its layer gives some attention to: a mask gives exactly none.
-
         Args:
-            attention: ``float [layers, B, heads, N, N]``, queries second to last, as
-                `trm.models.introspection` gives it; rows of cells that are no tokens are 0.
+            attention: ``float [layers, B, heads, N, K]``, queries second to last, as
+                `trm.models.introspection` gives it; rows of cells that are no tokens are 0. Keys
+                are the N cells, and then whatever else heads attend to, which no selector selects.
             selectors: by name, bool [N, N] or [B, N, N].
             cells: ``bool [B, N]``, the queries that count.
             problem: ``int64 [B]``, which problem each canvas is of.
             used: names of those that the program uses.
+            visible: ``bool [N, K]``, what heads can see; None: what any head of the layer gives
+                some attention to, as a mask gives exactly none.
 
         Raises:
             ValueError: a selector is of other cells than the attention.
         """
         self._used |= used
         attention = np.asarray(attention)
-        batch, positions = attention.shape[1], attention.shape[-1]
+        batch, positions, keys = attention.shape[1], *attention.shape[-2:]
         tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
         sample, query = np.nonzero(cells & tokens)
-        weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, N]
-        seen = weights.any(axis=1)  # [layers, M, N]
+        weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
+        if visible is None:
+            seen = weights.any(axis=1)  # [layers, M, K]
+        else:
+            seen = np.broadcast_to(visible[query], (len(weights), len(query), keys))
         for name, selector in selectors.items():
             if selector.chosen.shape[-2:] != (positions, positions):
                 raise ValueError(
@@ -123,6 +129,7 @@ class Overlaps:
             everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
             chosen = everyone[sample, query] & tokens[sample]  # [M, N]
             counted = chosen.any(axis=1)
+            chosen = np.pad(chosen, ((0, 0), (0, keys - positions)))
             mass = (weights * chosen).sum(axis=-1)[..., counted]
             uniform = ((seen & chosen).sum(axis=-1) / seen.sum(axis=-1))[:, counted]
             parts = np.concatenate([mass, uniform[:, None]], axis=1)  # [layers, heads + 1, cells]

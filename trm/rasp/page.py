@@ -2,7 +2,8 @@
 
 A head of a canvas model can learn each of these selectors: the neighbours of a cell; in each of
 eight directions the first written cell, or the first one that is no neighbour (``far``, what the
-neighbourhood ``local_nearest`` shows); the row, the one above, and the column.
+neighbourhood ``local_nearest`` shows); the row, the one above, the column, and that on its right,
+from which a carry comes.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ NEIGHBOURS = {  # rows down and columns right from a cell to the one that it loo
 }
 FIRST_WRITTEN = {f"first written {name}": step for name, step in NEIGHBOURS.items()}
 FAR = {f"far {name}": step for name, step in NEIGHBOURS.items()}  # first written after a neighbour
-LINES = ("row above", "same row", "same column")
+LINES = ("row above", "same row", "same column", "right column")
 NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *FAR, *LINES)
 
 
@@ -44,6 +45,8 @@ class Page:
     Args:
         canvases: ``uint8 [B, H, W]`` ids.
         base: of the digits.
+        order: ``int64 [H * W]``, the place of each cell in the sequence that a decoder reads: what
+            counts as written for a cell is what comes before it. None: all that is written.
 
     Attributes:
         symbols: ``int64 [B, H * W]``.
@@ -58,7 +61,7 @@ class Page:
         ValueError: the canvases have more than `MOST_CELLS` cells.
     """
 
-    def __init__(self, canvases: np.ndarray, base: int) -> None:
+    def __init__(self, canvases: np.ndarray, base: int, order: SOp | None = None) -> None:
         batch, height, width = canvases.shape
         if height * width > MOST_CELLS:
             raise ValueError(
@@ -70,7 +73,7 @@ class Page:
         self.digit: SOp = np.where((digit >= 0) & (digit < 10), digit, NONE)
         self.sign: SOp = np.isin(self.symbols, (symbols.TIMES, symbols.PLUS))
         self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
-        self.base = base
+        self.base, self.order = base, order
         self.selectors: dict[str, Selector] = {}
         self.iterations = 0
 
@@ -129,6 +132,7 @@ class Page:
             "row above": select(rows, rows - 1, np.equal),
             "same row": same_row,
             "same column": same_column,
+            "right column": select(columns, columns + 1, np.equal),
         }
         if name in whole:
             return whole[name]
@@ -141,5 +145,7 @@ class Page:
         line = select(across, across, np.equal) & select(along, along, np.greater)
         if name in FAR:
             line &= ~self._made(name.removeprefix("far "))
+        if self.order is not None:
+            line &= select(self.order, self.order, np.less)
         written = ~np.isin(self.symbols, (symbols.BLANK, symbols.MASK))
         return closest(line & select(written, written, lambda key, query: key), along, along)

@@ -55,6 +55,20 @@ def test_figures_and_pictures_of_the_shipped_model(command, tmp_path):
     assert len(list((tmp_path / "compared").glob("events*"))) == 1
 
 
+def test_the_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_path):
+    model = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    words = ("4812+7935", "--checkpoint", model, "--problems", 2, "--output", tmp_path)
+    ran = command("rasp", *words)
+    assert (ran.code, ran.err) == (0, "")
+    assert "* in the program of column, which writes 2 of these rows right" in ran.out
+    (size,) = json.loads((tmp_path / "rasp.json").read_text())["sizes"]
+    assert size["size"] == {"digits": 7, "addends": 2}
+    assert [head["update"] for head in size["heads"]] == ["tokens"] * 16
+    assert len(size["heads"][0]["overlaps"]) == len(size["untrained"][0]["overlaps"])
+    with Image.open(tmp_path / "heads.png") as picture:
+        assert picture.size[0] > 300
+
+
 def test_several_sizes_have_a_table_and_a_picture_each(command, adder, tmp_path):
     words = ("--digits", "1,2", "--addends", 2, "--problems", 2, "--output", tmp_path, "-q")
     ran = command("rasp", "--checkpoint", adder, *words)

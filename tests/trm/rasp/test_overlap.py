@@ -70,6 +70,30 @@ def test_cells_that_are_no_tokens_neither_ask_nor_answer():
     assert found.heads()[0].best.overlap == pytest.approx(0.7)
 
 
+def test_what_is_no_cell_takes_its_share_of_uniform_attention():
+    found = Overlaps("tokens")
+    attention = np.pad(ATTENTION * 0.5, ((0, 0),) * 4 + ((0, 1),), constant_values=0.5)
+    visible = np.array([[1, 0, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
+    found.add(attention, {"left": LEFT}, ALL, ONE, set(), visible)
+    first = found.heads()[0].best
+    assert first.overlap == pytest.approx((0.9 + 0.7) / 4)
+    assert first.baseline == pytest.approx((1 / 3 + 1 / 4) / 2)
+
+
+def test_a_cell_with_no_attention_at_all_can_be_visible():
+    """Of a sharp head that gives a cell an exact zero, in float32."""
+    attention = np.eye(3)[None, None, None].copy()
+    attention[..., 2, :] = 0, 1, 0
+    visible = np.tril(np.ones((3, 3), dtype=bool))
+    only = np.array([[False, False, True]])
+    baselines = []
+    for given in (None, visible):
+        found = Overlaps("tokens")
+        found.add(attention, {"left": LEFT}, only, ONE, set(), given)
+        baselines += [one.baseline for head in found.heads() for one in head.overlaps]
+    assert baselines == pytest.approx([1, 1 / 3])
+
+
 def test_only_the_cells_that_are_asked_for_count():
     found = Overlaps("state")
     found.add(ATTENTION, {"left": LEFT}, np.array([[False, False, True]]), ONE, set())

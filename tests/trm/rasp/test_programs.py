@@ -147,6 +147,15 @@ def test_far_is_the_first_written_cell_that_is_no_neighbour():
     assert page.at("far right", page.digit)[0].tolist() == [2, 3, 3, -1, -1]
 
 
+def test_for_a_decoder_is_written_what_comes_before_a_cell_in_its_sequence():
+    text = "1_2/345/_6_"
+    canvas = np.stack([symbols.encode(row) for row in text.split("/")])
+    order = np.array([2, 1, 0, 5, 4, 3, 8, 7, 6])  # row by row, each from the right
+    page = Page(canvas[None], 10, order)
+    for name, of_middle in {"right": 5, "left": -1, "below": -1, "above right": 2}.items():
+        assert page.at(f"first written {name}", page.digit)[0, 4] == of_middle, name
+
+
 def test_a_selector_or_a_layout_that_there_is_not_is_named():
     page = Page(symbols.encode("1.")[None, None], 10)
     with pytest.raises(ValueError, match="Did you mean above left"):

@@ -1,13 +1,19 @@
 """Heads of trained models beside the selectors of their programs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
+from canvas import symbols
 from canvas.problems import Problems
-from canvas.render import row_steps
+from canvas.render import row_steps, to_sequences
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
+from trm.models.introspection import gpt_attention
 from trm.rasp.study import Comparison, compare_heads, one_row, watch
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Solver
 
 FOUR = {"digits_a": 4, "digits_b": 4}
@@ -63,7 +69,7 @@ def test_no_head_looks_at_what_the_model_cannot_see(found):
 def test_attention_is_looked_at_when_no_state_changes_any_more(shipped):
     problem = Problems.from_ints([(2539, 839)])
     steps = row_steps(shipped.draw_worked(problem))
-    seen = watch(shipped.predictor, shipped.task, steps.inputs)
+    seen = watch(shipped.predictor, shipped.task, steps.inputs, steps.labels)
     one, at, last = one_row(shipped, problem, None)
     assert at == 2
     np.testing.assert_array_equal(one.inputs, steps.inputs[2:])
@@ -86,10 +92,70 @@ def test_both_states_of_a_recursive_model_are_compared(stepping):
     assert found.heads[1].of("far right").baseline > 0
 
 
-def test_a_gpt_is_refused(repository):
-    gpt = load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu")
-    with pytest.raises(ValueError, match="a GPT reads a sequence"):
-        compare_heads(gpt, {"digits": 2, "addends": 2})
+@pytest.fixture(scope="module")
+def gpt(repository) -> Solver:
+    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    return load_solver(file, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def decoded(gpt) -> Comparison:
+    return compare_heads(gpt, {"digits": 7, "addends": 2}, problems=8)
+
+
+def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_the_carry(decoded):
+    assert (decoded.problems, decoded.rows, decoded.program_right) == (8, 8, 8)
+    places = [(head.layer, head.head) for head in decoded.heads]
+    assert places == [(layer, head) for layer in (1, 2, 3, 4) for head in (1, 2, 3, 4)]
+    meet, carry = (decoded.heads[places.index(place)] for place in ((3, 4), (3, 2)))
+    assert meet.best.selector == "same column"
+    assert meet.best.overlap > 0.95
+    assert carry.best.selector == "right column"
+    assert carry.best.overlap > 0.75
+    for head, before in zip(decoded.heads, decoded.untrained, strict=True):
+        assert before.best.overlap == pytest.approx(before.best.baseline, abs=0.02)
+        # Uniform attention is over row ends and the start, too, and over no later token.
+        assert head.of("right").baseline < head.of("same column").baseline < 0.1
+
+
+def test_a_gpt_sees_no_cell_that_is_not_yet_written(decoded):
+    for head in decoded.heads:
+        for name in ("left", "itself", "below", "below right"):
+            assert head.of(name).overlap == head.of(name).baseline == 0
+        names = {one.selector for one in head.overlaps}
+        assert not {"first written left", "far left", "first written below"} & names
+        assert head.of("first written right").overlap > 0  # of the same row
+
+
+def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
+    """The attention of one cell, taken from the sequence itself."""
+    problem = Problems.from_ints([(4812, 7935)])
+    row, _, seen = one_row(gpt, problem, None)
+    height, width = row.inputs.shape[1:]
+    ids = torch.from_numpy(to_sequences(row.labels))
+    weights = gpt_attention(gpt.predictor.model, ids, height, width).numpy()
+    i, j = np.argwhere(row.labels[0] == symbols.encode("7"))[-1]  # of 12747
+    token = 1 + i * (width + 1) + width - 1 - j
+    cell, N = i * width + j, height * width
+    assert ids[0, token] == row.labels[0, i, j]
+    above, right = ((i - 1) * width + j, i * width + j + 1)
+    here = seen.attention["tokens"][:, 0, :, cell]
+    np.testing.assert_array_equal(here[..., right], weights[:, 0, :, token - 1, token - 1])
+    above_token = token - (width + 1)
+    np.testing.assert_array_equal(here[..., above], weights[:, 0, :, token - 1, above_token])
+    np.testing.assert_allclose(here.sum(axis=-1), 1, rtol=1e-5)  # nothing is left out
+    assert here.shape[-1] == N + height + 1  # the row ends, and the start
+    assert seen.visible[cell].sum() == token
+
+
+def test_each_loop_of_a_looped_gpt_is_compared(gpt):
+    twice = GPTPredictor(gpt.predictor.model, gpt.predictor.calibration, loops=2)
+    problem = Problems.from_ints([(4812, 7935)])
+    _, _, once = one_row(gpt, problem, None)
+    _, _, seen = one_row(replace(gpt, predictor=twice), problem, None)
+    assert list(seen.attention) == ["loop 1", "loop 2"]
+    np.testing.assert_array_equal(seen.attention["loop 1"], once.attention["tokens"])
+    assert not np.allclose(seen.attention["loop 2"], once.attention["tokens"])
 
 
 def test_a_size_without_held_out_problems_is_refused(repository):
