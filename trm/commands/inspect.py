@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.figures.patching import patching_figure
     from trm.figures.row_panels import pixels, sample_panels
     from trm.models.introspection import introspect
-    from trm.probing.lens import read_layers, some_steps
+    from trm.probing.lens import read_layers, some_steps, steps_to_read
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.watching import solve_watched
 
@@ -159,7 +159,8 @@ def run(args: argparse.Namespace) -> int:
             f"{titles[row]}: what the model believes of each hint",
         )
     if args.lens:
-        lens = read_layers(predictor, steps.inputs[row], at_steps.tolist())
+        read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
+        lens = read_layers(predictor, steps.inputs[row], read_at)
         title = f"{titles[row]}: what the head would write after each layer"
         figures["lens"] = draw_lens(lens, steps.inputs[row], steps.labels[row], title)
     if patching is not None:

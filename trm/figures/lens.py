@@ -20,6 +20,7 @@ _WRITTEN = 12  # pixels of a cell that has room for its symbol
 _LINE = 24  # pixels of a line, at least
 _LETTER, _LEAST = 11, 520  # pixels that a letter of the title takes, and the note
 _EDGE, _TITLE, _NOTE, _NAMES, _BAR, _GAP = 16, 30, 22, 190, 80, 16
+_NAMED = 8  # pixels that a letter of a name takes, at most
 _COLOURS = matplotlib.colormaps["Blues"]
 _WRONG = "#D55E00"
 _GREY = "#595959"
@@ -55,9 +56,10 @@ def lens_figure(
     margin = (seen.shape[1] - width * cell) // 2  # around the cells of that picture
     high, wide = (lines + 1) * line, width * cell
     top = _EDGE + _TITLE + _NOTE + seen.shape[0] + _GAP
-    across = max(_EDGE + _NAMES + wide + _BAR, 2 * _EDGE + max(_LEAST, _LETTER * len(title)))
+    left = max(_NAMES, _NAMED * max(map(len, names)) + _GAP)
+    across = max(_EDGE + left + wide + _BAR, 2 * _EDGE + max(_LEAST, _LETTER * len(title)))
     sheet = Sheet(across, top + high + _EDGE)
-    x = _EDGE + _NAMES
+    x = _EDGE + left
     sheet.write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
     note = "colour: probability of the true symbol. Framed: another symbol is likelier"
     sheet.write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)

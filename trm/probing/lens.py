@@ -22,6 +22,7 @@ from trm.probing.features import loops_of
 from trm.solving.rollout import Predictor
 
 SHOWN = 6  # supervision steps that are looked at, at most
+LINES = 72  # places that are looked at in all of them, if two steps have no more
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     """Let the head read every layer while a model fills in a row.
 
     - A model that takes supervision steps: in some of them, after each layer of each update of the
-      tensor that the head reads. Where the model does not tell its updates (`IterativeModel`), its
+      tensor that the head reads (z_H of a recursive model), and after each update of any other
+      (z_L), read in its place. Where the model does not tell its updates (`IterativeModel`), its
       state after each step.
     - A model that works in order: after each layer of each loop, with all cells before worked out.
     - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
@@ -96,9 +98,24 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     return Lens(names, int(row[0]), columns, torch.stack(read).numpy())
 
 
-def some_steps(last: int) -> list[int]:
-    """A few supervision steps up to the last one, closer together at the start."""
-    return sorted(set(np.geomspace(1, last, SHOWN).round().astype(int).tolist()))
+def some_steps(last: int, shown: int = SHOWN) -> list[int]:
+    """A few supervision steps up to the last one, closer together at the start.
+
+    Args:
+        last: of them, from 1.
+        shown: how many, at most; two or more.
+    """
+    return sorted(set(np.geomspace(1, last, shown).round().astype(int).tolist()))
+
+
+def steps_to_read(predictor: Predictor, last: int) -> list[int]:
+    """The supervision steps of a lens, fewer where each has many updates to be read in."""
+    updates = getattr(predictor.model, "updates", ())
+    if not updates:
+        return some_steps(last)
+    main = updates[-1]
+    lines = sum(len(predictor.model.layers) if name == main else 1 for name in updates)
+    return some_steps(last, min(SHOWN, max(2, LINES // lines)))
 
 
 def _stepwise(
@@ -132,13 +149,34 @@ def _layers(loop: Loop) -> Iterator[tuple[str, Tensor]]:
     if not updates:
         yield "", loop.read()[0]
         return
+    main, last = updates[-1], len(made)
+    for number, name in enumerate(_update_names(updates)):
+        of_head = updates[number] == main
+        for layer in range(1, last + 1) if of_head else (last,):
+            value = made[layer - 1][number]
+            state = unnamed(loop.state, named(loop.state) | {main: value})
+            parts = (name, f"layer {layer}" if of_head else "")
+            yield ", ".join(filter(None, parts)), model.read(state, loop.context)[0]
+
+
+def _update_names(updates: Sequence[str]) -> list[str]:
+    """What each update of a supervision step is called.
+
+    A cycle ends with an update of the tensor that the head reads, the last one.
+    """
     main = updates[-1]
-    passes = [number for number, name in enumerate(updates) if name == main]
-    for number, of_pass in enumerate(passes, start=1):
-        for layer, outputs in enumerate(made, start=1):
-            state = unnamed(loop.state, named(loop.state) | {main: outputs[of_pass]})
-            name = f"layer {layer}" if len(passes) == 1 else f"update {number}, layer {layer}"
-            yield name, model.read(state, loop.context)[0]
+    several = updates.count(main) > 1
+    if set(updates) == {main}:
+        return [f"update {n + 1}" if several else "" for n in range(len(updates))]
+    names, cycle, since = [], 1, 0
+    for number, name in enumerate(updates):
+        before = updates[since:number].count(name)
+        again = before or name in updates[number + 1 : updates.index(main, number)]
+        own = f"{name} {before + 1}" if again else name
+        names.append(f"cycle {cycle}, {own}" if several else own)
+        if name == main:
+            cycle, since = cycle + 1, number + 1
+    return names
 
 
 def _of_gpt(predictor: Predictor, model: GPT, canvas: np.ndarray) -> Iterator[tuple[str, Tensor]]:

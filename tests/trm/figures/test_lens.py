@@ -13,6 +13,8 @@ from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.figures.lens import _WRONG, lens_figure
 
+NAME = "step 100, cycle 12, z_H, layer {}"  # the longest that there is
+
 
 def drawn(lines: int = 2, operands: tuple[int, int] = (123, 45)) -> tuple[Figure, np.ndarray]:
     """A figure in which the first line has one wrong digit, and the true row."""
@@ -25,7 +27,7 @@ def drawn(lines: int = 2, operands: tuple[int, int] = (123, 45)) -> tuple[Figure
     said[0, 3] += 1
     log_probs = np.where(answer[row], np.log(0.9), np.nan) * np.ones((lines, 1))
     log_probs[0, 3] = np.log(0.2)
-    names = [f"layer {i + 1}" for i in range(lines)]
+    names = [NAME.format(i + 1) for i in range(lines)]
     return lens_figure(canvas, truth[row], row, said, log_probs, names, "why"), truth[row]
 
 
@@ -48,12 +50,12 @@ def test_colours_are_probabilities_and_the_true_row_and_givens_have_none():
     assert np.isnan(shown[:, -2]).all()  # the multiplier digit beside the row
 
 
-@pytest.mark.parametrize(("lines", "operands"), [(1, (7, 8)), (36, (123, 45)), (6, (10**40, 3))])
+@pytest.mark.parametrize(("lines", "operands"), [(1, (7, 8)), (72, (123, 45)), (6, (10**40, 3))])
 def test_every_line_has_a_name_and_all_is_on_the_page(lines, operands):
     figure, _ = drawn(lines, operands)
     renderer = figure.canvas.get_renderer()
     texts = {text.get_text(): text for text in figure.texts}
-    names = [f"layer {i + 1}" for i in range(lines)]
+    names = [NAME.format(i + 1) for i in range(lines)]
     assert {"why", "true", *names} <= set(texts)
     assert to_hex(texts["true"].get_color()) == HIGHLIGHT.lower()
     boxes = [texts[name].get_window_extent(renderer) for name in names]

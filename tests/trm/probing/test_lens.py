@@ -15,7 +15,7 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.probing.cells import token_of_cell
-from trm.probing.lens import Lens, read_layers, some_steps
+from trm.probing.lens import LINES, Lens, read_layers, some_steps, steps_to_read
 from trm.solving.solver import Solver
 
 PROBLEM = Problems.from_ints([(5, 7)], base=3)
@@ -48,10 +48,14 @@ def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_s
     solver = make_solver(family, crop=True)
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1, 3))
-    assert lens.sites == [f"step {step}, layer {layer}" for step in (1, 3) for layer in (1, 2)]
+    of_head = "z_H, " if family == "recursive" else ""
+    places = [f"{of_head}layer {layer}" for layer in (1, 2)]
+    if family == "recursive":
+        places = ["z_L", *places]
+    assert lens.sites == [f"step {step}, {place}" for step in (1, 3) for place in places]
     for step in (1, 3):
         logits, _ = solver.predictor.model(torch.from_numpy(canvas[None]), steps=step)
-        assert_reads(lens, f"step {step}, layer 2", logits[0])
+        assert_reads(lens, f"step {step}, {of_head}layer 2", logits[0])
 
 
 def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write(make_solver):
@@ -66,13 +70,51 @@ def test_each_cycle_of_a_recursive_model_is_read_where_it_writes_the_answer(make
     solver = make_solver("recursive", H_cycles=3, L_cycles=2)
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1,))
+    places = ("z_L 1", "z_L 2", "z_H, layer 1", "z_H, layer 2")
     assert lens.sites == [
-        f"step 1, update {cycle}, layer {layer}" for cycle in (1, 2, 3) for layer in (1, 2)
+        f"step 1, cycle {cycle}, {place}" for cycle in (1, 2, 3) for place in places
     ]
     fewer = type(solver.predictor.model)(replace(solver.predictor.model.config, H_cycles=2))
     fewer.load_state_dict(solver.predictor.model.state_dict())
     logits, _ = fewer.eval()(torch.from_numpy(canvas[None]))
-    assert_reads(lens, "step 1, update 2, layer 2", logits[0])
+    assert_reads(lens, "step 1, cycle 2, z_H, layer 2", logits[0])
+
+
+def test_each_update_of_the_working_state_is_read_through_the_head_of_the_answer(make_solver):
+    """Of a step with two updates of z_L, computed once more from the model's own parts."""
+    solver = make_solver("recursive", H_cycles=1, L_cycles=2)
+    model = solver.predictor.model
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 2))
+    assert [site for site in lens.sites if "z_L" in site] == [
+        f"step {step}, z_L {update}" for step in (1, 2) for update in (1, 2)
+    ]
+    with torch.no_grad():
+        context = model.encode(torch.from_numpy(canvas[None]))
+        z_H, z_L = model.iterate(context, model.initial_state(context))
+        for update in (1, 2):  # of the second step
+            z_L = model.network(z_L + z_H + context.inputs, context)
+            logits, _ = model.heads(z_L, context)
+            assert_reads(lens, f"step 2, z_L {update}", logits[0])
+
+
+def test_a_looped_transformer_with_several_updates_in_a_step_has_no_other_state(make_solver):
+    solver = make_solver("looped", loops_per_step=2)
+    lens = read_layers(solver.predictor, rows_of(solver).inputs[-1], (1,))
+    assert lens.sites == [
+        f"step 1, update {update}, layer {layer}" for update in (1, 2) for layer in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cycles", "steps"), [((1, 1), 6), ((3, 2), 6), ((3, 6), 3), ((12, 12), 2)]
+)
+def test_where_a_step_has_many_updates_fewer_steps_are_read(make_solver, cycles, steps):
+    solver = make_solver("recursive", H_cycles=cycles[0], L_cycles=cycles[1])
+    read = steps_to_read(solver.predictor, 100)
+    assert (len(read), read[0], read[-1]) == (steps, 1, 100)
+    lines = cycles[0] * (cycles[1] + 2) * steps
+    assert lines <= LINES or steps == 2
 
 
 @pytest.mark.parametrize("loops", [1, 2])
