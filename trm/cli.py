@@ -36,6 +36,10 @@ COMMANDS = {
         "trm.commands.rasp",
         "the program that a model should implement, beside its heads",
     ),
+    "heads": (
+        "trm.commands.heads",
+        "what each head brings to the answer, over many pairs of problems",
+    ),
     "ranks": (
         "trm.commands.ranks",
         "effective ranks of weights and states, layer by layer",
@@ -74,6 +78,7 @@ examples:
   trm inspect 123x456 --output inspected
   trm probe --checkpoint runs/standard_base3 --output probed
   trm rasp 123x45 --layout lattice
+  trm heads --checkpoint runs/quickstart --output heads
   trm ranks --checkpoint runs/quickstart --output ranks
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm compare grid other-grid --output comparison
