@@ -197,7 +197,7 @@ def fit(times: int, dice: random.Random) -> Iterator[str]:
     common += ["--trainer.max_epochs", "6", "--figures.every_n_validations", "9"]
     common += ["--panels.every_n_validations", "9", "--model.depth.random_start", "0.3"]
     carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
-    carry += ["--model.depth.exploration", "0.5", "--model.network.config.skip_blank", "false"]
+    carry += ["--model.depth.exploration", "0.5", "--model.network.config.skip_blank", "true"]
     carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]
     two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--oversubscribe"]
     with tempfile.TemporaryDirectory() as name:

@@ -51,7 +51,7 @@ from trm.solving.solver import Solver
 from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
 from trm.training.configs import DepthConfig
 from trm.training.data import CanvasDataModule
-from trm.training.depth import carried_step, fresh_step
+from trm.training.depth import carried_step
 from trm.training.losses import step_loss
 
 CONFIG = "trm/reference"
@@ -235,7 +235,7 @@ def computed_in(precision: str, kind: str) -> AbstractContextManager[Any]:
 
 
 def ours(config: Config, device: str, precision: str, mode: Compile, **tokens: bool) -> Training:
-    """This package's model; one whose tokens differ in number starts every batch anew."""
+    """This package's model."""
     torch.manual_seed(0)
     model = TinyRecursiveModel(RecursiveConfig(**config.network, **tokens)).to(device)
     depth = DepthConfig(**config.model["depth"])
@@ -246,9 +246,6 @@ def ours(config: Config, device: str, precision: str, mode: Compile, **tokens: b
     def loss(batch: dict[str, Tensor]) -> Tensor:
         nonlocal carry
         begin_step(mode)
-        if tokens:
-            fresh = DepthConfig(schedule="fresh", free_steps=(0, 0), supervised_steps=1)
-            return fresh_step(model, batch, fresh, _loss, seed=0).loss
         result, carry = carried_step(model, batch, carry, depth, _loss)
         return result.loss
 

@@ -37,7 +37,7 @@ from trm.models.halting import Carry
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.configs import DepthConfig
-from trm.training.depth import carried_step, fresh_step
+from trm.training.depth import carried_step
 from trm.training.losses import step_loss
 
 CONFIG = "trm/reference"
@@ -57,14 +57,10 @@ class Ours:
         torch.manual_seed(0)
         self.model = TinyRecursiveModel(RecursiveConfig(**config.network, **tokens))
         self.depth = DepthConfig(**config.model["depth"])
-        if tokens:  # they differ from batch to batch, and states are not carried over
-            self.depth = DepthConfig(schedule="fresh", free_steps=(0, 0), supervised_steps=1)
         self.carry: Carry | None = None
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """That of a training step: one supervision step."""
-        if self.depth.schedule == "fresh":
-            return fresh_step(self.model, batch, self.depth, _our_loss, seed=0).loss
         result, self.carry = carried_step(self.model, batch, self.carry, self.depth, _our_loss)
         return result.loss
 

@@ -2,15 +2,29 @@
 
 A batch lives on from one training step to the next; a sample that has halted gives its place to a
 new one. After the ACT wrapper of SamsungSAILMontreal/TinyRecursiveModels.
+
+Where not all cells are tokens, samples differ in how many they have, and a batch is as long as the
+longest of them: when that one halts or comes in, states are cut or padded at the end. A sample's
+own tokens stand in front, so that it goes on as it would beside any others.
 """
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from trm.models.draws import uniform
-from trm.models.iterative import Batch, IterativeModel, Loop, map_state, named, unnamed, where
+from trm.models.iterative import (
+    Batch,
+    IterativeModel,
+    Loop,
+    State,
+    map_state,
+    named,
+    unnamed,
+    where,
+)
 
 
 @dataclass
@@ -84,8 +98,8 @@ def carry_step(
         The new carry, in whose batch are the labels of the samples, and the loop after its step.
 
     Raises:
-        ValueError: the batch does not have the carry's tensors and shapes, or a setting is out
-            of range.
+        ValueError: the batch does not have the carry's tensors and shapes, the carried state does
+            not fit the samples, or a setting is out of range.
     """
     if halt_max_steps < 1 or not 0 <= exploration <= 1:
         raise ValueError(
@@ -98,7 +112,8 @@ def carry_step(
     prefix = [current["prefix_ids"]] if "prefix_ids" in current else []
     loop = Loop(model, current["inputs"], *prefix)
     if carry.state:
-        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+        carried = unnamed(loop.state, carry.state)
+        loop.state = where(halted, loop.state, _as_long_as(loop, carried))
     loop.step()
 
     steps = torch.where(halted, 0, carry.steps) + 1
@@ -110,6 +125,28 @@ def carry_step(
         halts &= (steps >= least.floor()) | (draw >= exploration)
     state = {name: part.detach() for name, part in named(loop.state).items()}
     return Carry(state, steps, halts, current), loop
+
+
+def _as_long_as(loop: Loop, carried: State) -> State:
+    """A carried state with as many tokens as the samples of a loop now have.
+
+    What is cut off is padding of all that go on, and what is added no token sees.
+    """
+    have, need = ([part.shape for part in named(state).values()] for state in (carried, loop.state))
+    if have == need:
+        return carried
+    if loop.lengths is None:
+        raise ValueError(
+            f"the carried state has tensors of {[list(shape) for shape in have]}, and that of the "
+            f"samples now at work {[list(shape) for shape in need]}: a model whose states differ "
+            "in size is carried over if its method `lengths` tells how many tokens a sample has."
+        )
+
+    def fitted(part: Tensor, like: Tensor) -> Tensor:
+        missing = like.shape[1] - part.shape[1]  # below 0 it is cut
+        return F.pad(part, (*[0, 0] * (part.ndim - 2), 0, missing))
+
+    return map_state(fitted, carried, loop.state)
 
 
 def _check_same_shapes(carried: Batch, batch: Batch) -> None:

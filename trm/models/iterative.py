@@ -28,7 +28,9 @@ class IterativeModel(nn.Module, ABC):
             sets them to the size of its canvases.
         builds_on_hints: whether its states hold hints alone, so that it can be `taught`.
         position_free: whether canvases look the same to it wherever on them a working lies.
-        fixed_tokens: whether all samples have as many tokens, as the carry needs it.
+        fixed_tokens: whether all samples have as many tokens, as CUDA graphs need it.
+        can_carry: whether a canvas has the same tokens after each training step, so that its state
+            can be carried over to the next one.
         updates: the names of the state's tensors that a supervision step replaces, in order, once
             for every pass through ``layers``; for probing alone, empty if not known.
     """
@@ -37,6 +39,7 @@ class IterativeModel(nn.Module, ABC):
     builds_on_hints: bool = False
     position_free: bool = False
     fixed_tokens: bool = True
+    can_carry: bool = True
     updates: tuple[str, ...] = ()
 
     @abstractmethod
@@ -95,7 +98,7 @@ class IterativeModel(nn.Module, ABC):
     def lengths(self, context: Any) -> Tensor | None:
         """How many tokens of each sample are not padding, int64 [B]; None: all of them are.
 
-        Where they are known, all tensors of the state are [B, tokens, ...].
+        Where they are known, all tensors of the state are [B, tokens, ...], padding at the end.
         """
         return None
 

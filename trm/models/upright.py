@@ -73,9 +73,14 @@ class PoseJudge(nn.Module):
 
 
 class _Upright(CanvasTransformer):
-    """Turns pages upright before they are encoded, see this module."""
+    """Turns pages upright before they are encoded, see this module.
+
+    As the judge learns, it may turn a page differently than a step before: a state that was carried
+    over would then be that of other cells.
+    """
 
     config: Any
+    can_carry = False
 
     def __init__(self, config: Any):
         own = {name: classes for name, classes in config.hints.items() if name != ORIENTATION}

@@ -68,10 +68,11 @@ class IterativeModule(CanvasModule):
         seed: int = 0,
     ) -> None:
         check_least("model", locals())
-        if depth.schedule == "carry" and not network.fixed_tokens:
+        if depth.schedule == "carry" and not network.can_carry:
             raise ValueError(
-                "depth.schedule carry takes samples over from batch to batch, as many tokens "
-                "each: set skip_blank and crop to false, or depth.schedule: fresh"
+                "depth.schedule carry takes a sample's state over from step to step, and this "
+                "network may turn the same page differently at the next one: set depth.schedule: "
+                "fresh"
             )
         if depth.schedule == "fresh" and depth.teacher_forcing and not network.builds_on_hints:
             raise ValueError(

@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from trm.models.configs import RecursiveConfig
-from trm.models.halting import carry_step, initial_carry
+from canvas.symbols import BLANK, MASK
+from trm.models.configs import LoopedConfig, RecursiveConfig
+from trm.models.halting import Carry, carry_step, initial_carry
+from trm.models.iterative import Loop
+from trm.models.looped import LoopedTransformer
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 
 
@@ -84,6 +87,131 @@ def test_bfloat16_carries_stay_bfloat16():
         carry, _ = carry_step(model, carry, batch(0), 4, 0.0)
         carry, _ = carry_step(model, carry, batch(1), 4, 0.0)
     assert carry.state["z_H"].dtype == torch.bfloat16
+
+
+def page(seed, rows, columns):
+    """A canvas of 7 x 8, blank outside of a few rows and columns, and at random among these.
+
+    Its last row is masked.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    canvas = torch.full((1, 7, 8), BLANK, dtype=torch.uint8)
+    corner = torch.randint(1, 12, (rows, columns), generator=generator, dtype=torch.uint8)
+    corner[torch.rand(rows, columns, generator=generator) < 0.3] = BLANK
+    corner[0, 0], corner[-1] = 3, MASK
+    canvas[0, 1 : rows + 1, 8 - columns :] = corner
+    return canvas
+
+
+TOKENS = {
+    "skip_blank and rope_1d behind a prefix": {
+        "skip_blank": True,
+        "position": "rope_1d",
+        "num_prefixes": 1,
+        "prefix_length": 3,
+    },
+    "skip_blank and rope_2d": {"skip_blank": True, "position": "rope_2d", "halt_pool": "mask"},
+    "skip_blank and learned": {"skip_blank": True, "position": "learned", "halt_pool": "mean"},
+    "skip_blank and alibi": {"skip_blank": True, "position": "alibi"},
+    "skip_blank and shaw": {"skip_blank": True, "position": "shaw"},
+    "skip_blank and the nearest cells": {
+        "skip_blank": True,
+        "position": "relative_2d",
+        "neighbourhood": "local_nearest",
+        "halt_pool": "mask",
+    },
+    "crop and rope_1d behind a prefix": {
+        "crop": True,
+        "position": "rope_1d",
+        "num_prefixes": 1,
+        "prefix_length": 3,
+    },
+    "crop and rows alone": {
+        "crop": True,
+        "position": "relative_2d",
+        "neighbourhood": "local",
+        "radius": 1,
+        "halt_pool": "mask",
+    },
+    "crop and states of hints": {
+        "crop": True,
+        "position": "relative_2d",
+        "neighbourhood": "before",
+        "halt_pool": "mask",
+        "own_state": False,
+        "hints": {"carry": 4},
+        "decide": 0.3,
+    },
+}
+
+
+def make_ragged(name):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_heads": 4, "num_layers": 2, "intermediate_size": 32}
+    settings = {"height": 7, "width": 8, **sizes, **TOKENS[name]}
+    if "hints" in settings:
+        return LoopedTransformer(LoopedConfig(**settings)).train()
+    return TinyRecursiveModel(RecursiveConfig(**settings, H_cycles=2, L_cycles=2)).train()
+
+
+def said_and_learned(model, loop, sample):
+    """All that is read of one sample, and the gradients of it."""
+    hints = loop.read_hints()
+    said = [part[sample] for part in (*loop.read(), *hints.values())]
+    mixed = sum((part.sin() * (i + 1)).sum() for i, part in enumerate(said))
+    parameters = list(model.parameters())
+    kept = {"allow_unused": True, "retain_graph": True}  # it goes on with the same embeddings
+    return said, torch.autograd.grad(mixed, parameters, **kept)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_sample_goes_on_as_it_would_alone_while_longer_ones_come_and_go_beside_it(name):
+    model = make_ragged(name)
+    mine = page(0, 3, 4)
+    beside = [page(1, 2, 3), page(2, 6, 8), page(3, 2, 3), page(4, 4, 6), page(5, 6, 8)]
+    alone, carry, lengths = Loop(model, mine), None, []
+    for neighbour in beside:
+        inputs = torch.cat((mine, neighbour))
+        new = {"inputs": inputs, "labels": inputs.long(), "seeds": torch.arange(2)}
+        carry = carry or initial_carry(new)
+        carry, loop = carry_step(model, carry, new, 9, 0.0)
+        lengths.append(next(iter(carry.state.values())).shape[1])
+        alone.step()
+        anew = Loop(model, neighbour)
+        anew.step()
+        for sample, expected in ((0, alone), (1, anew)):
+            said, learned = said_and_learned(model, loop, sample)
+            others = said_and_learned(model, expected, 0)
+            torch.testing.assert_close(said, others[0], rtol=1e-4, atol=1e-4)
+            for gradient, other in zip(learned, others[1], strict=True):
+                if other is None:
+                    assert gradient is None or not gradient.any()
+                else:
+                    torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-3)
+        # The one beside it has halted, and the carry has been in a checkpoint.
+        carry = Carry.from_plain(carry.plain())
+        carry.halted = torch.tensor([False, True])
+    assert lengths[0] < lengths[3] < lengths[1]
+    assert lengths[2] == lengths[0]
+
+
+class Ragged(TinyRecursiveModel):
+    """Tells nobody how many tokens its samples have."""
+
+    def lengths(self, context):
+        return None
+
+
+def test_states_that_differ_in_size_need_a_model_that_tells_how_many_tokens_there_are():
+    model = Ragged(make_ragged("skip_blank and rope_2d").config)
+    batches = [
+        {"inputs": page(seed, rows, 5), "seeds": torch.arange(1)}
+        for seed, rows in enumerate((3, 5))
+    ]
+    carry, _ = carry_step(model, initial_carry(batches[0]), batches[0], 9, 0.0)
+    carry.batch = batches[1]
+    with pytest.raises(ValueError, match="`lengths` tells how many tokens a sample has"):
+        carry_step(model, carry, batches[1], 9, 0.0)
 
 
 def test_a_smaller_last_batch_is_refused():

@@ -8,10 +8,12 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.checkpoints.keys import CHECKPOINT_KEY
-from trm.models.configs import LoopedConfig, RecursiveConfig
+from trm.models.configs import LoopedConfig, RecursiveConfig, UprightRecursiveConfig
 from trm.models.iterative import map_state
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.upright import UprightRecursiveModel
+from trm.models.vocabulary import ORIENTATION
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
 from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
@@ -137,10 +139,15 @@ def test_a_carry_needs_canvases_of_one_size():
         mine.setup("validate")
 
 
-def test_a_carry_needs_as_many_tokens_in_every_batch():
-    for setting in ("skip_blank", "crop"):
-        with pytest.raises(ValueError, match=r"set skip_blank and crop to false, or depth"):
-            module({setting: True}, depth=DepthConfig("carry"))
+def test_a_carry_needs_the_same_tokens_of_a_canvas_at_every_step():
+    turning = UprightRecursiveModel(
+        UprightRecursiveConfig(**NETWORK, crop=True, hints={ORIENTATION: 8})
+    )
+    parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"), LossConfig()
+    with pytest.raises(
+        ValueError, match=r"differently at the next one: set depth\.schedule: fresh"
+    ):
+        IterativeModule(turning, *parts)
 
 
 def test_true_hints_need_states_that_are_built_from_hints():

@@ -48,7 +48,7 @@ def detached(state: State) -> State:
     return map_state(torch.Tensor.detach, state)
 
 
-def gradients(model: TinyRecursiveModel) -> list[torch.Tensor]:
+def gradients(model: torch.nn.Module) -> list[torch.Tensor]:
     return [torch.zeros(1) if p.grad is None else p.grad.clone() for p in model.parameters()]
 
 
@@ -83,18 +83,20 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(result.last.total, one.total)
 
 
-def hinted() -> tuple[LoopedTransformer, dict[str, torch.Tensor], dict[str, float]]:
+def hinted(
+    task: Multiplication = TASK, canvas: tuple[int, int] = (3, 5), tokens: str = "crop"
+) -> tuple[LoopedTransformer, dict[str, torch.Tensor], dict[str, float]]:
     names = ("multiplicand", "carry")
-    data = RowStepSamples(TASK, Canvas(3, 5), "train", 0, 600, 6, hints=names)
+    data = RowStepSamples(task, Canvas(*canvas), "train", 0, 600, 6, hints=names)
     torch.manual_seed(0)
     config = LoopedConfig(
         hidden_size=32,
         num_heads=2,
         num_layers=1,
         intermediate_size=32,
-        crop=True,
         position="relative_2d",
         halt_pool="mask",
+        **{tokens: True},  # type: ignore[arg-type]
         hints=dict.fromkeys(names, 4),
         decide=0.5,
         own_state=False,
@@ -201,6 +203,26 @@ def test_only_the_samples_that_halted_give_their_place_away():
     expected = torch.where(carry.halted.view(-1, 1, 1), second["inputs"], first["inputs"])
     assert torch.equal(after.batch["inputs"], expected)
     assert after.steps.tolist() == [1, 2] * 3
+
+
+@pytest.mark.parametrize("tokens", ["skip_blank", "crop"])
+def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tokens):
+    longer = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
+    model, samples, hints = hinted(longer, (5, 9), tokens)
+    assert model.encode(samples["inputs"]).lengths.unique().numel() > 1
+    carry, depth = None, DepthConfig("carry", halt_max_steps=9, exploration=0.0)
+    for steps in range(4):  # the head starts at "no"
+        carried, carry = carried_step(model, samples, carry, depth, LOSS, hints)
+        carried.loss.backward()
+        of_carry = gradients(model)
+        model.zero_grad()
+        anew = DepthConfig(free_steps=(steps, steps), supervised_steps=1)
+        fresh = fresh_step(model, samples, anew, LOSS, 0, hints)
+        fresh.loss.backward()
+        torch.testing.assert_close(carried.loss, fresh.loss)
+        for mine, other in zip(of_carry, gradients(model), strict=True):
+            torch.testing.assert_close(mine, other)
+        model.zero_grad()
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])

@@ -135,12 +135,17 @@ def test_the_notes_training_runs_with_carry_transforms_and_averaged_weights(
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize(
+    ("precision", "tokens"),
+    [("32-true", None), ("bf16-mixed", None), ("32-true", "skip_blank"), ("bf16-mixed", "crop")],
+)
 def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
-    command, repository, tmp_path, precision
+    command, repository, tmp_path, precision, tokens
 ):
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
     config += ("--trainer.precision", precision)
+    if tokens:  # of each step so many as its longest sample has; some samples are replaced
+        config += (f"--model.network.config.{tokens}", "true", "--model.depth.halt_max_steps", 3)
     for folder, epochs in (("whole", 3), ("parts", 1)):
         (tmp_path / folder).mkdir()
         ran = command(*config, "--trainer.max_epochs", epochs, folder=tmp_path / folder)
@@ -156,6 +161,8 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
             torch.testing.assert_close(parts[key][name], weights, rtol=0, atol=0)
     for name, value in whole["carry"][0].items():
         torch.testing.assert_close(parts["carry"][0][name], value, rtol=0, atol=0)
+    every_cell = 16 + 8 * 8
+    assert (whole["carry"][0]["state.z_H"].shape[1] < every_cell) == (tokens is not None)
 
 
 def test_a_cpu_trains_in_bfloat16(command, debug, tmp_path):
@@ -239,6 +246,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
 
 def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_path):
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
+    config += ("--model.network.config.skip_blank", "true")  # each with as many tokens as it needs
     config += ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
     config += ("--trainer.enable_progress_bar", "false")
     for folder, epochs, more in (
