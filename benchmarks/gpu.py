@@ -237,7 +237,7 @@ def computed_in(precision: str, kind: str) -> AbstractContextManager[Any]:
 def ours(config: Config, device: str, precision: str, mode: Compile, **tokens: bool) -> Training:
     """This package's model."""
     torch.manual_seed(0)
-    model = TinyRecursiveModel(RecursiveConfig(**config.network, **tokens)).to(device)
+    model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens)).to(device)
     depth = DepthConfig(**config.model["depth"])
     if mode:
         model.iterate = compiled(model.iterate, mode)  # type: ignore[method-assign]

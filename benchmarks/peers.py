@@ -55,7 +55,7 @@ class Ours:
 
     def __init__(self, config: Config, **tokens: bool) -> None:
         torch.manual_seed(0)
-        self.model = TinyRecursiveModel(RecursiveConfig(**config.network, **tokens))
+        self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
         self.depth = DepthConfig(**config.model["depth"])
         self.carry: Carry | None = None
 
