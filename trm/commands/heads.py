@@ -82,8 +82,9 @@ def run(args: argparse.Namespace) -> int:
     from trm.probing.heads import head_effects
 
     solver = load_solver(args.checkpoint, device=one_device(args))
-    given, axes = sizes_given(args, solver.task)
-    size = {axis: given.get(axis, solver.task.ranges[axis][1]) for axis in axes}
+    _, axes = sizes_given(args, solver.task)
+    low, high = (getattr(args, axis) or solver.task.ranges[axis][1] for axis in axes)
+    size = {axes[0]: low, axes[1]: high}
     output = Path(args.output)
     make_own_folder(output, "trm heads", (FILE, PICTURE), "head_effects")
     beside = aside(args)
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         "head_effects": [one.as_dict() for one in found],
     }
     write_object(output / FILE, data)
-    title = f"What heads bring to the answer: {size_name(axes, tuple(size.values()))}"
+    title = f"What heads bring to the answer: {size_name(axes, (low, high))}"
     with replacing(output / PICTURE) as part:
         heads_figure(found, title).savefig(part, format="png")
     console = Console(highlight=False)

@@ -66,7 +66,8 @@ def head_effects(
             patched.
     """
     meanings, found = kinds_of(solver.task), []
-    name = size_name(tuple(size), tuple(size.values()))
+    low, high = size.values()
+    name = size_name(tuple(size), (low, high))
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         note(f"{kind}: {len(drawn)} pairs of {name}")
