@@ -39,7 +39,7 @@ def test_every_case_is_a_line_with_figures(repository, tmp_path):
         assert float(line[3].replace(",", "")) > 0
     shares = [line[5] for line in measured if line[0].startswith("| drawn")]
     assert len(shares) == 4
-    assert all(0 < float(share.rstrip("%")) < 100 for share in shares)
+    assert all(0 <= float(share.rstrip("%")) <= 100 for share in shares)  # how much is timing
 
 
 def test_what_does_not_fit_is_tried_with_fewer_samples(gpu, tmp_path):
