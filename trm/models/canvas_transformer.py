@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from trm.models.bias import attention_bias, rows_around
 from trm.models.configs import IN_ORDER, CanvasConfig
 from trm.models.context import Context, on_canvas
-from trm.models.coordinates import Coordinates, down_to_last, last_rows
+from trm.models.coordinates import Coordinates, down_to_last, last_rows, span
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -112,6 +112,16 @@ class CanvasTransformer(IterativeModel):
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
 
+    def count_tokens(self, tokens: Tensor) -> Tensor | None:
+        """See `IterativeModel`."""
+        if self.fixed_tokens:
+            return None
+        kept = self._kept(tokens)
+        if self.config.skip_blank:
+            return self.config.prefix_length + kept.sum(dim=(1, 2))
+        rows, columns = (span(kept.any(dim=dim)).sum(dim=1) for dim in (2, 1))
+        return self.config.prefix_length + rows * columns
+
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases, and work out what attention sees of them.
 
@@ -165,9 +175,7 @@ class CanvasTransformer(IterativeModel):
             check_canvas("the mixer", cells, config.height, config.width, exact=True)
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
-            kept = tokens != config.blank_id
-            if config.neighbourhood in IN_ORDER:
-                kept = kept & down_to_last(tokens == config.mask_id)
+            kept = self._kept(tokens)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:
@@ -260,6 +268,13 @@ class CanvasTransformer(IterativeModel):
             mixing = SwiGLU(length, swiglu_size(length, config.expansion))
         inner = config.intermediate_size or swiglu_size(D, config.expansion)
         return PostNormBlock(mixing, SwiGLU(D, inner), config.norm_eps)
+
+    def _kept(self, tokens: Tensor) -> Tensor:
+        """Cells that are tokens, or in whose box all tokens are, bool [B, H, W]."""
+        kept = tokens != self.config.blank_id
+        if self.config.neighbourhood in IN_ORDER:
+            kept = kept & down_to_last(tokens == self.config.mask_id)
+        return kept
 
     def _embed_prefix(self, batch: int, prefix_ids: Tensor | None) -> Tensor | None:
         """Prefix tokens, [B, P, D]."""

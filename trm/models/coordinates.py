@@ -93,10 +93,7 @@ class Coordinates:
             filled: bool [B, H, W].
             wanted: bool [B, H], the rows of the box that are wanted; None: all.
         """
-        rows, columns = (
-            (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
-            for line in (filled.any(dim=2).byte(), filled.any(dim=1).byte())
-        )
+        rows, columns = (span(filled.any(dim=dim)) for dim in (2, 1))
         if wanted is not None:
             rows = rows & wanted
         inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
@@ -107,6 +104,12 @@ class Coordinates:
             return cells
         same = Coordinates.canvas(len(cells) // width, width, device=filled.device)
         return replace(cells, alike=same)
+
+
+def span(filled: Tensor) -> Tensor:
+    """All from the first filled one to the last, bool [B, N] to the same."""
+    line = filled.byte()
+    return (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
 
 
 def down_to_last(masked: Tensor) -> Tensor:

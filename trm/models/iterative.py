@@ -102,6 +102,13 @@ class IterativeModel(nn.Module, ABC):
         """
         return None
 
+    def count_tokens(self, tokens: Tensor) -> Tensor | None:
+        """What `lengths` will say of canvases [B, H, W] before they are encoded; None: not known.
+
+        By it a training batch is sorted, so that samples of about the same length are together.
+        """
+        return None
+
     @property
     def num_parameters(self) -> int:
         """How many numbers are learned."""

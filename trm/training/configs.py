@@ -106,6 +106,9 @@ class DepthConfig:
             other batches then teach the halting head alone how far a row has come.
         hint_dropout: share of these hints that are left out, so that no hint is relied on which is
             only by chance a sign of what is to be found (Hinton et al. 2012, of inputs).
+        length_buckets: `fresh`: in how many parts a batch goes through the network, sorted by the
+            number of tokens, so that each is padded to its own longest sample alone. Samples, draws
+            and loss are those of the whole batch. For networks in which not every cell is a token.
     """
 
     schedule: str = one_of("fresh", SCHEDULES)
@@ -116,6 +119,7 @@ class DepthConfig:
     random_start: float = 0.0
     teacher_forcing: float = 0.0
     hint_dropout: float = 0.0
+    length_buckets: int = 1
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
@@ -124,6 +128,13 @@ class DepthConfig:
             raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
         if self.supervised_steps < 1 or self.halt_max_steps < 1:
             raise ValueError("at least one step has to be supervised")
+        if self.length_buckets < 1:
+            raise ValueError(f"depth.length_buckets is 1 or more, not {self.length_buckets}")
+        if self.length_buckets > 1 and self.schedule == "carry":
+            raise ValueError(
+                f"depth.length_buckets {self.length_buckets} splits batches that start anew: "
+                "set it to 1, or depth.schedule: fresh"
+            )
         for name in ("exploration", "random_start", "teacher_forcing", "hint_dropout"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")

@@ -74,6 +74,12 @@ class IterativeModule(CanvasModule):
                 "network may turn the same page differently at the next one: set depth.schedule: "
                 "fresh"
             )
+        if depth.length_buckets > 1 and network.fixed_tokens:
+            raise ValueError(
+                "depth.length_buckets sorts samples by how many tokens they have, and in this "
+                "network all have as many: set skip_blank or crop to true, or depth.length_buckets "
+                "to 1"
+            )
         if depth.schedule == "fresh" and depth.teacher_forcing and not network.builds_on_hints:
             raise ValueError(
                 "depth.teacher_forcing starts from states that are built from hints, and those of "

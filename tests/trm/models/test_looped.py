@@ -211,6 +211,20 @@ def test_noise_on_its_one_state_depends_on_the_key_alone():
     assert np.abs(noisy.log_probs[0] - plain.log_probs[0]).max() > 1e-2
 
 
+@pytest.mark.parametrize("neighbourhood", ["all", "before"])
+@pytest.mark.parametrize("prefix", [{}, {"num_prefixes": 1, "prefix_length": 2}])
+def test_tokens_are_counted_before_canvases_are_encoded(neighbourhood, prefix):
+    task = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
+    data = RowStepSamples(task, Canvas(8, 9), "train", 0, 600, 20)
+    tokens = data.__getitems__(range(20))["inputs"]
+    for setting in ("skip_blank", "crop"):
+        model = make(neighbourhood=neighbourhood, **prefix, **{setting: True})
+        counted = model.count_tokens(tokens)
+        assert counted.unique().numel() > 2
+        assert torch.equal(counted, model.lengths(model.encode(tokens)))
+    assert make().count_tokens(tokens) is None
+
+
 def test_without_blank_cells_and_with_offsets_places_do_not_matter():
     assert make(skip_blank=True).position_free
     assert not make().position_free

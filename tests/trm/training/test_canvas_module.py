@@ -150,6 +150,15 @@ def test_a_carry_needs_the_same_tokens_of_a_canvas_at_every_step():
         IterativeModule(turning, *parts)
 
 
+def test_buckets_by_length_need_samples_that_differ_in_tokens():
+    depth = DepthConfig(length_buckets=2)
+    with pytest.raises(
+        ValueError, match=r"set skip_blank or crop to true, or depth\.length_buckets"
+    ):
+        module(depth=depth)
+    assert module({"skip_blank": True}, depth=depth).depth.length_buckets == 2
+
+
 def test_true_hints_need_states_that_are_built_from_hints():
     with pytest.raises(ValueError, match=r"set depth\.teacher_forcing to 0, or give"):
         module(depth=DepthConfig(teacher_forcing=0.5))

@@ -7,6 +7,7 @@ import torch
 
 from canvas.multiplication import Multiplication
 from trm.models.configs import LoopedConfig, RecursiveConfig
+from trm.models.context import Context
 from trm.models.halting import Carry
 from trm.models.hints import UNDECIDED
 from trm.models.iterative import State, map_state
@@ -19,6 +20,7 @@ from trm.training.losses import hint_loss, step_loss
 from trm.training.samples import RowStepSamples, hint_key
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
+LONGER = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
 LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
 
 
@@ -207,8 +209,7 @@ def test_only_the_samples_that_halted_give_their_place_away():
 
 @pytest.mark.parametrize("tokens", ["skip_blank", "crop"])
 def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tokens):
-    longer = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
-    model, samples, hints = hinted(longer, (5, 9), tokens)
+    model, samples, hints = hinted(LONGER, (5, 9), tokens)
     assert model.encode(samples["inputs"]).lengths.unique().numel() > 1
     carry, depth = None, DepthConfig("carry", halt_max_steps=9, exploration=0.0)
     for steps in range(4):  # the head starts at "no"
@@ -223,6 +224,43 @@ def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tok
         for mine, other in zip(of_carry, gradients(model), strict=True):
             torch.testing.assert_close(mine, other)
         model.zero_grad()
+
+
+@pytest.mark.parametrize("tokens", ["skip_blank", "crop"])
+@pytest.mark.parametrize("number", [2, 4, 9])  # more than samples: one each
+@pytest.mark.parametrize("taught", [0.0, 1.0])
+def test_a_batch_in_buckets_by_length_learns_as_the_whole_batch(
+    tokens, number, taught, monkeypatch
+):
+    model, samples, hints = hinted(LONGER, (5, 9), tokens)
+    samples["seeds"] = torch.arange(6) + 3
+    depth = DepthConfig(
+        free_steps=(2, 2), random_start=0.5, teacher_forcing=taught, hint_dropout=0.3
+    )
+    lengths, encode = [], model.encode
+
+    def watched(inputs: torch.Tensor) -> Context:
+        context = encode(inputs)
+        lengths.append(context.lengths.tolist())
+        assert context.inputs.shape[1] == max(lengths[-1])
+        return context
+
+    monkeypatch.setattr(model, "encode", watched)
+    whole = fresh_step(model, samples, depth, LOSS, 5, hints)
+    whole.loss.backward()
+    expected = gradients(model)
+    model.zero_grad()
+    parts = fresh_step(model, samples, replace(depth, length_buckets=number), LOSS, 5, hints)
+    parts.loss.backward()
+    assert len(lengths) == 1 + min(number, 6)
+    assert len(set(lengths[0])) > 1
+    assert [one for bucket in lengths[1:] for one in bucket] == sorted(lengths[0])
+    torch.testing.assert_close(parts.loss, whole.loss)
+    torch.testing.assert_close(vars(parts.last), vars(whole.last))
+    torch.testing.assert_close(parts.hints, whole.hints)
+    assert parts.steps == whole.steps
+    for mine, other in zip(gradients(model), expected, strict=True):
+        torch.testing.assert_close(mine, other)
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
@@ -298,6 +336,8 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
         ({"supervised_steps": 0}, "at least one step"),
         ({"halt_max_steps": 0}, "at least one step"),
         ({"exploration": 1.5}, "probability, not 1.5"),
+        ({"length_buckets": 0}, "length_buckets is 1 or more, not 0"),
+        ({"schedule": "carry", "length_buckets": 2}, "to 1, or depth.schedule: fresh"),
         ({"random_start": -0.5}, "random_start is a probability, not -0.5"),
     ],
 )
