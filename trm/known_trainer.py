@@ -21,6 +21,10 @@ _LEAST = {  # of whole numbers, and how that is said
     "fast_dev_run": (0, "a number of batches, true or false"),
     "reload_dataloaders_every_n_epochs": (0, "0 or more"),
 }
+_NEVER_0 = {  # a model that is validated is so every now and then
+    "check_val_every_n_epoch": "1 or more",
+    "val_check_interval": "a share of an epoch or a number of batches",
+}
 _ALIKE = 0.75  # of an accelerator and what may have been meant by it
 
 
@@ -46,11 +50,13 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
                 f"not {value}"
             )
     validates = settings.get("limit_val_batches") != 0 and not settings.get("fast_dev_run")
-    if validates and settings.get("check_val_every_n_epoch") == 0:
-        raise ValueError(
-            "trainer.check_val_every_n_epoch is 1 or more, not 0: to train without validation, "
-            "set trainer.limit_val_batches to 0"
-        )
+    for name, told in _NEVER_0.items():
+        value = settings.get(name)
+        if validates and type(value) is int and value == 0:  # 0.0 is the least share: each batch
+            raise ValueError(
+                f"trainer.{name} is {told}, not 0: to train without validation, set "
+                "trainer.limit_val_batches to 0"
+            )
     clipping = settings.get("gradient_clip_algorithm")
     if isinstance(clipping, str) and clipping.lower() not in CLIPPING:
         raise ValueError(f"trainer.gradient_clip_algorithm is norm or value, not {clipping}")

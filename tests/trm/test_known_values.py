@@ -86,6 +86,7 @@ def test_a_wrong_value_is_refused_as_in_training(words, told):
         (["--trainer.limit_val_batches=-1"], "limit_val_batches is a share from 0.0 to 1.0 or"),
         (["--trainer.limit_test_batches=.nan"], "limit_test_batches is a share from 0.0 to 1.0 or"),
         (["--trainer.val_check_interval=2.5"], "val_check_interval is a share from 0.0 to 1.0 or"),
+        (["--trainer.val_check_interval=0"], "val_check_interval is a share of an epoch or a numb"),
         (
             ["--trainer.check_val_every_n_epoch=0"],
             "check_val_every_n_epoch is 1 or more, not 0: to train without validation, set "

@@ -16,7 +16,8 @@ def find_checkpoint(path: str | Path) -> Path:
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: the path is empty, which would mean the current folder.
+        ValueError: the path is empty, which would mean the current folder, or the folder holds
+            several files of weights alone, which no run leaves.
     """
     if not str(path):
         raise ValueError("the checkpoint's path is empty: name a file, or the folder of a run")
@@ -26,6 +27,10 @@ def find_checkpoint(path: str | Path) -> Path:
     if path.is_dir():
         for name in ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}"):
             files = [file for file in path.rglob(name) if file.is_file()]
+            if name.endswith(SUFFIX) and len(files) > 1:
+                raise ValueError(
+                    f"{path} holds {len(files)} files of weights: name one of them, as {files[0]}"
+                )
             found = sorted(files, key=lambda file: file.stat().st_mtime)
             if found:
                 return found[-1]

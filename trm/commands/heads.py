@@ -136,9 +136,12 @@ def _table(found: Sequence[HeadEffects]) -> Table:
 
 
 def _with_interval(one: HeadEffects, layer: int, head: int) -> str:
-    """Like 0.79 ±0.01, the farther end of the interval; no minus before a zero."""
-    mean, low, high = (ends[layer][head] for ends in (one.mean, one.low, one.high))
-    return f"{mean:.2f} ±{max(high - mean, mean - low):.2f}".replace("-0.00", "0.00")
+    """Like 0.79 (0.77–0.80); no minus before a zero."""
+    mean, low, high = (
+        f"{ends[layer][head]:.2f}".replace("-0.00", "0.00").replace("-", "−")
+        for ends in (one.mean, one.low, one.high)
+    )
+    return f"{mean} ({low}–{high})"
 
 
 def _kinds(text: str) -> tuple[str, ...]:

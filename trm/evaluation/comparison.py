@@ -95,7 +95,8 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
         "Over all cells that both were asked: the difference in percentage points; how many "
         "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
         "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
-        "and problems, and too narrow where they are few.",
+        "and problems, and too narrow where they are few, or again Newcombe's where all of them "
+        "solved the same problems.",
         table(
             ["setting", "range", "problems", "difference", "this alone", "that alone", "p"], rows
         ),

@@ -68,7 +68,7 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
         mine_alone=only[0] if single else None,
         theirs_alone=only[1] if single else None,
         p=mcnemar(*only) if single else None,
-        interval=_newcombe(first[0], second[0]) if single else _bootstrapped(first, second, ends),
+        interval=_newcombe(first[0], second[0]) if single else _of_seeds(first, second, ends),
     )
 
 
@@ -139,6 +139,16 @@ def _newcombe(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
 def _solved(cells: Sequence[str]) -> np.ndarray:
     """One seed's problems, ``bool [n]``."""
     return np.frombuffer("".join(cells).encode(), dtype=np.uint8) == ord("1")
+
+
+def _of_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
+    """By a bootstrap; where all seeds agree on all problems, which leaves it no spread, Newcombe's.
+
+    Of ``bool [seeds, n]`` each.
+    """
+    if (first == first[:1]).all() and (second == first[:1]).all():
+        return _newcombe(first[0], second[0])
+    return _bootstrapped(first, second, ends)
 
 
 def _bootstrapped(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:

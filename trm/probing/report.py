@@ -19,6 +19,7 @@ _READERS = {
     "majority": "majority",
 }
 _POINTS = "selectivity"
+_BREAKS = {"head": "breaks first", "probe": "is read worst"}  # what is not read may not be needed
 
 
 def print_study(console: Console, study: ProbeStudy) -> None:
@@ -136,7 +137,7 @@ def first_error(size: SizeResult) -> str:
     if found.column < 1:
         column = f"column {1 - found.column} right of its end"
     return (
-        f"{size.name}: {found.hint} breaks first: {100 * found.share.value:.1f} % "
+        f"{size.name}: {found.hint} {_BREAKS[found.judge]}: {100 * found.share.value:.1f} % "
         f"({span(found.share)}) of its cells in the working row are right, {judged}; it is wrong "
         f"most often in row {found.row} of the working, {column} ({found.place.right} of "
         f"{found.place.total} right)."

@@ -74,6 +74,15 @@ def test_of_a_folder_the_best_checkpoint_comes_before_the_last_and_the_newest_ru
     assert find_checkpoint(step) == step
 
 
+def test_of_a_folder_of_several_weights_none_is_chosen(tmp_path):
+    alone = tmp_path / "a.safetensors"
+    alone.touch()
+    assert find_checkpoint(tmp_path) == alone
+    (tmp_path / "b.safetensors").touch()
+    with pytest.raises(ValueError, match=r"holds 2 files of weights: name one of them, as .*saf"):
+        find_checkpoint(tmp_path)
+
+
 def test_a_missing_checkpoint_is_said_to_be_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no checkpoint .*nothing; train one"):
         load_checkpoint(tmp_path / "nothing")

@@ -17,8 +17,9 @@ def test_figures_picture_and_table_of_the_shipped_model(command, tmp_path):
     factor, digit = data["head_effects"]
     assert (factor["kind"], digit["kind"]) == ("factor", "digit")
     assert len(factor["pairs"]) == 2
-    mean, low, high = (factor[name][0][2] for name in ("mean", "low", "high"))
-    assert re.search(rf" 3 +{mean:.2f} ±{max(high - mean, mean - low):.2f} ", ran.out)
+    ends = (f"{factor[name][0][2]:.2f}" for name in ("mean", "low", "high"))
+    mean, low, high = (end.replace("-0.00", "0.00").replace("-", "−") for end in ends)
+    assert re.search(rf" 3 +{re.escape(f'{mean} ({low}–{high})')} ", ran.out)
     assert "digit: another digit of the multiplicand, 2 pairs\n" in ran.out
     with Image.open(tmp_path / "heads.png") as picture:
         assert picture.size[0] > 300

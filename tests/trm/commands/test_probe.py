@@ -41,7 +41,7 @@ def test_a_study_leaves_figures_and_a_picture(command, school, tmp_path):
     assert study.versions["torch"]
     with Image.open(output / "probe.png") as picture:
         assert picture.size[0] > 1000
-    for word in ("multiplicand", "selectivity", "compositionality", "breaks first"):
+    for word in ("multiplicand", "selectivity", "compositionality", "is read worst"):
         assert word in ran.out
     for file in ("probe.json", "probe.png"):
         assert str(output / file) in ran.out

@@ -58,6 +58,12 @@ def test_models_that_differ_on_no_problem_may_still_differ():
     assert found.problems == 6
 
 
+def test_seeds_that_all_solve_the_same_problems_leave_the_interval_some_width():
+    low, high = paired([["1" * 16]] * 2, [["1" * 16]]).interval
+    assert (low, high) == paired([["1" * 16]], [["1" * 16]]).interval
+    assert low < -0.1 < 0.1 < high
+
+
 def test_an_interval_beside_no_difference_beyond_chance_holds_none():
     mine, theirs = "1" * 500, "0" * 4 + "1" * 496
     found = paired([[mine]], [[theirs]])
