@@ -39,8 +39,8 @@ def test_what_breaks_first_is_a_sentence(study: ProbeStudy):
     error = FirstError("head", "sum", Count(912, 1000, 0.9, 0.93), 7, 3, Count(20, 32, 0.4, 0.8))
     assert first_error(replace(size, first_error=error)) == (
         "2 x 2 digits: sum breaks first: 91.2 % (90.0–93.0) of its cells in the working row are "
-        "right, judged by the model's own heads; it is wrong most often in row 7 of the working, column 3 "
-        "from its right end (20 of 32 right)."
+        "right, judged by the model's own heads; it is wrong most often in row 7 of the working, "
+        "column 3 from its right end (20 of 32 right)."
     )
     read = first_error(replace(size, first_error=replace(error, judge="probe")))
     assert read.startswith("2 x 2 digits: sum is read worst: 91.2 %")
