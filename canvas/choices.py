@@ -16,10 +16,12 @@ def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
     choices = tuple(choices)
     if value not in choices:
         listed = ", ".join(choices)
-        raise ValueError(f"{field} must be one of {listed}, got {value!r}.{meant(value, choices)}")
+        raise ValueError(
+            f"{field} must be one of {listed}, got {value!r}.{did_you_mean(value, choices)}"
+        )
 
 
-def meant(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
+def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
     """A question that names the choice nearest to a value, to end a sentence; empty if none is.
 
     Args:

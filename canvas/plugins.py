@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from canvas.choices import check_choice, meant
+from canvas.choices import check_choice, did_you_mean
 
 T = TypeVar("T")
 
@@ -57,7 +57,9 @@ def load_class(name: str, kind: type, what: str) -> type:
     file = Path(getattr(module, "__file__", None) or module_name).name
     if found is None:
         names = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise OwnCodeError(f"{what} {name}: {file} has no {class_name}.{meant(class_name, names)}")
+        raise OwnCodeError(
+            f"{what} {name}: {file} has no {class_name}.{did_you_mean(class_name, names)}"
+        )
     if not isinstance(found, type) or not issubclass(found, kind):
         raise OwnCodeError(
             f"{what} {name} ({_where(found, file)}) is not a {kind.__name__}: derive the class "

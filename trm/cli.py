@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from canvas.plugins import import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, add_verbosity
@@ -110,9 +110,9 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong, and exit with code 2."""
         options = [option for action in self._actions for option in action.option_strings]
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            message += "." + meant(wrong[1], wrong[2].replace("'", "").split(", "))
+            message += "." + did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            message += "." + meant(wrong[1], options)
+            message += "." + did_you_mean(wrong[1], options)
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
             message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")

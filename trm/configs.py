@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from trm.known_settings import ROOTS, check_settings
 from trm.known_values import check_values
 from trm.shipped_configs import find_config
@@ -145,7 +145,7 @@ def check_run(config: Mapping[str, Any], options: Mapping[str, Any], values: boo
     for name in options:
         root = name.partition(".")[0]
         if root not in ROOTS:
-            near = meant(root, ROOTS, 0.6) or " `trm fit --help` lists them all."
+            near = did_you_mean(root, ROOTS, 0.6) or " `trm fit --help` lists them all."
             raise ValueError(f"there is no setting {name}.{near}")
     words = [f"--{name}={value}" for name, value in options.items()]
     check_settings(words, [config])

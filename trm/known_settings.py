@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from canvas.choices import check_choice, meant, one_of
+from canvas.choices import check_choice, did_you_mean, one_of
 
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose text is read
 ROOTS = {  # sections of a config, and the class of each; None: the config names it
@@ -187,7 +187,7 @@ def no_setting(name: str, known: Iterable[str]) -> str:
     known = list(known)
     last = name.rpartition(".")[2]
     moved = [one for one in known if one.rpartition(".")[2] == last]
-    near = meant(name, moved, 0) or meant(name, known, _ALIKE)
+    near = did_you_mean(name, moved, 0) or did_you_mean(name, known, _ALIKE)
     return f"there is no setting {name}.{near or ' `trm fit --help` lists them all.'}"
 
 

@@ -7,7 +7,7 @@ Lightning to hear of them takes seconds. What they say nothing of is left to Lig
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from trm.precision import check_precision
 
 ACCELERATORS = ("auto", "cpu", "cuda", "gpu", "mps", "tpu")
@@ -86,7 +86,7 @@ def _check_accelerator(name: Any) -> None:
     if not isinstance(name, str) or name in ACCELERATORS:
         return
     same = name.lower() in ACCELERATORS
-    near = f" Did you mean {name.lower()}?" if same else meant(name, ACCELERATORS, _ALIKE)
+    near = f" Did you mean {name.lower()}?" if same else did_you_mean(name, ACCELERATORS, _ALIKE)
     if near:
         raise ValueError(
             f"trainer.accelerator {name} is not among {', '.join(ACCELERATORS[:-1])} and "

@@ -6,7 +6,7 @@ PyTorch is imported where it is needed: command lines are read before.
 from contextlib import AbstractContextManager
 from typing import Any
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 
 FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")  # as Lightning's trainer calls them
 FLOAT16 = "16-mixed"  # for training alone
@@ -25,7 +25,7 @@ def check_precision(precision: Any) -> None:
     if precision not in (None, 32, "32", FLOAT32, BFLOAT16, FLOAT16):
         raise ValueError(
             f"trainer.precision {precision} is not among {BFLOAT16}, {FLOAT16} and {FLOAT32}: "
-            f"weights stay in float32.{meant(precision, (BFLOAT16, FLOAT16, FLOAT32))}"
+            f"weights stay in float32.{did_you_mean(precision, (BFLOAT16, FLOAT16, FLOAT32))}"
         )
 
 

@@ -8,7 +8,7 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 
 SUFFIX = ".yaml"
 _PREFIX = "configs/"  # as the sources have them; it may stand before a name
@@ -32,7 +32,7 @@ def shipped_config(name: str) -> Path:
     """
     found = shipped_configs()
     if (short := _short(name)) not in found:
-        near = meant(short, found, _ALIKE) or " `trm configs` lists them all."
+        near = did_you_mean(short, found, _ALIKE) or " `trm configs` lists them all."
         raise ValueError(f"no config {name} comes with the package.{near}")
     return found[short]
 
@@ -52,7 +52,7 @@ def find_config(name: str) -> Path:
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
     others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
     others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
-    near = meant(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
+    near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
     raise ValueError(f"there is no config {name}.{near}")
 
 

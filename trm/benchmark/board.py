@@ -21,7 +21,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
-from canvas.choices import check_choice, meant
+from canvas.choices import check_choice, did_you_mean
 from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
@@ -159,7 +159,7 @@ def read_card(folder: Path) -> Card:
         required += ("trained_on", "random_weights")
     for name in data:
         if name not in kinds:
-            raise ValueError(f"{file}: there is no field {name}.{meant(name, kinds)}")
+            raise ValueError(f"{file}: there is no field {name}.{did_you_mean(name, kinds)}")
     if missing := [name for name in required if data.get(name) in (None, "", [])]:
         raise ValueError(f"{file}: {missing[0]} is missing")
     for name, value in data.items():

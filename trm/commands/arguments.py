@@ -88,7 +88,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def aside(args: argparse.Namespace) -> Console:
+def info_console(args: argparse.Namespace) -> Console:
     """A console for what is printed beside results, such as file names; `--quiet` silences it."""
     from rich.console import Console
 

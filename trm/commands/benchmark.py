@@ -11,7 +11,7 @@ from trm.commands.arguments import (
     VERBOSE,
     add_canvas_size,
     add_solver,
-    aside,
+    info_console,
     shortened,
     whole,
 )
@@ -174,7 +174,7 @@ def export_suite(args: argparse.Namespace) -> int:
     if args.train:
         training = Training(args.train, args.train_digits, args.train_addends, args.train_seed)
     files = export(suite, args.format, Path(args.output), secret, training, args.layout)
-    told = aside(args)
+    told = info_console(args)
     for file in files:
         told.print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
@@ -203,7 +203,7 @@ def predict_suite(args: argparse.Namespace) -> int:
         args.quiet,
     )
     if done is not None:
-        aside(args).print(f"{done} → {args.output}")
+        info_console(args).print(f"{done} → {args.output}")
     return 0
 
 
@@ -215,11 +215,11 @@ def write_board(args: argparse.Namespace) -> int:
     output, text = Path(args.output), page(Path(args.folder))
     if args.check:
         if output.is_file() and output.read_text(encoding="utf-8") == text:
-            aside(args).print(f"{output} is what {args.folder} makes")
+            info_console(args).print(f"{output} is what {args.folder} makes")
             return 0
         print(f"{output} is not what {args.folder} makes: run `trm benchmark board`")
         return 1
     with replacing(output) as part:
         part.write_text(text, encoding="utf-8")
-    aside(args).print(f"{output}")
+    info_console(args).print(f"{output}")
     return 0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trm.batch.formats import format_of
-from trm.commands.arguments import aside
+from trm.commands.arguments import info_console
 from trm.evaluation.intervals import Share
 from trm.files import make_folder, replacing
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(f"{coverage:.0%}", *risks)
     table.add_row("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values()))
     console.print(table)
-    aside(args).print(f"figure  {output}")
+    info_console(args).print(f"figure  {output}")
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from trm.commands.arguments import aside
+from trm.commands.arguments import info_console
 from trm.evaluation.grid_schema import FORMAT, GRID, figure_shown, reference_of
 from trm.evaluation.run_names import told_apart
 from trm.files import make_folder, read_json, replacing
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     drawn = write_comparison(grid, reference, output)
     print_summary(Console(highlight=False), grid)
-    aside(args).print(drawn)
+    info_console(args).print(drawn)
     return 0
 
 

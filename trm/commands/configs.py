@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from trm.commands.arguments import aside
+from trm.commands.arguments import info_console
 from trm.shipped_configs import SUFFIX, about, shipped_config, shipped_configs
 
 EXAMPLES = """\
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         found = {name: file for name, file in found.items() if file in files}
     if args.copy is not None:
         for copy in copied(found, args.copy):
-            aside(args).print(copy)
+            info_console(args).print(copy)
     elif args.names:
         print("\n".join(file.read_text(encoding="utf-8") for file in found.values()), end="")
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
-from trm.commands.arguments import aside, one_device
+from trm.commands.arguments import info_console, one_device
 from trm.commands.voting_arguments import voting_of
 from trm.files import make_folder, read_object, replacing, sweep
 from trm.precision import FLOAT32
@@ -57,7 +57,7 @@ def show_contexts(args: argparse.Namespace) -> int:
         )
     sweep(output, "contexts.*")
     searched = args.problems or PROBLEMS
-    beside = aside(args)
+    beside = info_console(args)
     with Progress(console=beside, transient=True, disable=not beside.is_terminal) as progress:
         bar = progress.add_task("looking and solving", total=2 * searched)
         coverage = cover_contexts(

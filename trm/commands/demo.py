@@ -13,7 +13,7 @@ import numpy as np
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints.paths import SHIPPED, find_checkpoint
-from trm.commands.arguments import add_solver, aside, one_device, whole
+from trm.commands.arguments import add_solver, info_console, one_device, whole
 from trm.commands.solve import solve_and_show
 from trm.files import make_folder
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     picture, animation = _draw(solver, shown[:1], output)
     problem = task.names(shown)[-1].replace(" ", "")
-    beside = aside(args)
+    beside = info_console(args)
     beside.rule("What to try next")
     if shutil.which("trm") is None:
         beside.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")

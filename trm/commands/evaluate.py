@@ -14,7 +14,7 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     add_precision,
-    aside,
+    info_console,
     precision_of,
     sizes_given,
     whole,
@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if grid is not None:  # in the first of several processes
         _show(grid, output)
-        aside(args).print(
+        info_console(args).print(
             f"figures   {output / GRID}\n"
             f"heat map  {output / PICTURE}\n"
             f"report    {output / REPORT}\n"

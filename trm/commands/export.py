@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.checkpoints.paths import SUFFIX, find_checkpoint
-from trm.commands.arguments import add_import, aside
+from trm.commands.arguments import add_import, info_console
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     with replacing(output) as part:
         part.write_bytes(packed)
     parameters = sum(p.numel() for p in solver.predictor.model.parameters())
-    aside(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
+    info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
 
 

@@ -12,7 +12,7 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
-    aside,
+    info_console,
     one_device,
     sizes_given,
     whole,
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     size = {axes[0]: low, axes[1]: high}
     output = Path(args.output)
     make_own_folder(output, "trm heads", (FILE, PICTURE), "head_effects")
-    beside = aside(args)
+    beside = info_console(args)
     found = head_effects(solver, size, args.kinds, args.pairs, args.seed, beside.print)
     about = describe(args.checkpoint, labels([args.checkpoint])[0])
     del about["config"]

@@ -17,8 +17,8 @@ from trm.checkpoints.paths import find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
     add_solver,
-    aside,
     check_problems,
+    info_console,
     one_device,
     read_problems,
     whole,
@@ -204,8 +204,8 @@ def run(args: argparse.Namespace) -> int:
 def _tell(args: argparse.Namespace, output: Path, written: list[str], said: str) -> None:
     Console(highlight=False).print(said)
     for name in written:
-        aside(args).print(f"{output / name}")
-    aside(args).print(f"browse  tensorboard --logdir {output}")
+        info_console(args).print(f"{output / name}")
+    info_console(args).print(f"browse  tensorboard --logdir {output}")
 
 
 def _tell_hints(believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int) -> None:

@@ -16,7 +16,7 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
-    aside,
+    info_console,
     number,
     one_device,
     sizes_given,
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = chosen_sizes(args, solver.task)
     output = Path(args.output)
     make_own_folder(output, "trm probe", (FILE, PICTURE), "hints")
-    beside = aside(args)
+    beside = info_console(args)
     most = getattr(solver.predictor, "max_steps", STEPS)
     usual = {*range(1, min(STEPS, most) + 1), *([most] if solver.predictor.in_order else [])}
     settings = Settings(

@@ -13,7 +13,7 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
-    aside,
+    info_console,
     one_device,
     whole,
 )
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     make_own_folder(output, "trm ranks", (FILE, PICTURE), "effective_ranks")
     device, found, models = one_device(args), {}, []
     for checkpoint, name in zip(checkpoints, labels(checkpoints), strict=True):
-        aside(args).print(f"reading {name}")
+        info_console(args).print(f"reading {name}")
         solver = load_solver(checkpoint, device=device)
         about = describe(checkpoint, name)
         del about["config"]
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False)
     for name, of_model in found.items():
         console.print(_table(name, of_model))
-    aside(args).print(f"figures  {output / FILE}\npicture  {output / PICTURE}")
+    info_console(args).print(f"figures  {output / FILE}\npicture  {output / PICTURE}")
     return 0
 
 

@@ -18,8 +18,8 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
-    aside,
     check_problems,
+    info_console,
     one_device,
     read_problems,
     sizes_given,
@@ -176,7 +176,7 @@ def _compare(args: argparse.Namespace) -> int:
             raise ValueError(f"--row {args.row}: {name} has {number} rows to fill in")
     output = Path(args.output)
     make_own_folder(output, "trm rasp", (FILE, "heads.png", "overlap*.png"), "program_selectors")
-    beside, console = aside(args), Console(highlight=False)
+    beside, console = info_console(args), Console(highlight=False)
     found = [compare_heads(solver, size, count, seed, beside.print) for size in sizes]
     row, at, seen = one_row(solver, problem, args.row and args.row - 1)
     cells = np.argwhere(row.answer[0] & (row.labels[0] != symbols.BLANK))

@@ -18,7 +18,7 @@ from canvas.tasks import TASKS, task_class
 from trm.commands.arguments import (
     add_canvas_size,
     add_import,
-    aside,
+    info_console,
     number,
     read_problems,
     whole,
@@ -133,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
         frames = show(pairs.reshape(-1, *drawing.canvases.shape[1:]))
         sketches = [to_sketch(frame, given=given, cell=cell) for frame in frames]
         save_gif(args.gif, sketches, [_FRAME] * (len(sketches) - 1) + [_LAST])
-        aside(args).print(f"wrote {args.gif}")
+        info_console(args).print(f"wrote {args.gif}")
     for file in filter(None, (args.png, args.svg)):
         to_sketch(picture, truth=truth, given=given, cell=cell).save(file)
-        aside(args).print(f"wrote {file}")
+        info_console(args).print(f"wrote {file}")
     if not to_file:
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     return 0

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.commands.arguments import aside, shortened
+from trm.commands.arguments import info_console, shortened
 from trm.commands.benchmark import add_part, add_suite
 from trm.commands.compare import FILES
 from trm.evaluation.grid_schema import FAMILY, GRID, PICTURE, REPORT, figure_shown
@@ -210,8 +210,8 @@ def _show(
         if one.unread:
             line += f"; predictions in which nothing could be read: {one.unread:,}"
         console.print(line)
-    aside(args).print(
+    info_console(args).print(
         f"figures    {output / GRID}\nheat map   {output / PICTURE}\nreport     {output / REPORT}"
     )
     if drawn:
-        aside(args).print("against the first model:\n" + drawn)
+        info_console(args).print("against the first model:\n" + drawn)

@@ -22,8 +22,8 @@ from trm.commands.arguments import (
     add_canvas_size,
     add_precision,
     add_solver,
-    aside,
     check_problems,
+    info_console,
     one_device,
     precision_of,
     read_problems,
@@ -139,7 +139,7 @@ def _show(args: argparse.Namespace) -> int:
     solver.draw(problems)  # complain about any of them before the first is shown
     console = Console()
     if args.checkpoint == SHIPPED:
-        aside(args).print(
+        info_console(args).print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
         )

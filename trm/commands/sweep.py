@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from trm.commands import evaluate
-from trm.commands.arguments import aside, whole
+from trm.commands.arguments import info_console, whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.sweeps.running import DONE, TRAINED, Workers, check_unchanged, let_wait, state_of
     from trm.sweeps.slurm import submit
 
-    output, beside = Path(args.output), aside(args)
+    output, beside = Path(args.output), info_console(args)
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
     plan = make_plan(

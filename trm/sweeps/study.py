@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from trm.configs import check_run, config_of_run, read_config
 
 CONFIG = "config"  # as a key of an axis: the config itself
@@ -288,7 +288,7 @@ def _check_keys(what: str, held: Any, known: tuple[str, ...]) -> None:
         raise ValueError(f"{what} has keys like {', '.join(known[:3])}")
     for key in held:
         if key not in known:
-            near = meant(str(key), known) or f" There are {', '.join(known)}."
+            near = did_you_mean(str(key), known) or f" There are {', '.join(known)}."
             raise ValueError(f"{what} has no key {key}.{near}")
 
 

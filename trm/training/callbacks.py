@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 from torch import Tensor
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from trm.files import replacing
 from trm.training.beyond import BEYOND
 from trm.training.canvas_module import FIGURES
@@ -47,7 +47,7 @@ class BestCheckpoint(ModelCheckpoint):
         parts = (pl_module, *trainer.callbacks)  # type: ignore[attr-defined]
         ours = all(type(part).__module__.startswith(("trm.", "lightning.")) for part in parts)
         if stage == "fit" and ours and self.monitor and self.monitor not in figures:
-            near = meant(self.monitor, figures) or f" There are {', '.join(figures)}."
+            near = did_you_mean(self.monitor, figures) or f" There are {', '.join(figures)}."
             raise ValueError(f"checkpoint.monitor: there is no figure {self.monitor}.{near}")
         super().setup(trainer, pl_module, stage)
 

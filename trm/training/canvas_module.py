@@ -10,7 +10,7 @@ import lightning as L
 import numpy as np
 import torch
 
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from canvas.hints import draw_hints
 from canvas.plugins import class_name
 from canvas.problems import Problems, keys
@@ -73,7 +73,7 @@ def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> 
         if name != ALL_HINTS and name not in known:
             raise ValueError(
                 f"model.hints: there is no hint {name!r} here, but {', '.join(known) or 'none'}."
-                f"{meant(name, known)}"
+                f"{did_you_mean(name, known)}"
             )
         if not 0 <= weight < math.inf:
             raise ValueError(f"model.hints: the weight of {name} is 0 or more, not {weight}")

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser
 
 from augment.random_views import RandomViews
 from canvas.blanks import Blanks
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints.settings import config_class
@@ -92,7 +92,7 @@ def explained(told: str) -> str:
         return f"{place} is written like {WRITTEN[place]}, not {given[1].strip()}"
     if no_class := _NO_CLASS.search(sentence):
         name = no_class["bare"] or f"{no_class['module']}.{no_class['name']}"
-        near = meant(name, classes(no_class["module"]), _ALIKE)
+        near = did_you_mean(name, classes(no_class["module"]), _ALIKE)
         return f"{place or 'a setting'}: there is no class {name}.{near}"
     told_already = "Expected" not in sentence or "Got value" in sentence
     sentence = _GIVEN.sub("" if told_already else r" Got value: \g<value>", sentence)

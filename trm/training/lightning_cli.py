@@ -17,7 +17,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from augment.symmetry import SYMMETRIES
-from canvas.choices import meant
+from canvas.choices import did_you_mean
 from canvas.hints import ORIENTATION, hint_classes
 from canvas.plugins import import_code, load_class, look_here
 from canvas.task import Task
@@ -130,7 +130,7 @@ class TrainingCLI(LightningCLI):
         if not path or path in NEWEST or "://" in path:
             return
         if not Path(path).is_file():
-            raise ValueError(f"there is no checkpoint {path}.{meant(path, NEWEST, 0.6)}")
+            raise ValueError(f"there is no checkpoint {path}.{did_you_mean(path, NEWEST, 0.6)}")
         if "optimizer_states" not in load_checkpoint(path) and subcommand == "fit":
             raise ValueError(
                 f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
