@@ -1,0 +1,96 @@
+"""What a rewrite must not change: what is drawn, bit for bit, and what every saved model answers.
+
+The tables in `tests/reference/unchanged.json` were written once; `python tests/test_unchanged.py`
+writes them anew, after a change that is meant.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from canvas.addition import Addition
+from canvas.hints import draw_subtasks
+from canvas.multiplication import Multiplication
+from canvas.render import draw_worked, row_steps, sequences
+from canvas.sampling import sample
+from trm import load_solver, solve
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "tests/reference/unchanged.json"
+MODELS = ["trm/pretrained/lattice.safetensors"]
+MODELS += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/models/*.safetensors"))
+TASKS = {
+    f"{name} base {base}": (kind, name, base)
+    for kind in (Multiplication, Addition)
+    for name in kind.layouts
+    for base in (2, 3, 10)
+}
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """A hash of the arrays' shapes, types and contents."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
+
+
+def drawn(name: str) -> str:
+    """Samples of each split on canvases, their row steps, sequences, hints and sub-tasks."""
+    kind, layout, base = TASKS[name]
+    sizes = {"digits": (1, 4), "addends": (2, min(3, base))} if kind is Addition else {}
+    sizes = sizes or {"digits_a": (1, 4), "digits_b": (1, 3)}
+    task = kind(layout, base=base, long_bias=0.5, repeats=0.25, **sizes)
+    parts: list[np.ndarray] = []
+    for split in ("train", "validation", "test"):
+        problems = sample(task, 3, split, 1, np.arange(40))
+        drawing = draw_worked(task.rules.work(problems), 14, 14)
+        steps = row_steps(drawing)
+        maps = draw_subtasks(task.rules, problems, drawing)
+        parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
+        parts += [maps[hint] for hint in sorted(maps)]
+    return digest(*parts)
+
+
+def answered(path: str) -> list[object]:
+    """What a model makes of held-out problems within its range and beyond, and how sure it is."""
+    solver = load_solver(ROOT / path, device="cpu")
+    problems = sample(solver.task, 77, "test", 0, np.arange(6)).to_ints()
+    if "multiplication-trm" not in path:  # the canvas of which is of one size
+        longest = solver.task.longest[:2]
+        longer = [n + max(1, n // 2) for n in longest]
+        problems += sample(solver.task, 78, "test", 0, np.arange(3), longer).to_ints()
+    solutions = solve(problems, solver)
+    answers = [str(solution.answer) for solution in solutions]
+    sure = [round(float(solution.confidence), 3) for solution in solutions]
+    return [answers, sure, digest(*(solution.canvas for solution in solutions))]
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, dict[str, object]]:
+    return json.loads(TABLE.read_text())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_drawings_samples_and_hints_are_the_same_bit_for_bit(name, table):
+    assert drawn(name) == table["drawn"][name]
+
+
+@pytest.mark.parametrize("path", MODELS)
+def test_saved_models_give_the_same_answers(path, table):
+    answers, sure, canvases = answered(path)
+    expected, expected_sure, expected_canvases = table["answered"][path]
+    assert (answers, canvases) == (expected, expected_canvases)
+    assert sure == pytest.approx(expected_sure, abs=2e-3)
+
+
+if __name__ == "__main__":
+    found = {
+        "drawn": {name: drawn(name) for name in TASKS},
+        "answered": {path: answered(path) for path in MODELS},
+    }
+    TABLE.write_text(json.dumps(found, indent=1) + "\n")
