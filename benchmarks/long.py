@@ -14,7 +14,7 @@ import torch
 
 from trm import load_solver
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 
 
 def main() -> None:

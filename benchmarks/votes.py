@@ -22,7 +22,7 @@ from canvas.problems import Problems
 from canvas.render import Drawing
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.solving.rollout import Look, Prediction, Predictor, Rollout
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver

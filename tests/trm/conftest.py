@@ -15,7 +15,7 @@ from trm.checkpoints.keys import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.grid_schema import FORMAT, region
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 
 AXES = ("digits_a", "digits_b")

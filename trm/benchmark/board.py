@@ -26,7 +26,7 @@ from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid_schema import FAMILY, Key
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.markdown import safe, table
 
 CARD, NOTES = "card.yaml", "notes.md"
@@ -88,7 +88,7 @@ class Entry:
 
     def overall(self, suite: str) -> Share:
         """The share of all problems of a suite."""
-        return _pooled(self.solved[suite].values())
+        return sum(self.solved[suite].values(), Share(0, 0))
 
 
 def page(board: Path) -> str:
@@ -237,11 +237,6 @@ def _solved(scored: Scored) -> Solved:
     return {cell: Share(f["right"], f["total"]) for cell, f in figures.items() if f}
 
 
-def _pooled(shares: Iterable[Share]) -> Share:
-    shares = list(shares)
-    return Share(sum(s.right for s in shares), sum(s.total for s in shares))
-
-
 def longest(suite: Suite, solved: Solved) -> int | None:
     """The largest size with 99 % right at least, all smaller ones, too; None: not even the first.
 
@@ -249,7 +244,7 @@ def longest(suite: Suite, solved: Solved) -> int | None:
     """
     cells = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
     asked = sorted(n for n, shares in cells.items() if shares)  # the test split may hold none
-    held = takewhile(lambda n: _pooled(cells[n]).value >= ENOUGH, asked)
+    held = takewhile(lambda n: sum(cells[n], Share(0, 0)).value >= ENOUGH, asked)
     return max(held, default=None)
 
 

@@ -13,7 +13,7 @@ from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.predictions import Prediction, read_predictions
 from trm.benchmark.suites import Item, Suite, checksum_of, label_of
 from trm.evaluation.grid_schema import FORMAT, KEYS, SHOWN, region
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.files import fingerprint
 
 Ranges = dict[str, tuple[int, int]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from trm.batch.formats import format_of
 from trm.commands.arguments import info_console
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.files import make_folder, replacing
 
 

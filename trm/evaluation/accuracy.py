@@ -5,7 +5,7 @@ import numpy as np
 from canvas.problems import Problems, Split
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 

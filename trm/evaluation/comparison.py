@@ -1,22 +1,23 @@
 """Several models against one of them, as Markdown: cell by cell, seeds together, pair by pair."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trm.evaluation.grid_schema import (
     NAMES,
+    SHOWN,
     Contrast,
     Model,
+    cells_of,
     contrasts,
     differing_problems,
     figure_shown,
-    percent,
     reference_of,
     regions_of,
-    span,
 )
-from trm.evaluation.paired import shared_problems
 from trm.evaluation.report import overview, seeds_together, what_goes_wrong
 from trm.evaluation.seeds import by_setting
+from trm.evaluation.statistics import Paired, paired
 from trm.markdown import safe, table
 
 _LISTED = 24  # cells that a comparison lists of a region; of more it says how many
@@ -103,10 +104,41 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
     ]
 
 
+def shared_problems(
+    mine: Sequence[Model],
+    theirs: Sequence[Model],
+    region: str | None = None,
+    figure_of: str = "solutions",
+) -> Paired | None:
+    """Compare two settings over the cells that all of their seeds were asked.
+
+    Args:
+        mine, theirs: models of a grid, which differ in the seed alone.
+        region: of the cells, as seen from the first model's range; None: all of them.
+        figure_of: what has to be right, a name in `SHOWN`.
+
+    Returns:
+        None where there are none, or it is not known which problems were solved.
+    """
+    cells = [cells_of(model) for model in (*mine, *theirs)]
+    solved = SHOWN[figure_of]
+    keys = [
+        key
+        for key, cell in cells[0].items()
+        if region in (None, cell["region"])
+        and all(isinstance(some.get(key, {}).get(solved), str) for some in cells)
+        and len({len(some[key][solved]) for some in cells}) == 1
+    ]
+    if not any(cells[0][key][solved] for key in keys):
+        return None
+    found = [[some[key][solved] for key in keys] for some in cells]
+    return paired(found[: len(mine)], found[len(mine) :])
+
+
 def _listed(found: list[Contrast]) -> str:
     words = [
-        f"{c.key[0]} × {c.key[1]}: {percent(c.mine)} ({span(c.mine)}) against "
-        f"{percent(c.theirs)} ({span(c.theirs)})"
+        f"{c.key[0]} × {c.key[1]}: {c.mine.percent} ({c.mine.span()}) against "
+        f"{c.theirs.percent} ({c.theirs.span()})"
         for c in found[:_LISTED]
     ]
     more = len(found) - _LISTED

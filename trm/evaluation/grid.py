@@ -17,7 +17,7 @@ from canvas.problems import Problems
 from trm.evaluation.cell_problems import SPLIT, problems_of
 from trm.evaluation.diagnostics import Diagnostics, diagnose
 from trm.evaluation.grid_schema import KEYS, Key, region, size_name
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.flops import counted_flops
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution

@@ -61,7 +61,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from canvas.choices import check_choice
-from trm.evaluation.intervals import Share, difference
+from trm.evaluation.statistics import Share, difference
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format described above
 PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
@@ -177,22 +177,8 @@ def axes_of(grid: dict[str, Any]) -> tuple[str, str]:
 
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """The share over all applicable cells."""
-    shares = [s for s in (share(cell, figure_of) for cell in cells) if s is not None]
-    return Share(sum(s.right for s in shares), sum(s.total for s in shares))
-
-
-def percent(share: Share) -> str:
-    """A share in whole percent; 0 and 100 only where none and all are right."""
-    if 0 < share.right < share.total:
-        rounded = round(100 * share.value)
-        return "<1" if rounded == 0 else ">99" if rounded == 100 else str(rounded)
-    return str(round(100 * share.value)) if share.total else ""
-
-
-def span(share: Share) -> str:
-    """A share's interval in whole percent."""
-    low, high = share.interval
-    return f"{round(100 * low)}–{round(100 * high)}"
+    shares = (share(cell, figure_of) for cell in cells)
+    return sum((s for s in shares if s is not None), Share(0, 0))
 
 
 def described(grid: dict[str, Any]) -> str:

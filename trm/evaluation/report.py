@@ -31,14 +31,12 @@ from trm.evaluation.grid_schema import (
     differing_problems,
     figure_shown,
     in_order,
-    percent,
     pooled,
     regions_of,
     share,
-    span,
 )
-from trm.evaluation.intervals import Share
 from trm.evaluation.seeds import meaning, together
+from trm.evaluation.statistics import Share
 from trm.markdown import safe, table
 from trm.precision import FLOAT32
 
@@ -240,16 +238,16 @@ def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
         return _line(name, parts, lambda cells: say(_diagnosed(cells)))
 
     def wrong(found: Diagnostics, kind: str) -> str:
-        return _figures(Share(found.wrong_rows(kind), found.rows.get(kind, 0)))
+        return Share(found.wrong_rows(kind), found.rows.get(kind, 0)).short
 
     def fault_of(found: Diagnostics, fault: str) -> str:
-        return _figures(Share(found.faults()[fault], found.wrong_rows()))
+        return Share(found.faults()[fault], found.wrong_rows()).short
 
     return [
         *(line(f"wrong {kind}s", partial(wrong, kind=kind)) for kind in _diagnosed(cells).rows),
         *(line(f"of wrong rows: {fault}", partial(fault_of, fault=fault)) for fault in FAULTS),
         line("first wrong digit", _first_wrong),
-        line("a carry enters it", lambda d: _figures(Share(*d.first_wrong_digits[::-1]))),
+        line("a carry enters it", lambda d: Share(*d.first_wrong_digits[::-1]).short),
         line("a carry enters digits up to there", _carried),
     ]
 
@@ -261,7 +259,7 @@ def _diagnosed(cells: Iterable[Cell]) -> Diagnostics:
 
 def _carried(found: Diagnostics) -> str:
     """What to compare the line above with: errors sit on carries if more of them get one."""
-    return _figures(Share(found.reached_with_carry, found.reached))
+    return Share(found.reached_with_carry, found.reached).short
 
 
 def _first_wrong(found: Diagnostics) -> str:
@@ -296,7 +294,7 @@ def _line(
 
 
 def _share(cells: list[Cell], figure_of: str) -> str:
-    return _figures(pooled(cells, figure_of))
+    return pooled(cells, figure_of).short
 
 
 def _mean(cells: list[Cell], key: str, form: str) -> str:
@@ -304,13 +302,6 @@ def _mean(cells: list[Cell], key: str, form: str) -> str:
     known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
     total = sum(n for _, n in known)
     return form.format(sum(value * n for value, n in known) / total) if total else "–"
-
-
-def _figures(share: Share) -> str:
-    if not share.total:
-        return "–"
-    low, high = share.interval
-    return f"{100 * share.value:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
 
 def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Lines]) -> str:
@@ -341,7 +332,7 @@ def _cell_rows(
             return "n/a"
         if not found.total:
             return "–"
-        text = f"{percent(found)} ({span(found)})"
+        text = f"{found.percent} ({found.span()})"
         return f"**{text}**" if cell["region"] == INSIDE else text
 
     rows = [
@@ -352,5 +343,5 @@ def _cell_rows(
         heads.append("all")
         for row in rows:
             family = [cell for (a, _), cell in cells.items() if str(a) == row[0]]
-            row.append(_figures(pooled(family, figure_of)))
+            row.append(pooled(family, figure_of).short)
     return heads, rows

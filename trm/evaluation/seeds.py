@@ -2,18 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from trm.evaluation.grid_schema import NAMES, Model, figure_shown, pooled, regions_of
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 
 _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
-FIGURES = (
-    "of several seeds the mean, the lowest and the highest in brackets; then Wilson's 95 % "
-    "interval for as many problems as each seed was asked, which are the same ones"
-)
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
@@ -37,18 +33,6 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
     }
 
 
-def figures(shares: Sequence[Share]) -> str:
-    """Shares of several seeds in words, in percent: see `FIGURES`."""
-    if not shares:
-        return "–"
-    values = [100 * share.value for share in shares]
-    mean = sum(values) / len(values)
-    asked = max(share.total for share in shares)
-    low, high = Share(round(mean / 100 * asked), asked).interval
-    spread = f" [{min(values):.1f}–{max(values):.1f}]" if len(values) > 1 else ""
-    return f"{mean:.1f}{spread} ({100 * low:.1f}–{100 * high:.1f})"
-
-
 def together(grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The heads and rows of a table of all settings of which a grid has several seeds."""
     figure_of, regions, rows = figure_shown(grid), regions_of(grid), []
@@ -59,7 +43,7 @@ def together(grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         for where in regions:
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
             shares = [pooled(some, figure_of) for some in cells]
-            words.append(figures([s for s in shares if s.total]))
+            words.append(of_seeds([s for s in shares if s.total]))
         rows.append([name, str(len(models)), *words])
     return ["setting", "seeds", *regions], rows
 
@@ -68,5 +52,5 @@ def meaning(grid: dict[str, Any]) -> str:
     """What the figures of `together` are, in sentences."""
     return (
         "Models that are named and made alike but for the seed. "
-        f"{NAMES[figure_shown(grid)].capitalize()} right, in percent: {FIGURES}."
+        f"{NAMES[figure_shown(grid)].capitalize()} right, in percent: {SEEDS_MEANING}."
     )

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from canvas.picture import PAPER
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 _BINS = 10

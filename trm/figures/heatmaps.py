@@ -17,10 +17,8 @@ from trm.evaluation.grid_schema import (
     Model,
     cells_of,
     contrasts,
-    percent,
     reference_of,
     share,
-    span,
 )
 from trm.figures.pages import Page, Paint, Scale, signed
 from trm.figures.regions import draw_by_region
@@ -117,6 +115,6 @@ def _shares(model: Model, figure_of: str) -> Paint:
     return Paint(
         _SHARES,
         {key: 100 * s.value for key, s in known.items()},
-        {key: percent(s) for key, s in known.items()},
-        {key: span(s) for key, s in known.items()},
+        {key: s.percent for key, s in known.items()},
+        {key: s.span() for key, s in known.items()},
     )

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from canvas.picture import GRID
 from canvas.shapes import INK, PAPER
 from trm.evaluation.grid_schema import REGIONS, SHORTER, UNKNOWN, Contrast
-from trm.evaluation.intervals import Share, difference
+from trm.evaluation.statistics import Share, difference
 
 _MARKS = "osD^vPX*"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito
@@ -23,7 +23,7 @@ def by_region(contrasts: Sequence[Contrast]) -> dict[str, tuple[Share, Share]]:
         here = [c for c in contrasts if c.region == region]
         if here:
             mine, theirs = ([getattr(c, name) for c in here] for name in ("mine", "theirs"))
-            found[region] = (_sum(mine), _sum(theirs))
+            found[region] = (sum(mine, Share(0, 0)), sum(theirs, Share(0, 0)))
     return found
 
 
@@ -60,7 +60,3 @@ def draw_by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None
     if len(pooled) > 1:
         style: dict[str, Any] = {"fontsize": 8, "frameon": False, "borderpad": 0}
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=2, **style)
-
-
-def _sum(shares: Sequence[Share]) -> Share:
-    return Share(sum(s.right for s in shares), sum(s.total for s in shares))

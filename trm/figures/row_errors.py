@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from canvas.picture import GRID, INK
 from trm.evaluation.grid_schema import Model, axes_of, share
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _MARKS = ("o", "s", "D", "^", "v", "P", "X")

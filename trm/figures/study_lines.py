@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from canvas.picture import GRID, INK
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.figures.row_errors import mark
 from trm.sweeps.plan import Planned
 from trm.sweeps.report import Gathered, numeric_axis

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GRID, HIGHLIGHT, INK
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 
 _COLOURS = matplotlib.colormaps["cividis"]
 _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells

@@ -8,12 +8,11 @@ import numpy as np
 
 from canvas.symbols import MASK
 from trm.evaluation.grid_schema import size_name
+from trm.evaluation.statistics import bootstrap
 from trm.probing.pairs import Pair, draw_pairs, kinds_of
 from trm.probing.patching import patch
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
-
-_RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _of_kind(
             "row is no answer. Name a size that it solves"
         )
     values = np.stack(effects).astype(np.float64)  # [P, L, heads]
-    low, high = interval(values, seed)
+    low, high = bootstrap(values, seed=seed)
     return HeadEffects(
         kind,
         meaning,
@@ -115,17 +114,3 @@ def _of_kind(
         counted,
         len(pairs) - len(effects),
     )
-
-
-def interval(values: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the 95 % percentile bootstrap interval of the mean over the first axis.
-
-    Args:
-        values: ``float [P, ...]``.
-        seed: of the resamples.
-    """
-    chosen = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
-    weights = np.stack([np.bincount(one, minlength=len(values)) for one in chosen]) / len(values)
-    means = np.tensordot(weights, values, axes=1)
-    low, high = np.percentile(means, (2.5, 97.5), axis=0)
-    return low, high

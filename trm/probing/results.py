@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.files import read_object, write_object
 
 FILE, PICTURE = "probe.json", "probe.png"  # their names in a study's folder

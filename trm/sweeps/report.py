@@ -1,6 +1,6 @@
 """A study as a page: how far its runs are, and what came out, setting by setting.
 
-Seeds of a setting stand together, see `trm.evaluation.seeds`.
+Seeds of a setting stand together, see `trm.evaluation.statistics.of_seeds`.
 """
 
 import math
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.evaluation.grid_schema import FAMILY, REGIONS, SHORTER, Model, axes_of, pooled, size_name
-from trm.evaluation.intervals import Share
-from trm.evaluation.seeds import FIGURES, figures
+from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.files import read_object
 from trm.markdown import safe, table
 from trm.sweeps.plan import Plan, Planned
@@ -196,8 +195,8 @@ def page(output: Path, plan: Plan) -> str:
 
 
 _MEANING = (
-    f"Whole free-running solutions right, in percent: {FIGURES}. Of many cells the regions are "
-    "told: each setting's are seen from its own training range, and a cell that a model cannot "
+    f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
+    "are told: each setting's are seen from its own training range, and a cell that a model cannot "
     "work on is left out. Right per TFLOP is the mean of a run's columns, in percentage points, by "
     "the TFLOP of its training; of several seeds the mean."
 )
@@ -255,7 +254,7 @@ def _results(settings: Sequence[Gathered]) -> str:
                 _in(one.right_per_tflop, 1),
                 str(len(one.seeds)),
                 *([", ".join(f"{seed.loss:.3g}" for seed in one.seeds)] if with_loss else []),
-                *(figures(one.shares(name)) for name in columns),
+                *(of_seeds(one.shares(name)) for name in columns),
             ]
         )
     heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP"]

@@ -18,8 +18,8 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 from canvas.layouts import ROW_KINDS
 from trm.evaluation.grid_schema import AXES
-from trm.evaluation.intervals import Share
 from trm.evaluation.selective_prediction import reliability, reliability_figure
+from trm.evaluation.statistics import Share
 from trm.figures.row_panels import pixels
 from trm.figures.validation import kind_figure, size_figure, steps_figure
 from trm.solving.trace import Trace

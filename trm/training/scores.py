@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.samples import hint_key
 

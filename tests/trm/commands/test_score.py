@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from trm.benchmark.suites import SUITES, items
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 
 PART = {
     "multiply-v1": 2,

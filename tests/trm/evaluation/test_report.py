@@ -14,14 +14,12 @@ from trm.evaluation.grid_schema import (
     contrasts,
     described,
     differing_problems,
-    percent,
     pooled,
     region,
     share,
-    span,
 )
-from trm.evaluation.intervals import Share
 from trm.evaluation.report import markdown, print_summary
+from trm.evaluation.statistics import Share
 
 
 def right(a: int, b: int) -> float:
@@ -79,13 +77,6 @@ def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_
 ):
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
     assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
-
-
-def test_whole_percent_keep_0_and_100_for_none_and_all():
-    told = [percent(Share(n, 1000)) for n in (0, 1, 5, 500, 999, 1000)]
-    assert told == ["0", "<1", "<1", "50", ">99", "100"]
-    assert percent(Share(0, 0)) == ""
-    assert span(Share(128, 128)) == "97–100"
 
 
 def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):

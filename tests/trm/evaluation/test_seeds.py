@@ -1,7 +1,6 @@
 import pytest
 
-from trm.evaluation.intervals import Share
-from trm.evaluation.seeds import by_setting, figures
+from trm.evaluation.seeds import by_setting
 
 
 def models(*names: str, **other) -> list[dict]:
@@ -37,9 +36,3 @@ def test_a_model_without_a_seed_in_its_name_joins_no_others():
 
 def test_a_name_that_is_a_seed_alone_stays():
     assert list(by_setting(models("seed 1", "seed 2"))) == ["seed 1", "seed 2"]
-
-
-def test_figures_are_mean_spread_and_interval():
-    assert figures([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
-    assert figures([Share(50, 100)]) == "50.0 (40.4–59.6)"
-    assert figures([]) == "–"

@@ -3,13 +3,13 @@ import pytest
 from matplotlib.colors import to_hex
 
 from canvas.shapes import PAPER
-from trm.evaluation.intervals import Share
 from trm.evaluation.selective_prediction import (
     reliability,
     reliability_figure,
     risk_coverage,
     trust_figure,
 )
+from trm.evaluation.statistics import Share
 
 
 def test_the_curve_of_a_score_by_hand():

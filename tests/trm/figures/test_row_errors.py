@@ -1,6 +1,6 @@
 import numpy as np
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.figures.row_errors import mark, row_errors_figure
 
 

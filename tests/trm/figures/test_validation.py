@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.figures.validation import kind_figure, size_figure, steps_figure
 
 

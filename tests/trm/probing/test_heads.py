@@ -5,7 +5,8 @@ import pytest
 
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.paths import SHIPPED
-from trm.probing.heads import HeadEffects, head_effects, interval
+from trm.evaluation.statistics import bootstrap
+from trm.probing.heads import HeadEffects, head_effects
 from trm.probing.pairs import CARRY, DIGIT, FACTOR, draw_pairs
 from trm.probing.patching import patch
 from trm.solving.solver import Solver
@@ -64,12 +65,12 @@ def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on
 
 def test_the_interval_of_a_mean_narrows_with_the_pairs_and_is_none_where_all_are_alike():
     values = np.random.default_rng(1).random((400, 2))
-    wide, narrow = (np.subtract(*interval(values[:n], 0)[::-1]) for n in (25, 400))
+    wide, narrow = (np.subtract(*bootstrap(values[:n])[::-1]) for n in (25, 400))
     assert (narrow > 0.05).all()
     assert (narrow < wide).all()
     standard = 2 * 1.96 * values.std(axis=0) / 20
     np.testing.assert_allclose(narrow, standard, rtol=0.1)
-    low, high = interval(np.full((5, 1), 0.25), 0)
+    low, high = bootstrap(np.full((5, 1), 0.25))
     assert (low, high) == (0.25, 0.25)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.probing.results import FILE, Count, ProbeStudy, Table, pooled, read_study
 from trm.probing.tally import _share
 

@@ -5,7 +5,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from trm.evaluation.intervals import Share
+from trm.evaluation.statistics import Share
 from trm.figures.studies import study_figure
 from trm.figures.study_lines import study_lines
 from trm.figures.study_map import study_maps

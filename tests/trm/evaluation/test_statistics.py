@@ -1,0 +1,157 @@
+"""Intervals and tests against published figures and against what they promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from trm.evaluation.statistics import Share, bootstrap, difference, mcnemar, of_seeds, paired
+
+
+@pytest.mark.parametrize(
+    ("right", "total", "low", "high"),
+    [  # roots of (p - share)^2 = z^2 p (1 - p) / n, worked out by hand or from Newcombe 1998
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (5, 10, 0.2366, 0.7634),
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_the_interval_is_wilsons(right, total, low, high):
+    assert Share(right, total).interval == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_ends_of_the_interval_solve_wilsons_equation():
+    share = Share(37, 50)
+    for p in share.interval:
+        assert (p - share.value) ** 2 == pytest.approx(1.96**2 * p * (1 - p) / 50)
+
+
+def test_a_share_is_written_with_its_numbers_and_interval():
+    assert str(Share(5, 10)) == "50.0 % (5 of 10; 95 % interval 23.7 to 76.3 %)"
+    assert Share(5, 10).short == "50.0 % (23.7–76.3)"
+    assert Share(5, 10, ends=(0.2, 0.8)).short == "50.0 % (20.0–80.0)"
+    assert sum([Share(1, 2), Share(3, 3)], Share(0, 0)) == Share(4, 5)
+    assert Share(128, 128).span() == "97–100"
+
+
+def test_whole_percent_keep_0_and_100_for_none_and_all():
+    told = [Share(n, 1000).percent for n in (0, 1, 5, 500, 999, 1000)]
+    assert told == ["0", "<1", "<1", "50", ">99", "100"]
+
+
+def test_of_nothing_nothing_is_known():
+    share = Share(0, 0)
+    assert math.isnan(share.value)
+    assert share.interval == (0.0, 1.0)
+    assert (str(share), share.short, share.percent) == ("none", "–", "")
+
+
+@pytest.mark.parametrize(("right", "total"), [(3, 2), (-1, 2), (0, -1)])
+def test_more_right_than_there_are_has_no_interval(right, total):
+    with pytest.raises(ValueError, match="must"):
+        _ = Share(right, total).interval
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "low", "high"),
+    [  # Newcombe 1998, table II, method 10
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((6, 7), (2, 7), 0.0582, 0.8062),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 10), 0.6075, 1.0),
+    ],
+)
+def test_the_interval_of_a_difference_is_newcombes(one, other, low, high):
+    assert difference(Share(*one), Share(*other)) == pytest.approx((low, high), abs=1e-4)
+    assert difference(Share(*other), Share(*one)) == pytest.approx((-high, -low), abs=1e-4)
+
+
+def test_several_seeds_are_told_as_mean_spread_and_interval():
+    assert of_seeds([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
+    assert of_seeds([Share(50, 100)]) == "50.0 (40.4–59.6)"
+    assert of_seeds([]) == "–"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "p"),
+    [(0, 0, 1.0), (5, 0, 2 / 2**5), (0, 5, 2 / 2**5), (1, 3, 2 * 5 / 2**4), (7, 7, 1.0)],
+)
+def test_mcnemars_test_is_that_of_a_fair_coin(one, other, p):
+    assert mcnemar(one, other) == pytest.approx(p)
+
+
+def test_a_bootstrap_of_a_mean_is_as_wide_as_its_standard_error_has_it():
+    values = np.random.default_rng(3).normal((0, 5), size=(400, 2))
+    low, high = bootstrap(values)
+    half = 1.96 * values.std(axis=0) / 20
+    np.testing.assert_allclose(low, values.mean(axis=0) - half, atol=0.02)
+    np.testing.assert_allclose(high, values.mean(axis=0) + half, atol=0.02)
+    ratio = bootstrap(values[:, 1] * 2, totals=np.full(400, 2))
+    np.testing.assert_allclose(ratio, (low[1], high[1]))
+
+
+def test_what_both_solve_takes_no_part():
+    few = paired([["1100"]], [["1000"]])
+    many = paired([["1100" + "1" * 96]], [["1000" + "1" * 96]])
+    assert (few.mine_alone, few.theirs_alone) == (many.mine_alone, many.theirs_alone) == (1, 0)
+    assert few.p == many.p == 1.0
+    assert many.mine - many.theirs == pytest.approx(0.01)
+
+
+def draws(seed: int, share: float, n: int = 400) -> str:
+    return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
+
+
+def test_the_interval_is_as_wide_as_theory_has_it_for_paired_shares():
+    mine, theirs = draws(1, 0.8), draws(2, 0.6)
+    found = paired([[mine]], [[theirs]])
+    each = np.array([int(a) - int(b) for a, b in zip(mine, theirs, strict=True)])
+    half = 1.96 * each.std() / len(each) ** 0.5
+    assert found.interval == pytest.approx((each.mean() - half, each.mean() + half), abs=0.01)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    """Pairs of 60 problems: both solve 70 %, one alone 20, the other alone 2."""
+    random, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        kind = random.choice(4, size=60, p=(0.7, 0.2, 0.02, 0.08))
+        mine, theirs = (
+            "".join("01"[int(k in solved)] for k in kind) for solved in ((0, 1), (0, 2))
+        )
+        low, high = paired([[mine]], [[theirs]]).interval
+        held += low <= 0.18 <= high
+    assert 0.93 * 400 <= held <= 0.99 * 400
+
+
+def test_models_that_differ_on_no_problem_may_still_differ():
+    found = paired([["1011", "01"]], [["1011", "01"]])
+    low, high = found.interval
+    assert low < 0 < high
+    assert (found.p, found.problems) == (1.0, 6)
+
+
+def test_seeds_that_all_solve_the_same_problems_leave_the_interval_some_width():
+    low, high = paired([["1" * 16]] * 2, [["1" * 16]]).interval
+    assert (low, high) == paired([["1" * 16]], [["1" * 16]]).interval
+    assert low < -0.1 < 0.1 < high
+
+
+def test_seeds_that_disagree_widen_the_interval():
+    low, high = draws(1, 0.5), draws(2, 0.95)
+    one = paired([[high]], [[low]])
+    several = paired([[high], [low]], [[low], [low]])
+    width = [found.interval[1] - found.interval[0] for found in (one, several)]
+    assert width[1] > 2 * width[0]
+    assert several.p is several.mine_alone is None
+    assert several.interval[0] <= 0  # both of its seeds may have been the worse one
+
+
+@pytest.mark.parametrize("other", [(["11"], ["111"]), ([""], [""])])
+def test_other_problems_cannot_be_compared(other):
+    with pytest.raises(ValueError, match="same problems"):
+        paired(*([cells] for cells in other))

@@ -1,0 +1,238 @@
+"""Shares with intervals, and what differs between two of them beyond chance.
+
+Two models that were asked the same problems are compared problem by problem: tested is whether the
+problems that one alone solves are as likely one's as the other's (McNemar 1947, exact). Intervals
+of differences are Newcombe's (Statistics in Medicine 17, 873 and 2635, 1998, method 10 of each).
+Where a setting has several seeds, seeds and problems are drawn anew with replacement (the
+percentile bootstrap, Efron 1979); few seeds do not tell how much others would differ, and such an
+interval is then too narrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import hypot, sqrt
+from typing import Any
+
+import numpy as np
+
+_CONFIDENCE = 0.950004209703559  # z = 1.96
+_RESAMPLES = 2_000
+SEEDS_MEANING = (
+    "of several seeds the mean, the lowest and the highest in brackets; then Wilson's 95 % "
+    "interval for as many problems as each seed was asked, which are the same ones"
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """``right`` of ``total``, with its 95 % interval.
+
+    Attributes:
+        right, total: counts.
+        ends: of an interval by another method; None: Wilson's score interval (Wilson 1927).
+    """
+
+    right: int
+    total: int
+    ends: tuple[float, float] | None = field(default=None, kw_only=True)
+
+    @property
+    def value(self) -> float:
+        """The share itself, nan of none."""
+        return self.right / self.total if self.total else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end; (0, 1) of none.
+
+        Raises:
+            ValueError: more are right than there are.
+        """
+        if self.ends is not None:
+            return self.ends
+        if not self.total:
+            return 0.0, 1.0
+        from scipy.stats import binomtest  # takes most of a second
+
+        found = binomtest(self.right, self.total).proportion_ci(_CONFIDENCE, method="wilson")
+        return float(found.low), float(found.high)
+
+    def data(self) -> dict[str, float]:
+        """As it is written to files: right, total, and both ends of the interval."""
+        low, high = self.interval
+        return {"right": self.right, "total": self.total, "low": low, "high": high}
+
+    @property
+    def percent(self) -> str:
+        """In whole percent; 0 and 100 only where none and all are right."""
+        if not self.total:
+            return ""
+        rounded = round(100 * self.value)
+        if 0 < self.right < self.total:
+            return {0: "<1", 100: ">99"}.get(rounded, str(rounded))
+        return str(rounded)
+
+    def span(self, decimals: int = 0) -> str:
+        """The interval in percent, like ``41–59``."""
+        return "–".join(f"{100 * end:.{decimals}f}" for end in self.interval)
+
+    @property
+    def short(self) -> str:
+        """Like ``50.0 % (45.7–54.3)``; a dash of none."""
+        return f"{100 * self.value:.1f} % ({self.span(1)})" if self.total else "–"
+
+    def __add__(self, other: "Share") -> "Share":
+        return Share(self.right + other.right, self.total + other.total)
+
+    def __str__(self) -> str:
+        if not self.total:
+            return "none"
+        return (
+            f"{100 * self.value:.1f} % ({self.right} of {self.total}; "
+            f"95 % interval {self.span(1).replace('–', ' to ')} %)"
+        )
+
+
+def of_seeds(shares: Sequence[Share]) -> str:
+    """Shares of several seeds in words, in percent: see `SEEDS_MEANING`."""
+    if not shares:
+        return "–"
+    values = [100 * share.value for share in shares]
+    mean = sum(values) / len(values)
+    asked = max(share.total for share in shares)
+    spread = f" [{min(values):.1f}–{max(values):.1f}]" if len(values) > 1 else ""
+    return f"{mean:.1f}{spread} ({Share(round(mean / 100 * asked), asked).span(1)})"
+
+
+def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[float, float]:
+    """Ends of the 95 % interval of one share less another, from -1 to 1.
+
+    Args:
+        one, other: of what was asked independently; or of the same problems.
+        correlation: of these, problem by problem.
+    """
+    p, q = (share.value if share.total else 0.5 for share in (one, other))
+    (low, high), (least, most) = one.interval, other.interval
+
+    def reach(a: float, b: float) -> float:
+        return sqrt(max(0.0, hypot(a, b) ** 2 - 2 * correlation * a * b))
+
+    return p - q - reach(p - low, most - q), p - q + reach(high - p, q - least)
+
+
+def mcnemar(one: int, other: int) -> float:
+    """The two-sided p of McNemar's exact test.
+
+    Args:
+        one, other: problems that only the one and only the other has solved.
+    """
+    from scipy.stats import binomtest
+
+    return float(binomtest(one, one + other).pvalue) if one + other else 1.0
+
+
+def bootstrap(
+    values: np.ndarray, totals: np.ndarray | None = None, seed: int = 0
+) -> tuple[Any, Any]:
+    """Ends of the 95 % percentile bootstrap interval of a mean over the first axis.
+
+    Args:
+        values: ``float [N, ...]``.
+        totals: ``[N]``, the same of what they are divided by, where the mean is a ratio of sums.
+        seed: of the resamples.
+    """
+    n = len(values)
+    drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
+    weights = np.stack([np.bincount(one, minlength=n) for one in drawn])
+    sizes = np.full(_RESAMPLES, n) if totals is None else weights @ totals
+    sums = np.tensordot(weights[sizes > 0] / sizes[sizes > 0, None], values, axes=1)
+    low, high = np.percentile(sums, (2.5, 97.5), axis=0)
+    return low, high
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A comparison of two settings on the same problems.
+
+    Attributes:
+        problems: how many, each asked of every seed of both.
+        mine, theirs: mean share solved, over seeds and problems.
+        mine_alone, theirs_alone: problems that one solves and the other does not, where both have
+            one seed; else None.
+        p: of McNemar's test, where both have one seed; else None.
+        interval: lower and upper end of mine less theirs; 95 % of two single models, else roughly.
+    """
+
+    problems: int
+    mine: float
+    theirs: float
+    mine_alone: int | None
+    theirs_alone: int | None
+    p: float | None
+    interval: tuple[float, float]
+
+
+def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Paired:
+    """Compare two settings.
+
+    Args:
+        mine: of each seed, what was solved: of each cell a text of 1 and 0, a character for each
+            problem.
+        theirs: the same of the other setting, with the same cells and problems.
+
+    Raises:
+        ValueError: the cells have different numbers of problems, or none.
+    """
+    counts = {tuple(map(len, seed)) for seed in (*mine, *theirs)}
+    if len(counts) != 1 or not sum(next(iter(counts))):
+        raise ValueError("only what was asked the same problems can be compared pair by pair")
+    first, second = (
+        np.array([np.frombuffer("".join(seed).encode(), np.uint8) == ord("1") for seed in seeds])
+        for seeds in (mine, theirs)
+    )  # bool [seeds, problems]
+    single = len(first) == len(second) == 1
+    only = [int((first[0] & ~second[0]).sum()), int((second[0] & ~first[0]).sum())]
+    # Seeds that agree on all problems leave a bootstrap no spread.
+    agree = bool((first == first[:1]).all() and (second == first[:1]).all())
+    ends = np.cumsum(next(iter(counts)))[:-1]
+    return Paired(
+        problems=first.shape[1],
+        mine=float(first.mean()),
+        theirs=float(second.mean()),
+        mine_alone=only[0] if single else None,
+        theirs_alone=only[1] if single else None,
+        p=mcnemar(*only) if single else None,
+        interval=_newcombe(first[0], second[0])
+        if single or agree
+        else _over_seeds(first, second, ends),
+    )
+
+
+def _newcombe(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """The interval of the difference of two paired shares, ``bool [n]`` each."""
+    n = len(first)
+    both, neither = int((first & second).sum()), int((~first & ~second).sum())
+    alone, other = int((first & ~second).sum()), int((second & ~first).sum())
+    product = (both + alone) * (other + neither) * (both + other) * (alone + neither)
+    excess: float = both * neither - alone * other
+    if excess > 0:
+        excess = max(0.0, excess - n / 2)
+    phi = excess / sqrt(product) if product else 0.0
+    return difference(Share(both + alone, n), Share(both + other, n), phi)
+
+
+def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
+    """The interval of the mean difference of ``bool [seeds, n]`` each, cells drawn apart."""
+    random = np.random.default_rng(0)
+    seeds = [random.integers(len(v), size=(_RESAMPLES, len(v))) for v in (first, second)]
+    sums = np.zeros(_RESAMPLES)
+    for cell in np.split(np.arange(first.shape[1]), ends):
+        if len(cell):
+            one, other = (
+                values[:, cell][drawn].mean(axis=1)
+                for values, drawn in zip((first, second), seeds, strict=True)
+            )  # [resamples, cell]
+            drawn = random.integers(len(cell), size=(_RESAMPLES, len(cell)))
+            sums += np.take_along_axis(one - other, drawn, axis=1).sum(axis=1)
+    low, high = np.percentile(sums / first.shape[1], (2.5, 97.5))
+    return float(low), float(high)
