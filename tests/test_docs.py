@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from trm.training.lightning_cli import TrainingCLI
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+LOG = ROOT / "docs/log"
 PACKAGES = ("canvas", "augment", "trm")
 # A run that is over at once.
 SHORT = shlex.split(
@@ -63,7 +65,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted(LOG.glob("*.md"))], ids=name)
 def test_links_lead_somewhere(page):
     text = page.read_text()
     links = re.findall(r"\]\(([^)]+)\)", text) + re.findall(r"^\[\w+\]: (\S+)$", text, re.MULTILINE)
@@ -85,6 +87,13 @@ def test_the_readme_links_to_all_pages():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_log_has_titles_of_one_line_and_lists_all_entries():
+    titles = [page.read_text().partition("\n")[0] for page in LOG.glob("2*.md")]
+    assert [title for title in titles if len(title) > 102] == []
+    written = runpy.run_path(str(LOG / "index.py"))["index"]()
+    assert (LOG / "README.md").read_text() == written
 
 
 # Architecture
