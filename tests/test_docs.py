@@ -86,7 +86,7 @@ def test_the_readme_links_to_all_pages():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_bytes()) <= 6_000
 
 
 def test_the_log_has_titles_of_one_line_and_lists_all_entries():
@@ -165,9 +165,13 @@ CONFIGS = [p for p in sorted(ROOT.glob("configs/**/*.yaml")) if p.parent.name !=
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
-def test_parameters_are_counted_as_the_readme_says(path):
-    row = re.search(rf"\({name(path)}\).*\| ([\d,]+) \|", (ROOT / "README.md").read_text())
-    assert row is not None
+def test_parameters_are_counted_as_the_tables_say(path):
+    pages = (ROOT / "docs/results.md", ROOT / "README.md")  # the first has all configs
+    rows = [
+        re.findall(rf"\((?:\.\./)?{name(path)}\) .*\| ([\d,]+) \|", page.read_text())
+        for page in pages
+    ]
+    assert rows[0]
     settings = yaml.safe_load(path.read_text())
     network, canvas = settings["model"]["init_args"]["network"], settings["data"]["canvas"]
     size = {side: canvas[side] for side in ("height", "width") if canvas.get(side)}
@@ -181,7 +185,7 @@ def test_parameters_are_counted_as_the_readme_says(path):
         size["hints"] = {name: classes[name] for name in learned_hints(learned, classes)}
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))
-    assert int(row[1].replace(",", "")) == model.num_parameters
+    assert {int(row.replace(",", "")) for row in (*rows[0], *rows[1])} == {model.num_parameters}
 
 
 # Commands
