@@ -1,21 +1,31 @@
-"""Canvases for people: as text, in a terminal, and as shapes for PNG, SVG and GIF.
+"""Canvases for people: as text, in a terminal, and drawn with matplotlib as PNG, SVG or GIF.
 
 Right, wrong, given and masked cells are distinguished by colour (Okabe & Ito's palette, readable by
 colour-blind people) and again without it: a wrong cell is framed, with the right symbol on a dark
 tag in its corner, a masked cell holds a small square, and a cell that is read off is dark.
+
+matplotlib is imported where something is drawn, so that text in a terminal does not wait for it.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 from rich.text import Text
 
 from canvas.layouts import CellIndex
-from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
 from canvas.symbols import BLANK, CHARACTERS, MASK, TIMES, decode
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path as Outline
+
+PAPER, INK, GREY = "#FFFFFF", "#1A1A1A", "#595959"
 GRID = "#D4D4D4"
 GIVEN = "#F0F0F0"
 MASKED, MASK_INK = "#D9D9D9", "#6B6B6B"
@@ -24,28 +34,20 @@ WRONG, WRONG_INK = "#FBE3CF", "#C04F00"
 HIGHLIGHT = READ = "#0072B2"
 POINTER = "►"
 CELL = 24  # pixels of a cell by default
-
+DPI = 100
 
 _SIGNS = {TIMES: "×", MASK: "■", BLANK: ""}
+_MOST_PIXELS = 2**26
 
 
-def to_text(canvas: np.ndarray, *, blank: str = "_", frame: bool = False) -> str:
-    """One line of text per canvas row.
+def for_people(symbol: int) -> str:
+    """The sign that stands for a symbol in pictures and in the terminal; a blank has none."""
+    return _SIGNS.get(symbol, CHARACTERS[symbol])
 
-    Args:
-        canvas: `uint8 [H, W]`.
-        blank: the character for a blank cell, `"_"` as in the vocabulary or `" "` or `"·"`.
-        frame: draw a box around the canvas.
 
-    Raises:
-        ValueError: not a two-dimensional array of symbol ids.
-    """
-    canvas = _checked(canvas)
-    lines = [decode(row).replace(CHARACTERS[BLANK], blank) for row in canvas]
-    if frame:
-        edge = "─" * canvas.shape[1]
-        lines = [f"┌{edge}┐", *(f"│{line}│" for line in lines), f"└{edge}┘"]
-    return "\n".join(lines)
+def to_text(canvas: np.ndarray) -> str:
+    """One line of text per row of a canvas ``uint8 [H, W]``."""
+    return "\n".join(decode(row) for row in canvas)
 
 
 def to_terminal(
@@ -63,19 +65,13 @@ def to_terminal(
     the cells that were given.
 
     Args:
-        canvas: `uint8 [H, W]`.
-        truth: `uint8 [H, W]`, the right canvas.
-        given: `bool [H, W]`, the cells that were given and not filled in.
+        canvas: ``uint8 [H, W]``.
+        truth: ``uint8 [H, W]``, the right canvas.
+        given: ``bool [H, W]``, the cells that were given and not filled in.
         highlight_row: the row being filled, marked with an arrow.
         confidence: one probability per row, written beside it; NaN for none.
         read: cells that are read off, underlined.
-
-    Raises:
-        ValueError: shapes that differ, ids outside the vocabulary, a row off the canvas.
     """
-    canvas = _checked(canvas, truth, given, highlight_row)
-    if confidence is not None and len(confidence) != len(canvas):
-        raise ValueError(f"{len(confidence)} confidences for {len(canvas)} rows; give one per row")
     wrong = _wrong(canvas, truth, given)
     if given is None:
         given = np.full(canvas.shape, truth is None)
@@ -104,7 +100,156 @@ def to_terminal(
     return text
 
 
-def to_sketch(
+def draw_canvas(
+    axes: "Axes",
+    canvas: np.ndarray,
+    *,
+    truth: np.ndarray | None = None,
+    given: np.ndarray | None = None,
+    highlight_row: int | None = None,
+    read: Sequence[CellIndex] = (),
+) -> None:
+    """Draw the canvas on axes.
+
+    Given cells are grey, cells filled in rightly blue, wrong ones orange and framed, with the
+    right symbol on a tag in the corner (empty where blank is right). Without ``truth`` and
+    ``given`` nothing is judged and all cells are plain.
+
+    Args:
+        axes: see `draw_cells`.
+        canvas: ``uint8 [H, W]``.
+        truth: ``uint8 [H, W]``, the right canvas.
+        given: ``bool [H, W]``, the cells that were given and not filled in; these are not judged.
+        highlight_row: the row being filled, framed and pointed at.
+        read: cells that are read off, dark.
+    """
+    wrong = _wrong(canvas, truth, given)
+    plain = truth is None and given is None
+    if given is None:
+        given = np.full(canvas.shape, plain)
+    fills = np.where(given, PAPER if plain else GIVEN, FILLED)
+    fills[canvas == BLANK] = PAPER
+    fills[canvas == MASK] = MASKED
+    fills[wrong] = WRONG
+    inks = np.where(given | wrong, INK, FILLED_INK)
+    inks[canvas == MASK] = MASK_INK
+    for cell in read:
+        fills[cell], inks[cell] = READ, PAPER
+    signs = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
+    right = None if truth is None else signs[truth]
+    draw_cells(axes, signs[canvas], fills, inks, wrong=wrong, right=right, row=highlight_row)
+
+
+def draw_cells(
+    axes: "Axes",
+    signs: np.ndarray,
+    fills: np.ndarray,
+    inks: np.ndarray,
+    *,
+    wrong: np.ndarray | None = None,
+    right: np.ndarray | None = None,
+    row: int | None = None,
+) -> None:
+    """Draw a grid of cells with a sign each, to the scale of the axes.
+
+    The cell (i, j) has its middle at x = j, y = i; there is half a cell of margin around all.
+
+    Args:
+        axes: which lose their ticks and frame; free of other contents.
+        signs, fills, inks: ``str [H, W]``, what each cell shows, and its colours.
+        wrong: ``bool [H, W]``, cells that are framed, with a tag in the corner.
+        right: ``str [H, W]``, the sign on that tag.
+        row: framed and pointed at.
+    """
+    from matplotlib.patches import Rectangle
+    from matplotlib.path import Path as Outline
+
+    height, width = signs.shape
+    axes.set(xlim=(-1, width), ylim=(height, -1), aspect="equal")
+    axes.set_axis_off()
+    square = Outline.unit_rectangle().transformed(_moved(-0.5, -0.5))
+    everywhere = np.ones(signs.shape, dtype=bool)
+    wrong = ~everywhere if wrong is None else wrong
+    _stamp(axes, square, everywhere, fills[everywhere], edgecolors=GRID, linewidths=0.7)
+    _write(axes, signs, ~wrong, inks)
+    if wrong.any():
+        frame = square.transformed(_moved(0, 0, 0.95))
+        style: dict[str, Any] = {"edgecolors": WRONG_INK, "linewidths": 1.6}
+        _stamp(axes, frame, wrong, fills[wrong], **style)
+        _write(axes, signs, wrong, inks, (-0.13, 0.1), 0.58)
+        corner = (0.26, -0.26)
+        _stamp(axes, square.transformed(_moved(0, 0, 0.48)), wrong, WRONG_INK, corner)
+        if right is not None:
+            _write(axes, right, wrong, np.full(signs.shape, PAPER), corner, 0.4)
+    if row is not None:
+        outline = Rectangle((-0.5, row - 0.5), width, 1, fill=False, color=HIGHLIGHT, linewidth=1.5)
+        axes.add_patch(outline)
+        here = np.arange(height) == row
+        _stamp(axes, _outline(POINTER), here[:, None], HIGHLIGHT, (-0.78, 0), 0.45)
+
+
+def _moved(right: float, down: float, scale: float = 1) -> Any:
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().scale(scale).translate(right, down)
+
+
+def _write(
+    axes: "Axes",
+    signs: np.ndarray,
+    where: np.ndarray,
+    inks: np.ndarray,
+    shift: tuple[float, float] = (0, 0),
+    size: float = 0.66,
+) -> None:
+    for sign in sorted(set(signs[where].tolist()) - {""}):
+        here = where & (signs == sign)
+        smaller = 0.6 if sign == _SIGNS[MASK] else 1
+        _stamp(axes, _outline(sign), here, inks[here], shift, size * smaller)
+
+
+def _stamp(
+    axes: "Axes",
+    outline: "Outline",
+    where: np.ndarray,
+    colours: np.ndarray | str,
+    shift: tuple[float, float] = (0, 0),
+    size: float = 1,
+    **style: Any,
+) -> None:
+    """One outline, in units of a cell, in the middle of each of the cells ``bool [H, W]``.
+
+    As shapes instead of texts, signs keep their size relative to the cells, and are drawn four
+    times as fast.
+    """
+    from matplotlib.collections import PathCollection
+    from matplotlib.transforms import AffineDeltaTransform
+
+    to_pixels: Any = axes.transData  # which is affine: the scales are linear
+    stamps = PathCollection(
+        [outline],
+        offsets=np.argwhere(where)[:, ::-1] + shift,
+        offset_transform=to_pixels,
+        transform=_moved(0, 0, size) + AffineDeltaTransform(to_pixels),
+        facecolors=colours,
+        **({"linewidths": 0} | style),
+    )
+    axes.add_collection(stamps, autolim=False)
+
+
+@lru_cache(maxsize=256)
+def _outline(sign: str) -> "Outline":
+    """A sign of a font of size 1, its middle at the origin, y downwards."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    # DejaVu Sans comes with matplotlib, and has all signs; its digits are 0.73 high.
+    path = TextPath((0, 0), sign, size=1, prop=FontProperties(family="DejaVu Sans"))
+    box = path.get_extents()
+    return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(1, -1))
+
+
+def to_figure(
     canvas: np.ndarray,
     *,
     truth: np.ndarray | None = None,
@@ -112,138 +257,90 @@ def to_sketch(
     highlight_row: int | None = None,
     read: Sequence[CellIndex] = (),
     cell: int = CELL,
-) -> Sketch:
-    """The canvas on a grid, as shapes.
-
-    Given cells are grey, cells filled in rightly blue, wrong ones orange and framed, with the
-    right symbol on a tag in the corner (empty where blank is right, or below 20 pixels).
-    Without `truth` and `given` nothing is judged and all cells are plain.
-
-    Args:
-        canvas: `uint8 [H, W]`.
-        truth: `uint8 [H, W]`, the right canvas.
-        given: `bool [H, W]`, the cells that were given and not filled in; these are not judged.
-        highlight_row: the row being filled, framed and pointed at.
-        read: cells that are read off, dark.
-        cell: the side of a cell in pixels.
+) -> "Figure":
+    """A figure of the canvas, see `draw_canvas`, with cells of so many pixels.
 
     Raises:
-        ValueError: shapes that differ, ids outside the vocabulary, a row off the canvas, or cells
-            of fewer than 12 pixels.
+        ValueError: too many pixels for a picture.
     """
-    canvas = _checked(canvas, truth, given, highlight_row)
-    if cell < 12:
-        raise ValueError(f"a cell of {cell} pixels is too small to read; give 12 or more")
     height, width = canvas.shape
-    wrong = _wrong(canvas, truth, given)
-    plain = truth is None and given is None
-    if given is None:
-        given = np.full(canvas.shape, plain)
-    margin = cell // 2
-    shapes: list[Shape] = []
-    for (i, j), symbol in np.ndenumerate(canvas):
-        box = _cell_box(i, j, cell)
-        fill, ink = (PAPER if plain else GIVEN, INK) if given[i, j] else (FILLED, FILLED_INK)
-        if (i, j) in read:
-            fill, ink = READ, PAPER
-        elif symbol in (BLANK, MASK):
-            fill = MASKED if symbol == MASK else PAPER
-        shapes.append(replace(box, fill=fill, border=GRID))
-        if not wrong[i, j]:
-            shapes += _symbol(box, int(symbol), MASK_INK if symbol == MASK else ink)
-    if truth is not None:  # after the others, whose fill would cover the frames
-        for i, j in np.argwhere(wrong).tolist():
-            box = _cell_box(i, j, cell)
-            shapes += _wrong_cell(box, int(canvas[i, j]), int(truth[i, j]), (i, j) in read)
-    if highlight_row is not None:
-        stroke = max(2, round(cell / 12))
-        half, top = stroke // 2, margin + highlight_row * cell
-        right, bottom = margin + width * cell + half, top + cell + half
-        frame = Box(margin - half, top - half, right, bottom, None, HIGHLIGHT, stroke)
-        point = Label(margin - stroke, top + cell / 2, POINTER, 0.4 * cell, HIGHLIGHT, "end")
-        shapes += [frame, point]
-    edges = 2 * margin + 1
-    return Sketch(width * cell + edges, height * cell + edges, tuple(shapes))
+    figure = blank_figure((width + 1) * cell, (height + 1) * cell)
+    draw_canvas(
+        figure.add_axes((0, 0, 1, 1)),
+        canvas,
+        truth=truth,
+        given=given,
+        highlight_row=highlight_row,
+        read=read,
+    )
+    return figure
 
 
-def to_image(
-    canvas: np.ndarray,
-    *,
-    truth: np.ndarray | None = None,
-    given: np.ndarray | None = None,
-    highlight_row: int | None = None,
-    cell: int = CELL,
-) -> Image.Image:
-    """`to_sketch` of the same arguments, drawn, RGB."""
-    sketch = to_sketch(canvas, truth=truth, given=given, highlight_row=highlight_row, cell=cell)
-    return sketch.image()
+def blank_figure(width: int, height: int) -> "Figure":
+    """A figure of so many pixels, on matplotlib's Agg canvas, without pyplot's global state.
+
+    Raises:
+        ValueError: too many pixels for a picture.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if width * height > _MOST_PIXELS:
+        raise ValueError(
+            f"a picture of {width:,} x {height:,} pixels is too large: draw smaller cells or a "
+            "smaller canvas"
+        )
+    # matplotlib takes whole pixels of a size in inches, which must not fall below one.
+    figure = Figure(((width + 0.1) / DPI, (height + 0.1) / DPI), DPI, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    return figure
 
 
-def for_people(symbol: int) -> str:
-    """The sign that stands for a symbol in pictures and in the terminal; a blank has none."""
-    return _SIGNS.get(symbol, CHARACTERS[symbol])
+def pixels(figure: "Figure") -> np.ndarray:
+    """A figure as an image, ``uint8 [height, width, 3]``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    agg = FigureCanvasAgg(figure)
+    agg.draw()
+    return np.asarray(agg.buffer_rgba())[:, :, :3].copy()
 
 
-def _cell_box(row: int, column: int, cell: int) -> Box:
-    left, top = cell // 2 + column * cell, cell // 2 + row * cell
-    return Box(left, top, left + cell, top + cell)
+def to_svg(figure: "Figure") -> str:
+    """A figure as an SVG element, for a page or a notebook."""
+    import matplotlib
+
+    buffer = StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "canvas"}):  # the same ids every time
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
 
 
-def _symbol(box: Box, symbol: int, ink: str, size: float = 0.66) -> list[Label]:
-    """A symbol in the middle of a box, its font ``size`` boxes high."""
-    if symbol == BLANK:
-        return []
-    x, y, side = (box.left + box.right) / 2, (box.top + box.bottom) / 2, box.bottom - box.top
-    size *= 0.6 if symbol == MASK else 1
-    return [Label(x, y, for_people(symbol), max(8, round(size * side)), ink)]
+def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None:
+    """Write figures of one size as an animation that loops for ever.
 
-
-def _wrong_cell(box: Box, symbol: int, right_symbol: int, read: bool) -> list[Shape]:
-    """A framed cell: what stands there, and what should stand there on a tag in the corner."""
-    side = box.bottom - box.top
-    frame = max(2, round(side / 14))
-    fill, ink = (READ, PAPER) if read else (WRONG, INK)
-    reach = round(0.48 * side)
-    tag = Box(box.right - reach, box.top, box.right, box.top + reach, WRONG_INK)
-    shapes: list[Shape] = [replace(box, fill=fill, border=WRONG_INK, stroke=frame)]
-    shapes += _symbol(box.moved(-(side // 7), side // 10), symbol, ink, size=0.58)
-    shapes.append(tag)
-    if side >= 20:
-        shapes += _symbol(tag, right_symbol, PAPER, size=0.85)
-    return shapes
+    Args:
+        path: the GIF file.
+        frames: at least one figure, and the seconds for which each stays.
+    """
+    images, durations = [], []
+    for figure, seconds in frames:
+        image = Image.fromarray(pixels(figure))
+        images.append(image.quantize(dither=Image.Dither.NONE))
+        durations.append(round(1000 * seconds))
+    images[0].save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=durations,
+        loop=0,
+    )
 
 
 def _wrong(canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None) -> np.ndarray:
-    """The cells filled in with another symbol than the truth's, `bool [H, W]`."""
+    """The cells filled in with another symbol than the truth's, ``bool [H, W]``."""
     if truth is None:
         return np.zeros(canvas.shape, dtype=bool)
     wrong = (canvas != truth) & (canvas != MASK)
     return wrong if given is None else wrong & ~given
-
-
-def _checked(
-    canvas: np.ndarray,
-    truth: np.ndarray | None = None,
-    given: np.ndarray | None = None,
-    highlight_row: int | None = None,
-) -> np.ndarray:
-    """The canvas, after refusing arguments that do not fit together."""
-    canvas = np.asarray(canvas)
-    if canvas.ndim != 2 or canvas.size == 0 or canvas.dtype.kind not in "ui":
-        raise ValueError(
-            f"a canvas to draw is uint8 [H, W], got {canvas.dtype} {list(canvas.shape)}"
-        )
-    for name, array in (("truth", truth), ("given", given)):
-        if array is not None and np.shape(array) != canvas.shape:
-            raise ValueError(
-                f"{name} must have the canvas's shape {list(canvas.shape)}, "
-                f"got {list(np.shape(array))}"
-            )
-    if given is not None and np.asarray(given).dtype != np.bool_:
-        raise ValueError(f"given must be bool, got {np.asarray(given).dtype}")
-    if highlight_row is not None and not 0 <= highlight_row < len(canvas):
-        raise ValueError(f"row {highlight_row} is not on a canvas of {len(canvas)} rows")
-    for array in (canvas, truth):
-        if array is not None:
-            decode(np.ravel(array))
-    return canvas

@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from canvas.picture import to_sketch, to_text
+from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from canvas.task import Task
@@ -134,11 +134,11 @@ class Picture:
         return to_text(self.canvas)
 
     def _repr_html_(self) -> str:
-        return to_sketch(self.canvas, given=self.given).svg()
+        return to_svg(to_figure(self.canvas, given=self.given))
 
     def save(self, path: str | Path) -> None:
         """Write as PNG or SVG, by the file's ending."""
-        to_sketch(self.canvas, given=self.given).save(path)
+        to_figure(self.canvas, given=self.given).savefig(path)
 
 
 def render(

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from canvas import picture
-from canvas.shapes import Label
 from canvas.symbols import BLANK, MASK, encode
 
 RIGHT = np.stack([encode(line) for line in ("_321__", "_6_*__", "_837__")])  # 123 x 6 = 738
@@ -16,10 +16,10 @@ MASKED[2] = MASK
 CELL = 24
 
 
-def inside(image: Image.Image, row: int, column: int) -> np.ndarray:
+def inside(figure: Figure, row: int, column: int) -> np.ndarray:
     """The pixels of a cell, without its grid lines."""
     left, top = CELL // 2 + column * CELL, CELL // 2 + row * CELL
-    return np.asarray(image)[top + 1 : top + CELL, left + 1 : left + CELL]
+    return picture.pixels(figure)[top + 3 : top + CELL - 2, left + 3 : left + CELL - 2]
 
 
 def background(pixels: np.ndarray) -> str:
@@ -29,14 +29,6 @@ def background(pixels: np.ndarray) -> str:
 
 def test_text_is_the_symbols_line_by_line():
     assert picture.to_text(RIGHT) == "_321__\n_6_*__\n_837__"
-    assert picture.to_text(RIGHT, blank="·").splitlines()[0] == "·321··"
-
-
-def test_frame_encloses_the_text():
-    lines = picture.to_text(RIGHT, blank=" ", frame=True).splitlines()
-    assert lines[0] == "┌──────┐"
-    assert lines[2] == "│ 6 *  │"
-    assert {len(line) for line in lines} == {8}
 
 
 def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
@@ -46,69 +38,20 @@ def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
         "   ·  8  3  7  ·  ·   ↑ should be",
     ]
     assert not any("[" in line or "should" in line for line in lines[:2])
-
-
-def test_what_a_row_should_be_leaves_out_what_was_given():
     given = GIVEN.copy()
     given[2, 1] = True  # a lattice's margin digit, say
-    told = picture.to_terminal(WRONG, truth=RIGHT, given=given).plain.splitlines()[3]
-    assert told == "   ·     3  7  ·  ·   ↑ should be"
+    corrected = picture.to_terminal(WRONG, truth=RIGHT, given=given).plain.splitlines()[3]
+    assert corrected == "   ·     3  7  ·  ·   ↑ should be"
 
 
-def test_sign_and_mask_are_the_same_in_the_terminal_and_in_pictures():
-    terminal = picture.to_terminal(MASKED).plain
-    drawn = [shape.text for shape in picture.to_sketch(MASKED).shapes if isinstance(shape, Label)]
-    for sign, number in (("×", 1), ("■", RIGHT.shape[1])):
-        assert terminal.count(sign) == drawn.count(sign) == number
-
-
-def test_cells_that_are_read_off_are_dark_and_underlined():
-    place = (2, 2)
-    image = picture.to_sketch(RIGHT, truth=RIGHT, given=GIVEN, read=[place]).image()
-    assert background(inside(image, *place)) == picture.READ
-    assert background(inside(image, 2, 1)) == picture.FILLED
-    text = picture.to_terminal(RIGHT, given=GIVEN, read=[place])
-    assert [text.plain[s.start : s.end] for s in text.spans if "underline" in str(s.style)] == ["3"]
-
-
-def test_a_wrong_cell_that_is_read_off_stays_framed():
-    image = picture.to_sketch(WRONG, truth=RIGHT, given=GIVEN, read=[(2, 2)]).image()
-    cell = inside(image, 2, 2)
-    assert background(cell) == picture.READ
-    assert background(cell[:1]) == picture.WRONG_INK
-
-
-def test_terminal_points_at_the_row_and_writes_its_confidence():
+def test_terminal_shows_signs_masks_the_row_at_work_and_its_confidence():
     text = picture.to_terminal(MASKED, highlight_row=2, confidence=[np.nan, np.nan, 0.875])
     lines = text.plain.splitlines()
+    assert lines[1].count("×") == 1
     assert lines[2].startswith("► ")
+    assert lines[2].count("■") == RIGHT.shape[1]
     assert lines[2].endswith("88%")
     assert "%" not in lines[0]
-
-
-def test_given_filled_wrong_and_masked_cells_differ():
-    image = picture.to_image(WRONG, truth=RIGHT, given=GIVEN)
-    assert background(inside(image, 0, 1)) == picture.GIVEN
-    assert background(inside(image, 2, 1)) == picture.FILLED
-    assert background(inside(image, 2, 2)) == picture.WRONG
-    assert background(inside(image, 2, 0)) == picture.PAPER
-    assert background(inside(picture.to_image(MASKED), 2, 2)) == picture.MASKED
-
-
-def test_wrong_cells_stand_out_without_colour():
-    wrong, right = (
-        inside(picture.to_image(x, truth=RIGHT, given=GIVEN).convert("L"), 2, 2)
-        for x in (WRONG, RIGHT)
-    )
-    dark = 128
-    assert (wrong < dark).sum() > 2 * (right < dark).sum()
-
-
-def test_wrongly_blank_cell_is_marked():
-    erased = RIGHT.copy()
-    erased[2, 3] = BLANK
-    cell = inside(picture.to_image(erased, truth=RIGHT), 2, 3)
-    assert background(cell) == picture.WRONG
 
 
 def test_masked_and_given_cells_are_not_judged():
@@ -117,27 +60,60 @@ def test_masked_and_given_cells_are_not_judged():
     assert "[" not in picture.to_terminal(WRONG, truth=RIGHT, given=everything).plain
 
 
-def test_highlighted_row_is_framed_from_edge_to_edge():
-    image = np.asarray(picture.to_image(MASKED, highlight_row=2))
-    plain = np.asarray(picture.to_image(MASKED))
-    changed = (image != plain).any(axis=2)
-    rows = changed.any(axis=1).nonzero()[0]
-    assert rows.min() >= CELL // 2 + 2 * CELL - 2
-    assert changed[rows.min()].sum() >= RIGHT.shape[1] * CELL
+def test_given_filled_wrong_masked_and_read_cells_differ():
+    figure = picture.to_figure(WRONG, truth=RIGHT, given=GIVEN, read=[(2, 3)])
+    assert background(inside(figure, 0, 1)) == picture.GIVEN
+    assert background(inside(figure, 2, 1)) == picture.FILLED
+    assert background(inside(figure, 2, 2)) == picture.WRONG
+    assert background(inside(figure, 2, 3)) == picture.READ
+    assert background(inside(figure, 2, 0)) == picture.PAPER
+    assert background(inside(picture.to_figure(MASKED), 2, 2)) == picture.MASKED
+    text = picture.to_terminal(RIGHT, given=GIVEN, read=[(2, 3)])
+    assert [text.plain[s.start : s.end] for s in text.spans if "underline" in str(s.style)] == ["7"]
 
 
-def test_misuse_is_refused_with_what_was_expected():
-    with pytest.raises(ValueError, match=r"is uint8 \[H, W\], got uint8 \[6\]"):
-        picture.to_text(RIGHT[0])
-    with pytest.raises(ValueError, match=r"truth must have the canvas's shape \[3, 6\]"):
-        picture.to_image(RIGHT, truth=RIGHT[:2])
-    with pytest.raises(ValueError, match="given must be bool"):
-        picture.to_image(RIGHT, given=RIGHT)
-    with pytest.raises(ValueError, match="row 3 is not on a canvas of 3 rows"):
-        picture.to_image(RIGHT, highlight_row=3)
-    with pytest.raises(ValueError, match="too small to read"):
-        picture.to_image(RIGHT, cell=8)
-    with pytest.raises(ValueError, match="symbol ids lie in"):
-        picture.to_image(RIGHT + 100)
-    with pytest.raises(ValueError, match="2 confidences for 3 rows"):
-        picture.to_terminal(RIGHT, confidence=[1.0, 1.0])
+@pytest.mark.parametrize("written", [WRONG[2, 2], BLANK])
+def test_wrong_cells_stand_out_without_colour(written):
+    canvas = RIGHT.copy()
+    canvas[2, 2] = written
+    dark = [
+        (inside(picture.to_figure(x, truth=RIGHT, given=GIVEN), 2, 2).mean(axis=2) < 128).sum()
+        for x in (canvas, RIGHT)
+    ]
+    assert dark[0] > 1.5 * dark[1]
+
+
+def test_the_row_at_work_is_framed_from_edge_to_edge_and_pointed_at():
+    image = picture.pixels(picture.to_figure(MASKED, highlight_row=2))
+    plain = picture.pixels(picture.to_figure(MASKED))
+    assert image.shape == (4 * CELL, 7 * CELL, 3)
+    rows = (image != plain).any(axis=2).sum(axis=1)
+    assert rows.nonzero()[0].min() >= CELL // 2 + 2 * CELL - 2
+    assert rows.max() >= RIGHT.shape[1] * CELL
+
+
+def test_pictures_keep_their_proportions_at_every_size(tmp_path):
+    small, large = (
+        picture.pixels(picture.to_figure(WRONG, truth=RIGHT, cell=cell)) for cell in (24, 72)
+    )
+    shrunk = np.asarray(Image.fromarray(large).resize((7 * CELL, 4 * CELL), Image.Resampling.BOX))
+    assert np.abs(shrunk.astype(int) - small).mean() < 6
+
+
+def test_a_picture_is_written_as_svg_and_gif(tmp_path):
+    figure = picture.to_figure(WRONG, truth=RIGHT)
+    assert picture.to_svg(figure).startswith("<svg")
+    assert picture.to_svg(figure) == picture.to_svg(picture.to_figure(WRONG, truth=RIGHT))
+    picture.save_gif(tmp_path / "a.gif", [(picture.to_figure(MASKED), 0.5), (figure, 2)])
+    with Image.open(tmp_path / "a.gif") as animation:
+        assert animation.n_frames == 2
+        assert animation.info["duration"] == 500
+        animation.seek(1)
+        assert animation.info["duration"] == 2000
+        last = np.asarray(animation.convert("RGB"))
+    assert np.abs(last.astype(int) - picture.pixels(figure)).mean() < 0.5
+
+
+def test_a_picture_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match="2,400,024 x 48 pixels is too large"):
+        picture.to_figure(np.full((1, 100_000), BLANK, dtype=np.uint8))

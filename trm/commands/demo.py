@@ -148,12 +148,13 @@ def _try_longer(console: Console, solver: Solver, seed: int, quiet: bool) -> Non
 
 
 def _draw(solver: Solver, problem: Problems, output: Path) -> tuple[Path, Path]:
-    from trm.figures.animation import Animation
+    from canvas.picture import save_gif
+    from trm.figures.animation import animate
     from trm.solving.watching import solve_watched
 
     moments: list[Moment] = []
-    film = Animation(solve_watched(solver, problem, moments.append), moments)
+    film = list(animate(solve_watched(solver, problem, moments.append), moments))
     picture, animation = output / "solved.png", output / "solving.gif"
-    film.frames[-1].save(picture)
-    film.save(animation)
+    film[-1][0].savefig(picture)
+    save_gif(animation, film)
     return picture, animation

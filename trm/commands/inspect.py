@@ -102,11 +102,12 @@ def run(args: argparse.Namespace) -> int:
     import torch
     from torch.utils.tensorboard.writer import SummaryWriter
 
+    from canvas.picture import pixels, save_gif
     from trm.checkpoints.loading import load_solver
-    from trm.figures.animation import Animation
+    from trm.figures.animation import animate
     from trm.figures.hint_maps import hints_figure
     from trm.figures.patching import patching_figure
-    from trm.figures.row_panels import pixels, sample_panels
+    from trm.figures.row_panels import sample_panels
     from trm.models.introspection import introspect
     from trm.probing.lens import read_layers, some_steps, steps_to_read
     from trm.solving.iterative_predictor import IterativePredictor
@@ -168,9 +169,9 @@ def run(args: argparse.Namespace) -> int:
         names = (name, other.replace("x", "×"))
         title = f"{titles[row]}: what activations of B change in A, by {patching.by}"
         figures["patch"] = patching_figure(patching, names, title)
-    film = Animation(solution, moments)
+    film = list(animate(solution, moments))
     with replacing(output / "solving.gif") as part:
-        film.save(part)
+        save_gif(part, film)
     written = ["solving.gif"]
     if events := list(output.glob(f"events.out.tfevents.*{_BOARD}")):  # of a run before this one
         pictures = [output / f"{title}.png" for title in _PICTURES if title not in figures]
@@ -182,8 +183,8 @@ def run(args: argparse.Namespace) -> int:
                 figure.savefig(part, format="png")
             written.append(f"{title}.png")
             board.add_image(f"inspect/{title}", pixels(figure), dataformats="HWC")
-        for step, frame in enumerate(film.frames):
-            board.add_image("inspect/solving", np.asarray(frame.image()), step, dataformats="HWC")
+        for step, (frame, _) in enumerate(film):
+            board.add_image("inspect/solving", pixels(frame), step, dataformats="HWC")
     if stepwise:
         said = f"supervision steps, row by row: {', '.join(map(str, used))}"
     elif iterative:

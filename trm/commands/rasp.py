@@ -150,11 +150,11 @@ def _compare(args: argparse.Namespace) -> int:
     from torch.utils.tensorboard.writer import SummaryWriter
 
     from canvas import symbols
+    from canvas.picture import pixels
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.cell_problems import cell_problems
     from trm.evaluation.grid_models import describe, labels, versions
     from trm.figures.rasp import overlap_figure, rasp_figure
-    from trm.figures.row_panels import pixels
     from trm.models.gpt import GPT
     from trm.rasp.language import Selector
     from trm.rasp.running import check_program

@@ -8,8 +8,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from canvas.picture import HIGHLIGHT
-from canvas.shapes import INK, PAPER
+from canvas.picture import HIGHLIGHT, INK, PAPER
 from trm.figures.sheet import Sheet
 from trm.probing.heads import HeadEffects
 

@@ -1,25 +1,31 @@
-"""What a model believes of hints, cell by cell, as maps over the canvas: a line for each hint.
-
-Cells are drawn as shapes, pixel for pixel, and put into matplotlib's `Figure` like other pictures.
-"""
+"""What a model believes of hints, cell by cell, as maps over the canvas: a line for each hint."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from canvas.hints import NONE, ORIENTATION, UNDEFINED
 from canvas.layouts import ROW_KINDS
-from canvas.picture import FILLED, FILLED_INK, GRID, HIGHLIGHT, MASKED, WRONG, WRONG_INK, to_image
-from canvas.shapes import INK, PAPER, Box, Label, Shape, Sketch
+from canvas.picture import (
+    FILLED,
+    FILLED_INK,
+    HIGHLIGHT,
+    INK,
+    MASKED,
+    PAPER,
+    WRONG,
+    blank_figure,
+    draw_cells,
+    pixels,
+    to_figure,
+)
 from canvas.symbols import BLANK
 from trm.figures.sheet import Sheet
 from trm.solving.hint_reading import right_cells
 
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
 _WIDE = 2000  # pixels that all maps of a line are to take; with the smallest cells, more
-_TAGGED = 20  # pixels of a cell with room for the right class in its corner
 _EDGE, _GAP = 16, 18  # around the figure, between maps
 _TITLE, _NOTE = 30, 20  # above everything, the figure's title and a line of explanation
 _NAME, _SHARE = 30, 18  # above the maps of a hint its name, above each map how much is right
@@ -62,8 +68,8 @@ def hints_figure(
     maps = 1 + len(names)
     cell = int(np.clip((_WIDE - maps * _GAP) // (maps * width), *_CELLS))
     shown = canvas[down, across]
-    seen = np.asarray(to_image(shown, highlight_row=row - down.start, cell=max(cell, 12)))
-    wide, high = cell * width + 1, cell * height + 1
+    seen = pixels(to_figure(shown, highlight_row=row - down.start, cell=cell))
+    wide, high = cell * (width + 1), cell * (height + 1)
     block = _NAME + _SHARE + high
     head = _EDGE + _TITLE + _NOTE + seen.shape[0] + _GAP
     size = (
@@ -72,8 +78,10 @@ def hints_figure(
     )
     sheet = Sheet(*size)
     sheet.write(_EDGE, _EDGE + 8, title, fontsize=11.5, weight="bold")
-    tag = "right class in the corner" if cell >= _TAGGED else "dark corner"
-    note = f"white: no such quantity. Grey: not defined, or not read. Framed: wrong, {tag}"
+    note = (
+        "white: no such quantity. Grey: not defined, or not read. Framed: wrong, the right class "
+        "in the corner"
+    )
     sheet.write(_EDGE, _EDGE + _TITLE + 2, note, fontsize=9, color=_GREY)
     sheet.put(_EDGE, _EDGE + _TITLE + _NOTE, seen)
     sheet.write(
@@ -96,7 +104,7 @@ def hints_figure(
             share = f": {good.sum()} of {counted.sum()}" if column else ""
             sheet.write(x, top + _NAME, f"{point}{share}", fontsize=9)
             part = _map(name, classes[down, across], right[down, across], row - down.start, cell)
-            sheet.put(x, top + _NAME + _SHARE - 6, np.asarray(part.image()))
+            sheet.put(x, top + _NAME + _SHARE - 6, pixels(part))
     return sheet.figure
 
 
@@ -116,39 +124,18 @@ def _kinds_in(truth: np.ndarray) -> list[str]:
     return [ROW_KINDS[kind - 1] for kind in kinds.tolist() if kind <= len(ROW_KINDS)]
 
 
-def _map(name: str, classes: np.ndarray, truth: np.ndarray, row: int, cell: int) -> Sketch:
+def _map(name: str, classes: np.ndarray, truth: np.ndarray, row: int, cell: int) -> Figure:
     """A map of classes ``uint8 [h, w]``, the wrong ones marked."""
-    good, _ = right_cells(classes, truth)
-    height, width = classes.shape
-    shapes: list[Shape] = []
-    wrong: list[Shape] = []  # after the others, whose borders would cover their frames
-    for (i, j), chosen in np.ndenumerate(classes):
-        box = Box(j * cell, i * cell, (j + 1) * cell, (i + 1) * cell, PAPER, GRID)
-        sign = class_sign(name, int(chosen))
-        if truth[i, j] == UNDEFINED or chosen == UNDEFINED:
-            shapes.append(replace(box, fill=MASKED))
-        elif good[i, j]:
-            shapes.append(replace(box, fill=FILLED if sign else PAPER))
-            shapes.append(_sign(box, sign, 0.62, FILLED_INK))
-        else:
-            wrong += _wrong(box, sign, class_sign(name, int(truth[i, j])))
-    frame = Box(0, row * cell, width * cell, (row + 1) * cell, None, HIGHLIGHT, 2)
-    return Sketch(width * cell + 1, height * cell + 1, (*shapes, frame, *wrong))
-
-
-def _wrong(box: Box, sign: str, right: str) -> list[Shape]:
-    """A framed cell, the right class on a dark tag in its corner."""
-    side = int(box.right - box.left)
-    reach = round(0.48 * side)
-    tag = Box(box.right - reach, box.top, box.right, box.top + reach, WRONG_INK)
-    shapes: list[Shape] = [replace(box, fill=WRONG, border=WRONG_INK, stroke=2)]
-    shapes += [_sign(box.moved(-(side // 7), side // 10), sign, 0.55, INK), tag]
-    if side >= _TAGGED:
-        shapes.append(_sign(tag, right, 0.85, PAPER))
-    return shapes
-
-
-def _sign(box: Box, sign: str, size: float, ink: str) -> Label:
-    side = box.bottom - box.top
-    x, y = (box.left + box.right) / 2, (box.top + box.bottom) / 2
-    return Label(x, y, sign, max(8, round(size * side)), ink)
+    unknown = (truth == UNDEFINED) | (classes == UNDEFINED)
+    wrong = ~right_cells(classes, truth)[0] & ~unknown
+    signs, right = (
+        np.array([[class_sign(name, chosen) for chosen in line] for line in part.tolist()])
+        for part in (classes, truth)
+    )
+    fills = np.where(signs == "", PAPER, FILLED)
+    fills[unknown], fills[wrong], signs[unknown] = MASKED, WRONG, ""
+    inks = np.where(wrong, INK, FILLED_INK)
+    figure = blank_figure((classes.shape[1] + 1) * cell, (classes.shape[0] + 1) * cell)
+    axes = figure.add_axes((0, 0, 1, 1))
+    draw_cells(axes, signs, fills, inks, wrong=wrong, right=right, row=row)
+    return figure

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GRID, HIGHLIGHT, for_people
-from canvas.shapes import INK, PAPER
+from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, for_people
 from canvas.symbols import BLANK, MASK
 from trm.figures.sheet import DPI, Sheet
 

@@ -10,8 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from canvas.picture import GIVEN, HIGHLIGHT, for_people, to_image
-from canvas.shapes import INK, PAPER
+from canvas.picture import GIVEN, HIGHLIGHT, INK, PAPER, for_people, pixels, to_figure
 from trm.figures.sheet import DPI, Sheet
 
 _WIDE = 760  # pixels that the columns of the canvas are to take; with the smallest cells, more
@@ -52,7 +51,7 @@ def lens_figure(
     lines, width = said.shape
     cell = int(np.clip(_WIDE // width, *_CELL))
     line = max(cell, min(_LINE, 2 * cell))
-    seen = np.asarray(to_image(canvas, highlight_row=row, cell=cell))
+    seen = pixels(to_figure(canvas, highlight_row=row, cell=cell))
     margin = (seen.shape[1] - width * cell) // 2  # around the cells of that picture
     high, wide = (lines + 1) * line, width * cell
     top = _EDGE + _TITLE + _NOTE + seen.shape[0] + _GAP

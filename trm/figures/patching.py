@@ -11,8 +11,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from canvas.picture import GRID, for_people
-from canvas.shapes import INK, PAPER
+from canvas.picture import GRID, INK, PAPER, for_people
 from trm.figures.sheet import DPI, Sheet
 from trm.probing.patching import Patching
 

@@ -17,8 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import offset_copy
 
-from canvas.picture import GRID
-from canvas.shapes import INK, PAPER
+from canvas.picture import GRID, INK, PAPER
 from trm.evaluation.grid_schema import INSIDE
 from trm.probing.report import JUDGES, curve, regions, site
 from trm.probing.results import READERS, ProbeStudy

@@ -12,8 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from canvas.picture import HIGHLIGHT
-from canvas.shapes import INK, PAPER
+from canvas.picture import HIGHLIGHT, INK, PAPER
 from trm.figures.introspection import attention_figure
 from trm.rasp.language import Selector
 from trm.rasp.overlap import Head

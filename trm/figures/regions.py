@@ -5,8 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from canvas.picture import GRID
-from canvas.shapes import INK, PAPER
+from canvas.picture import GRID, INK, PAPER
 from trm.evaluation.grid_schema import REGIONS, SHORTER, UNKNOWN, Contrast
 from trm.evaluation.statistics import Share, difference
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 from PIL.Image import Resampling
 
-from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, to_image
+from canvas.picture import GRID, HIGHLIGHT, INK, PAPER, pixels, to_figure
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.figures.sheet import Sheet
@@ -67,7 +67,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
     masked = steps.answer.any(axis=2).argmax(axis=1).tolist()
     panels = [
         [
-            to_image(
+            to_figure(
                 canvas[i, down, across],
                 truth=steps.labels[i, down, across],
                 given=given[i, down, across],
@@ -78,10 +78,11 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
         ]
         for i, (down, across) in enumerate(zip(rows, columns, strict=True))
     ]
-    if panels[0][0].width > _PANEL[1]:
-        size = (_PANEL[1], round(panels[0][0].height * _PANEL[1] / panels[0][0].width))
-        panels = [[image.resize(size, Resampling.LANCZOS) for image in line] for line in panels]
-    wide, high = panels[0][0].size
+    images = [[Image.fromarray(pixels(figure)) for figure in line] for line in panels]
+    if images[0][0].width > _PANEL[1]:
+        size = (_PANEL[1], round(images[0][0].height * _PANEL[1] / images[0][0].width))
+        images = [[image.resize(size, Resampling.LANCZOS) for image in line] for line in images]
+    wide, high = images[0][0].size
     width = max(_LEAST, 3 * wide + 2 * _GAP) + 2 * _EDGE
     block = _HEAD + high + _LEGEND + _CHART + _TICKS[1] + _EDGE
     height = block * len(titles)
@@ -92,7 +93,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
         top = i * block
         sheet.write(_EDGE, top + 16, title, fontsize=11.5, weight="bold")
         sheet.write(_EDGE, top + 36, curve.outcome, fontsize=11)
-        for index, (heading, image) in enumerate(zip(_HEADINGS, panels[i], strict=True)):
+        for index, (heading, image) in enumerate(zip(_HEADINGS, images[i], strict=True)):
             x = _EDGE + index * apart
             sheet.write(x + wide / 2, top + 58, heading, ha="center", fontsize=11)
             sheet.put(x, top + _HEAD, np.asarray(image))
@@ -102,13 +103,6 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequen
         _confidence(axes, curve)
         _legend(axes, seen.heading, bool(curve.halt))
     return sheet.figure
-
-
-def pixels(figure: Figure) -> np.ndarray:
-    """A figure as an image, ``uint8 [height, width, 3]``."""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
 def _in_use(used: np.ndarray) -> list[slice]:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from canvas.shapes import INK, PAPER
+from canvas.picture import INK, PAPER
 
 DPI = 100
 

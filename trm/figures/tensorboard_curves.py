@@ -11,6 +11,7 @@ from tensorboard.compat.proto import summary_pb2
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
+from canvas.picture import pixels
 from trm.evaluation.grid_schema import (
     BOARD,
     FIGURES,
@@ -22,7 +23,6 @@ from trm.evaluation.grid_schema import (
     share,
 )
 from trm.figures.heatmaps import grid_figure
-from trm.figures.row_panels import pixels
 
 _OURS = ".trm-evaluate"  # what the names of our files end in
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
-from canvas.picture import to_sketch, to_text
+from canvas.picture import to_figure, to_svg, to_text
 from trm.solving.record import Record, number_data
 
 
@@ -113,8 +113,8 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """The canvas as a picture, for notebooks; wrong cells are marked where truth is known."""
-        sketch = to_sketch(self.canvas, truth=self.truth, given=self.given, read=self.answer_cells)
-        return f"<div>{sketch.svg()}<p>{html.escape(self.verdict)}</p></div>"
+        figure = to_figure(self.canvas, truth=self.truth, given=self.given, read=self.answer_cells)
+        return f"<div>{to_svg(figure)}<p>{html.escape(self.verdict)}</p></div>"
 
     def record(self, line: int | None = None, canvas: bool = True) -> Record:
         """The solution as plain data; confidences are rounded to six digits."""

@@ -17,10 +17,10 @@ from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from canvas.layouts import ROW_KINDS
+from canvas.picture import pixels
 from trm.evaluation.grid_schema import AXES
 from trm.evaluation.selective_prediction import reliability, reliability_figure
 from trm.evaluation.statistics import Share
-from trm.figures.row_panels import pixels
 from trm.figures.validation import kind_figure, size_figure, steps_figure
 from trm.solving.trace import Trace
 from trm.training.canvas_module import CanvasModule, Validated

@@ -9,10 +9,11 @@ import lightning as L
 import numpy as np
 
 from canvas.layouts import ROW_KINDS
+from canvas.picture import pixels
 from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from canvas.task import Task
-from trm.figures.row_panels import pixels, sample_panels
+from trm.figures.row_panels import sample_panels
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.run_page import last_step, writers

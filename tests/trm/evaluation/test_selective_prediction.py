@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from canvas.shapes import PAPER
+from canvas.picture import PAPER
 from trm.evaluation.selective_prediction import (
     reliability,
     reliability_figure,

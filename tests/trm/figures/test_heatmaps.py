@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+from canvas.picture import pixels
 from trm.figures.heatmaps import comparison_figure, grid_figure, save_grid
-from trm.figures.row_panels import pixels
 
 
 def right(a: int, b: int) -> float:

@@ -2,11 +2,10 @@ import numpy as np
 
 from canvas.hints import UNDEFINED, draw_hints
 from canvas.multiplication import Multiplication
-from canvas.picture import WRONG, WRONG_INK
+from canvas.picture import WRONG, WRONG_INK, pixels
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.figures.hint_maps import _map, class_sign, hints_figure
-from trm.figures.row_panels import pixels
 
 TASK = Multiplication("standard", base=3)
 
@@ -34,7 +33,7 @@ def test_wrong_cells_alone_are_framed():
     classes = truth["sum"].copy()
 
     def framed(believed: np.ndarray) -> bool:
-        image = np.asarray(_map("sum", believed, truth["sum"], row, 22).image())
+        image = pixels(_map("sum", believed, truth["sum"], row, 22))
         return all((image == colour(ink)).all(axis=2).any() for ink in (WRONG, WRONG_INK))
 
     assert not framed(classes)

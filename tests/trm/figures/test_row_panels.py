@@ -5,11 +5,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from canvas.multiplication import Multiplication
-from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK
+from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
 from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
 from canvas.symbols import DIGIT_ZERO
-from trm.figures.row_panels import pixels, sample_panels
+from trm.figures.row_panels import sample_panels
 from trm.solving.trace import Trace
 
 RULES = Multiplication(layout="standard").rules
