@@ -32,9 +32,8 @@ from canvas.problems import Problems
 from trm.batch.formats import Reader
 from trm.batch.solving import written
 from trm.batch.writers import make_writer
-from trm.checkpoints.exported import pack
-from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.checkpoints.paths import SHIPPED
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_checkpoint, load_solver, pack
 from trm.solving.record import COLUMNS, Record
 
 SCRIPT = Path(sys.executable).with_name("trm")

@@ -16,8 +16,8 @@ import torch
 
 from canvas.problems import Problems
 from canvas.render import Drawing
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.cell_problems import cell_problems
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import OnRow, Predictor, Rollout

@@ -18,7 +18,7 @@ import trm.models
 from canvas.hints import ORIENTATION, hint_classes
 from canvas.plugins import load_class
 from canvas.task import Task
-from trm.checkpoints.settings import config_class
+from trm.checkpoints.loading import config_class
 from trm.cli import TRAINING, command_parser
 from trm.shipped_configs import find_config
 from trm.training.canvas_module import learned_hints

@@ -22,8 +22,8 @@ from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from canvas.task import Task
 from canvas.tasks import TASKS, task_class
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.grid_schema import AXES
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver

@@ -11,7 +11,7 @@ import torch
 
 from canvas.addition import Addition
 from canvas.tasks import task_data
-from trm.checkpoints.keys import DATA_KEY
+from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.grid_schema import FORMAT, region

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 from canvas.choices import CHOICES, OPEN
 from canvas.plugins import load_class
 from canvas.task import Task
-from trm.checkpoints.settings import config_class
+from trm.checkpoints.loading import config_class
 from trm.configs import read_config
 from trm.known_settings import _names, _settings_of, check_settings
 from trm.training.callbacks import BestCheckpoint

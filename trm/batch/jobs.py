@@ -51,7 +51,8 @@ from trm.batch.solving import (
     writer_for,
     written,
 )
-from trm.checkpoints.loading import find_checkpoint, load_solver
+from trm.checkpoints import find_checkpoint
+from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run
 from trm.files import alone, fingerprint, is_special, make_folder, replacing, sweep
 from trm.precision import FLOAT32

@@ -1,42 +1,125 @@
-"""From a file to a solver."""
+"""From a file to a solver; nothing in a file is executed, and a small one takes no large memory.
 
+Files are Lightning's checkpoints, or exported weights: safetensors with JSON in their header. There
+the names of `_HEADER` stand, ``symbols``, the characters of all ids, and ``card``, what people
+should know.
+"""
+
+import json
 import logging
+import pickletools
+import re
 import warnings
-from dataclasses import replace
+import zipfile
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import torch
+from pydantic import TypeAdapter, ValidationError
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
-from canvas.choices import check_choice
-from canvas.plugins import OwnCodeError, check_imported
-from canvas.task import Task, describe_ranges
+from canvas.choices import OPEN, check_choice
+from canvas.plugins import OwnCodeError, check_imported, load_class
+from canvas.symbols import CHARACTERS
 from canvas.tasks import task_class
-from trm.checkpoints import keys
-from trm.checkpoints.exported import network_weights, unpack
-from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.limits import check_archive, check_settings, check_tensors
-from trm.checkpoints.paths import SUFFIX, find_checkpoint
-from trm.checkpoints.settings import (
-    PACKAGES,
-    config_class,
-    network,
-    network_class,
-    restored,
+from trm.checkpoints import (
+    CHECKPOINT_KEY,
+    COST_KEY,
+    DATA_KEY,
+    FORMAT,
+    SUFFIX,
+    find_checkpoint,
 )
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
-from trm.plain_data import fits
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
+HEADER = "canvas_trm"  # the entry of a safetensors header
+_HEADER = {  # what stands there, and where in a checkpoint
+    "model": CHECKPOINT_KEY,
+    "data": DATA_KEY,
+    "step": "global_step",
+    "epoch": "epoch",
+    "cost": COST_KEY,
+}
+_PREFIX = "model."  # of the network's weights in a checkpoint
+_PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
+_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright"))
+
+_LONGEST = 100_000  # characters of settings as JSON
+_MOST_UPDATES = 10_000  # of the states in a supervision step
+_VIEWS = 4  # times a file's size that its tensors may come to: tied weights count twice
+
+# What a checkpoint's pickle may name: containers, tensors, and what is in them. `torch.load` also
+# knows functions that make tensors or bytes of any size from a number.
+_NAMES = re.compile(
+    r"collections OrderedDict|(builtins|__builtin__) set|_codecs encode|torch (Size|device)"
+    r"|torch\._utils _rebuild_(tensor_v2|parameter)|torch \w+Storage"
+    r"|torch (bool|(b?float|u?int|complex)\w+)"
+)
+
+T = TypeVar("T")
+Network = TypeVar("Network", bound=nn.Module)
+
 _log = logging.getLogger(__name__)
+
+
+def load_solver(
+    path: str | Path,
+    steps: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    device: str = "auto",
+) -> Solver:
+    """A solver from a checkpoint.
+
+    Args:
+        path: a checkpoint file, or the folder of a run.
+        steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
+            checkpoint says. A GPT that is not looped has no use for it.
+        height, width: the canvas to solve on; None: as in training, or cut to the problems if
+            training's was cut.
+        device: where to compute; `auto` takes an accelerator if there is one.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the file is not a checkpoint of this package, its network is code of one's own
+            that has not been imported, or there is no such device.
+    """
+    content = load_checkpoint(path)
+    about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
+    try:
+        predictor = _predictor(about, network_weights(content), steps)
+        settings = dict(data["task"])
+        name = settings.pop("task")
+        check_imported(str(name), "task", _PACKAGES)
+        task, canvas = restored(task_class(name), settings), restored(Canvas, data["canvas"])
+        symmetries = tuple(data.get("symmetries", ["e"]))
+        for name in symmetries:
+            check_choice("a symmetry", name, SYMMETRIES)
+    except OwnCodeError as error:
+        raise OwnCodeError(f"{path}: {error}") from None
+    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"{path} does not fit this version's models ({reason}): use the version that trained it"
+        ) from None
+    predictor.model.eval().to(_device(device))
+    canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
+    _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
+    return Solver(predictor, task, canvas, symmetries)
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -73,10 +156,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             "made by trm.models.interop and trm.models.interop_gpt"
         )
     try:
-        for key in (CHECKPOINT_KEY, DATA_KEY, "global_step", "epoch"):
-            check_settings(content[key])
-        check_settings(content.get(COST_KEY))
-    except (KeyError, ValueError) as error:
+        for key in _HEADER.values():
+            check_settings(content.get(key) if key == COST_KEY else content[key])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} does not say which model it holds ({error}): take a checkpoint written by "
             "`trm fit` or `trm export`"
@@ -84,85 +166,192 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def load_solver(
-    path: str | Path,
-    steps: int | None = None,
-    height: int | None = None,
-    width: int | None = None,
-    device: str = "auto",
-) -> Solver:
-    """A solver from a checkpoint.
+def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
+    """The network's weights in a checkpoint, by the network's own names.
+
+    Averaged ones where training averaged them: those are the weights that it validated.
+    """
+    return {
+        name.removeprefix(_PREFIX): value
+        for name, value in content["state_dict"].items()
+        if name.startswith(_PREFIX)
+    }
+
+
+def pack(
+    content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
+) -> bytes:
+    """The bytes of a safetensors file.
 
     Args:
-        path: a checkpoint file, or the folder of a run.
-        steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
-            checkpoint says. A GPT that is not looped has no use for it.
-        height, width: the canvas to solve on; None: as in training, or cut to the problems if
-            training's was cut.
-        device: where to compute; `auto` takes an accelerator if there is one.
+        content: of a checkpoint.
+        card: fit for JSON.
+        weights: by the network's own names; None: the checkpoint's.
+    """
+    header = {name: content.get(key) for name, key in _HEADER.items()}
+    header |= {"symbols": CHARACTERS, "card": card}
+    weights = network_weights(content) if weights is None else weights
+    # Weights that share memory, as tied embeddings do, are stored one by one.
+    tensors = {name: value.clone().contiguous() for name, value in weights.items()}
+    return save(tensors, {HEADER: json.dumps(header)})
+
+
+def unpack(path: Path) -> dict[str, Any]:
+    """What a file written from `pack` holds, as a checkpoint's content with the card beside it.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the file is not a checkpoint of this package, its network is code of one's own
-            that has not been imported, or there is no such device.
+        SafetensorError, OSError, KeyError, TypeError, ValueError: it is damaged, of another kind,
+            or has other symbols.
     """
-    content = load_checkpoint(path)
-    about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
-    try:
-        weights = network_weights(content)
-        if about["family"] not in _PREDICTORS or about["format"] != FORMAT:
-            raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
-        predictor = _PREDICTORS[about["family"]](about, weights, steps)
-        task, canvas = _task(data["task"]), restored(Canvas, data["canvas"])
-        symmetries = tuple(data.get("symmetries", ["e"]))
-        for name in symmetries:
-            check_choice("a symmetry", name, SYMMETRIES)
-    except OwnCodeError as error:
-        raise OwnCodeError(f"{path}: {error}") from None
-    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"{path} does not fit this version's models ({reason}): use the version that trained it"
-        ) from None
-    predictor.model.eval().to(_device(device))
-    canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
-    _log.debug(
-        "%s: %s, %s parameters, %s in base %d, %s, on %s",
-        find_checkpoint(path),
-        about["family"],
-        f"{sum(p.numel() for p in predictor.model.parameters()):,}",
-        task.layout,
-        task.base,
-        describe_ranges(task.ranges),
-        predictor.device,
-    )
-    return Solver(predictor, task, canvas, symmetries)
+    with safe_open(path, framework="pt", device="cpu") as file:
+        header = json.loads((file.metadata() or {})[HEADER])
+        if header["symbols"] != CHARACTERS:
+            raise ValueError("it was written with another vocabulary")
+        weights = {_PREFIX + name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    content = {key: header.get(name) for name, key in _HEADER.items()}
+    return content | {"state_dict": weights, "card": header["card"]}
 
 
-def _task(data: dict[str, Any]) -> Task:
-    """A task as a checkpoint describes it; code of one's own is not imported for it."""
-    settings = dict(data)
-    name = settings.pop("task")
-    check_imported(str(name), "task", PACKAGES)
-    return restored(task_class(name), settings)
+def check_archive(file: Path) -> None:
+    """Look at a file for `torch.load` without loading anything.
+
+    Raises:
+        ValueError: it is larger inside than outside, or names something else than plain data and
+            tensors.
+        OSError, zipfile.BadZipFile: it cannot be read, or is no archive of `torch.save`.
+    """
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+        if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
+            raise ValueError("larger inside than outside")
+        for entry in entries:
+            if entry.filename.endswith(".pkl"):
+                for opcode, argument, _ in pickletools.genops(archive.read(entry)):
+                    if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
+                        raise ValueError(f"it names {argument}")
 
 
-def _iterative(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Predictor:
-    kind: Any = network_class(about["network"], IterativeModel)
-    if not fits(about["solve_steps"], int):
+def check_tensors(content: Any, size: int) -> None:
+    """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold.
+
+    Raises:
+        ValueError: they are larger together, or one has no numbers in memory.
+    """
+    todo, seen, total = [content], set[int](), 0
+    while todo:
+        value = todo.pop()
+        if id(value) in seen or not isinstance(value, dict | list | tuple | set | Tensor):
+            continue
+        seen.add(id(value))
+        if not isinstance(value, Tensor):
+            todo += value.values() if isinstance(value, dict) else value
+        elif value.layout != torch.strided or value.device.type != "cpu":
+            raise ValueError("a tensor without numbers")
+        else:
+            total += value.numel() * value.element_size()
+    if total > _VIEWS * size:
+        raise ValueError(f"tensors of {total:,} bytes")
+
+
+def check_settings(settings: Any) -> None:
+    """Refuse what is no JSON, or more of it than anybody's settings.
+
+    Raises:
+        TypeError, RecursionError, ValueError: it is; a value that stands in many places counts at
+            each of them.
+    """
+    length = 0
+    for part in json.JSONEncoder().iterencode(settings):  # which stops where the limit is reached
+        length += len(part)
+        if length > _LONGEST:
+            raise ValueError("settings too long to be any")
+
+
+def restored(kind: type[T], settings: dict[str, Any]) -> T:
+    """A dataclass as a file describes it.
+
+    Raises:
+        ValueError: a setting that the class does not have, one of another type, or a number out of
+            all proportion.
+    """
+    known = {field.name: field.metadata.get(OPEN) for field in fields(kind)}  # type: ignore[arg-type]
+    for name, value in settings.items():
+        if name not in known:
+            raise ValueError(f"there is no setting {name}")
+        text = json.dumps(value, allow_nan=False)
+        if re.search(r"(?<![\d.])\d{8}", text):  # of which cells, channels or steps would be made
+            raise ValueError(f"{name} is {text[:40]}")
+        if known[name] and isinstance(value, str) and "." in value:
+            check_imported(value, name, _PACKAGES)
+    try:  # as JSON, in which a list is as good as a tuple
+        return TypeAdapter(kind).validate_json(json.dumps(settings), strict=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        if not wrong["loc"]:  # what the class itself says
+            raise ValueError(wrong["msg"].removeprefix("Value error, ")) from None
+        raise ValueError(f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}") from None
+
+
+def config_class(kind: type[nn.Module]) -> type:
+    """The dataclass that a network is built from: the type of its constructor's ``config``."""
+    return get_type_hints(kind.__init__)["config"]
+
+
+def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
+    if about["family"] not in ("iterative", "gpt") or about["format"] != FORMAT:
+        raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
+    if about["family"] == "gpt":
+        gpt = _network(about, GPT, weights)
+        loops = steps if gpt.config.loops > 1 else None
+        return GPTPredictor(gpt, restored(Calibration, about["calibration"]), loops=loops)
+    if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
-    model = network(kind, restored(config_class(kind), about["model"]), weights)
-    return IterativePredictor(model, steps or about["solve_steps"])
+    network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]
+    return IterativePredictor(network, steps or about["solve_steps"])
 
 
-def _gpt(about: dict[str, Any], weights: dict[str, Any], steps: int | None) -> Predictor:
-    kind = network_class(about["network"], GPT)
-    model = network(kind, restored(config_class(kind), about["model"]), weights)
-    loops = steps if model.config.loops > 1 else None
-    return GPTPredictor(model, restored(Calibration, about["calibration"]), loops=loops)
+def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
+    """The network that a file names, with its weights; of ours only the known ones are imported.
+
+    Raises:
+        OwnCodeError: its module has not been imported.
+        RuntimeError, ValueError: there is no such network, or the weights do not fit; nothing large
+            has been built then.
+    """
+    name = str(about["network"])
+    if name.rpartition(".")[0] not in _NETWORKS:
+        check_imported(name, "network", ())
+    found = load_class(name, kind, "network")
+    config: Any = restored(config_class(found), about["model"])
+    updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
+    updates *= getattr(config, "loops_per_step", 1) * getattr(config, "loops", 1)
+    layers = getattr(config, "num_layers", 1)
+    if layers > len(weights) or updates > _MOST_UPDATES:
+        raise ValueError(f"{layers} layers, {updates} updates of the states in a step")
+    for weight, value in weights.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(f"{weight} holds numbers that are not finite")
+    with torch.device("meta"), _Undrawn():  # shapes without numbers
+        shapes = found(config)
+    shapes.load_state_dict(weights, assign=True)  # which says what does not fit
+    network = found(config)
+    network.load_state_dict(weights)
+    return network
 
 
-_PREDICTORS = {keys.ITERATIVE: _iterative, keys.GPT: _gpt}
+class _Undrawn(TorchFunctionMode):
+    """Weights are made and not drawn: on the meta device that imports PyTorch's compiler."""
+
+    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)  # in place
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in self._DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _device(name: str) -> torch.device:

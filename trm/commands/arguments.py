@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from trm.checkpoints.paths import SHIPPED
+from trm.checkpoints import SHIPPED
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from trm.checkpoints.paths import find_checkpoint
+from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     QUIET,
     VERBOSE,

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import info_console, one_device
 from trm.commands.voting_arguments import voting_of
 from trm.files import make_folder, read_object, replacing, sweep

@@ -12,7 +12,7 @@ import numpy as np
 
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import add_solver, info_console, one_device, whole
 from trm.commands.solve import solve_and_show
 from trm.files import make_folder

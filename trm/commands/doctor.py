@@ -68,8 +68,8 @@ def needed() -> list[str]:
 
 def shipped() -> tuple[str, list[str]]:
     """Whether the shipped model can be used, and what is wrong with it."""
+    from trm.checkpoints import SHIPPED
     from trm.checkpoints.loading import load_solver
-    from trm.checkpoints.paths import SHIPPED
 
     try:
         load_solver(SHIPPED, device="cpu")

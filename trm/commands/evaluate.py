@@ -8,7 +8,7 @@ from typing import Any
 from augment.symmetry import SYMMETRIES
 from canvas.families import FAMILIES
 from canvas.task import Task
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,

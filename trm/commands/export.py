@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from trm.checkpoints.paths import SUFFIX, find_checkpoint
+from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import add_import, info_console
 from trm.commands.compare import read_grid
 from trm.files import fingerprint, replacing
@@ -47,22 +47,28 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output}: there is no folder {output.parent}")
     if args.untrained and args.figures is not None:
         raise ValueError("--figures are of trained weights, and --untrained draws others: take one")
-    from trm.checkpoints.exported import halved, is_half, pack, untrained
-    from trm.checkpoints.loading import load_checkpoint, load_solver
+    import torch
+
+    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
+    from trm.models.untrained import drawn_anew
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)
     content = load_checkpoint(checkpoint)
+    weights = network_weights(content)
     if args.untrained:
-        content = untrained(content, solver.predictor.model)
+        weights = drawn_anew(solver.predictor.model).state_dict()
+        content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
     if args.half:
-        if card and not is_half(content):
+        if card and any(value.dtype != torch.float16 for value in weights.values()):
             raise ValueError(
                 "figures are of the weights as they were measured: export with --half, evaluate "
                 "that file, then export it with --figures"
             )
-        content = halved(content)
-    packed = pack(content, card)
+        weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
+        if large := [name for name, value in weights.items() if not value.isfinite().all()]:
+            raise ValueError(f"{large[0]} has numbers that are too large for float16")
+    packed = pack(content, card, weights)
     with replacing(output) as part:
         part.write_bytes(packed)
     parameters = sum(p.numel() for p in solver.predictor.model.parameters())

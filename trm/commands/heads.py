@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.checkpoints.paths import find_checkpoint
+from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,

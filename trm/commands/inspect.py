@@ -13,7 +13,7 @@ from rich.console import Console
 from canvas import symbols
 from canvas.hints import draw_hints
 from canvas.render import RowSteps, WorkedDrawing
-from trm.checkpoints.paths import find_checkpoint
+from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
     add_solver,

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from canvas.task import Task
-from trm.checkpoints.paths import find_checkpoint
+from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,

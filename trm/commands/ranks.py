@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,

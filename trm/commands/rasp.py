@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,

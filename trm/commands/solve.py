@@ -17,7 +17,7 @@ from rich.text import Text
 from canvas.picture import to_terminal
 from canvas.problems import Problems
 from trm.batch.formats import FORMATS, check_source, format_of, output_format
-from trm.checkpoints.paths import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
     add_precision,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from canvas.tasks import task_data
-from trm.checkpoints.keys import CHECKPOINT_KEY, COST_KEY, DATA_KEY
-from trm.checkpoints.loading import find_checkpoint, load_checkpoint, load_solver
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
+from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.configs import read_config
 from trm.evaluation.run_names import told_apart
 from trm.files import fingerprint

@@ -24,7 +24,8 @@ import torch
 from lightning.pytorch.callbacks import RichProgressBar
 from torch.utils.data import DataLoader
 
-from trm.checkpoints.loading import find_checkpoint, load_solver
+from trm.checkpoints import find_checkpoint
+from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run
 from trm.evaluation.cell_problems import SPLIT
 from trm.evaluation.grid import measure_cell

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import torch
 
-from trm.checkpoints.keys import COST_KEY
+from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
 from trm.devices import cores
 from trm.evaluation.grid_schema import GRID

@@ -15,7 +15,7 @@ from canvas.hints import draw_hints
 from canvas.plugins import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
-from trm.checkpoints.keys import CHECKPOINT_KEY, FORMAT
+from trm.checkpoints import CHECKPOINT_KEY, FORMAT
 from trm.plain_data import plain
 from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced

@@ -16,7 +16,7 @@ from canvas.blanks import Blanks
 from canvas.choices import did_you_mean
 from canvas.task import Task
 from canvas.tasks import TASKS
-from trm.checkpoints.settings import config_class
+from trm.checkpoints.loading import config_class
 from trm.known_settings import no_setting
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer

@@ -7,7 +7,7 @@ from typing import Any
 import lightning as L
 from torch.utils.flop_counter import FlopCounterMode
 
-from trm.checkpoints.keys import COST_KEY
+from trm.checkpoints import COST_KEY
 from trm.flops import counted_flops
 
 _MEASURED = "trm.cost"  # in a checkpoint: what the counting goes on with

@@ -11,8 +11,7 @@ import torch.distributed
 
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, sequences
-from trm.checkpoints import keys
-from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
@@ -148,7 +147,7 @@ class GPTModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         """The family of GPTs, and the calibration."""
-        return {"family": keys.GPT, "calibration": asdict(self.calibration)}
+        return {"family": "gpt", "calibration": asdict(self.calibration)}
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """See `CanvasModule`; of log-probabilities."""

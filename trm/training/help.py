@@ -18,7 +18,7 @@ from torch import nn
 from canvas.choices import CHOICES, OPEN
 from canvas.plugins import class_name
 from canvas.tasks import TASKS
-from trm.checkpoints.settings import config_class
+from trm.checkpoints.loading import config_class
 from trm.training.config_errors import NETWORK, NETWORKS, TASK
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule

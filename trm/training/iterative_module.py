@@ -8,7 +8,6 @@ import torch
 import torch.distributed
 
 from canvas.render import WorkedDrawing, row_step
-from trm.checkpoints import keys
 from trm.models.draws import words
 from trm.models.halting import Carry
 from trm.models.in_order import work_in_order
@@ -201,7 +200,7 @@ class IterativeModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         """The family of iterative models, and the most steps a row gets."""
-        return {"family": keys.ITERATIVE, "solve_steps": self.solve_steps}
+        return {"family": "iterative", "solve_steps": self.solve_steps}
 
 
 def _one_step(drawing: WorkedDrawing) -> np.ndarray:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trm.checkpoints import paths
+from trm import checkpoints
 from trm.cli import COMMANDS, TRAINING
 from trm.commands import doctor
 
@@ -32,7 +32,7 @@ def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch):
 
 
 def test_a_missing_model_is_named(command, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "SHIPPED", tmp_path / "gone.safetensors")
+    monkeypatch.setattr(checkpoints, "SHIPPED", tmp_path / "gone.safetensors")
     ran = command("doctor")
     assert ran.code == 1
     assert "gone.safetensors" in ran.out

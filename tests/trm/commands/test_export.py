@@ -3,7 +3,7 @@ import hashlib
 import pytest
 import torch
 
-from trm.checkpoints.exported import unpack
+from trm.checkpoints.loading import unpack
 
 
 def test_a_run_is_exported_and_every_command_takes_the_file(command, checkpoint, tmp_path):

@@ -9,7 +9,7 @@ from PIL import Image
 from canvas.lattice import Lattice
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
-from trm.checkpoints.keys import DATA_KEY
+from trm.checkpoints import DATA_KEY
 from trm.probing.results import read_study
 
 WORDS = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")

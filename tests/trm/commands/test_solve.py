@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from canvas.multiplication import Multiplication
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.cell_problems import cell_problems
 from trm.models.recursive import TinyRecursiveModel
 

@@ -7,7 +7,7 @@ import yaml
 
 from canvas.addition import Addition
 from canvas.tasks import task_data
-from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import grid_models as models
 from trm.evaluation.grid_models import describe, describe_all, labels

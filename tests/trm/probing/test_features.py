@@ -8,8 +8,8 @@ from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import to_sequences
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.models.iterative import Loop, named
 from trm.probing.cells import examples, token_of_cell
 from trm.probing.features import BLOCKS, INPUT, NORM, Site, last_step, main_name, watch

@@ -9,8 +9,8 @@ import torch
 from canvas.problems import Problems
 from canvas.render import RowSteps, row_steps, to_sequences
 from canvas.symbols import BLANK
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer

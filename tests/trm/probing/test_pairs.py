@@ -9,8 +9,8 @@ from canvas import symbols
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.commands import heads
 from trm.probing.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.solving.solver import Solver

@@ -9,8 +9,8 @@ import torch
 
 from canvas.render import row_step, to_sequences
 from canvas.symbols import MASK
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.commands.patch import BY
 from trm.models.capture import attention_of
 from trm.models.looped import LoopedTransformer

@@ -9,8 +9,8 @@ import torch
 from canvas import symbols
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.models.introspection import gpt_attention
 from trm.rasp.study import Comparison, compare_heads, one_row, watch
 from trm.solving.gpt_predictor import GPTPredictor

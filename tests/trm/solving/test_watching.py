@@ -8,8 +8,8 @@ import pytest
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import MASK
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver
 from trm.solving.trace import trace

@@ -11,7 +11,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, split_of
 from canvas.render import IGNORE, row_steps
 from canvas.tasks import task_data
-from trm.checkpoints.keys import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.training.data import Canvas
 from trm.training.samples import RowStepSamples, SequenceSamples

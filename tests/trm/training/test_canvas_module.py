@@ -7,7 +7,7 @@ import torch
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
-from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.configs import LoopedConfig, RecursiveConfig, UprightRecursiveConfig
 from trm.models.iterative import map_state
 from trm.models.looped import LoopedTransformer

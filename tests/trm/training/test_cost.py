@@ -2,7 +2,7 @@ import lightning as L
 import pytest
 import torch
 
-from trm.checkpoints.keys import COST_KEY
+from trm.checkpoints import COST_KEY
 from trm.evaluation.grid_models import describe
 from trm.training.cost import Cost
 

@@ -11,7 +11,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import IGNORE, draw_worked
-from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from canvas.multiplication import Multiplication
-from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel

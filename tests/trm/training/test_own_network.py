@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from canvas.problems import Problems
-from trm.checkpoints.keys import CHECKPOINT_KEY
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 
 MINE = """

@@ -10,7 +10,7 @@ import yaml
 
 from canvas.plugins import import_code
 from canvas.problems import Problems
-from trm.checkpoints.keys import DATA_KEY
+from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.configs import classes_in_call, own_classes
 

@@ -1,0 +1,342 @@
+"""Files that lie, were damaged, or would take all memory: refused in one sentence, or solved with.
+
+Nothing in them is ever executed.
+"""
+
+import copy
+import json
+import pickle
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.loading import (
+    HEADER,
+    check_archive,
+    check_settings,
+    check_tensors,
+    load_checkpoint,
+    load_solver,
+    pack,
+    restored,
+)
+from trm.evaluation.grid_models import describe
+from trm.models.configs import GPTConfig, RecursiveConfig
+
+ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
+
+
+class Made:
+    """Is a call of a function in a pickle."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def doubled(value: Any, times: int = 60) -> Any:
+    """A value that stands in 2^times places."""
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+def views() -> list[torch.Tensor]:
+    one = torch.zeros(9999)
+    return [one[i:] for i in range(999)]
+
+
+@pytest.fixture
+def changed(checkpoint, tmp_path) -> Callable[[Callable[[dict], Any]], Path]:
+    """The checkpoint after a change of its content."""
+
+    def write(change: Callable[[dict], Any]) -> Path:
+        content = torch.load(checkpoint, weights_only=True)
+        change(content)
+        torch.save(content, tmp_path / "changed.ckpt")
+        return tmp_path / "changed.ckpt"
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def written(checkpoint) -> dict[str, bytes]:
+    """A checkpoint and its exported weights, by the names of such files."""
+    packed = pack(load_checkpoint(checkpoint), {})
+    return {"x.ckpt": checkpoint.read_bytes(), "x.safetensors": packed}
+
+
+def survives(file: Path) -> bool:
+    """Whether a file is solved with; if not, it is refused in a short sentence."""
+    told = ""
+    try:
+        solver = load_solver(file, device="cpu")
+        solver.solve(Problems.from_ints([(12, 3)], solver.task.base))
+    except ValueError as error:
+        told = str(error)
+    assert "\n" not in told
+    assert len(told) < 600
+    return not told
+
+
+@pytest.mark.parametrize("name", ["x.ckpt", "x.safetensors"])
+def test_120_damaged_files_do_no_harm(written, tmp_path, name):
+    draw, whole, refused = random.Random(0), written[name], 0
+    for number in range(120):
+        content = bytearray(whole)
+        if number < 40:  # cut short
+            del content[draw.randrange(len(whole)) :]
+        else:  # bytes that changed, in the first part more often than elsewhere
+            region = len(whole) if number % 3 else 4000
+            for _ in range(draw.choice((1, 4, 64, 2000))):
+                content[draw.randrange(region)] = draw.randrange(256)
+        (tmp_path / name).write_bytes(content)
+        refused += not survives(tmp_path / name)
+    assert refused >= 40
+
+
+def settings_of(content: dict) -> list[tuple[str, ...]]:
+    """The places of everything that a file says of its model and its data."""
+
+    def below(part: dict, path: tuple[str, ...]):
+        for name, value in part.items():
+            yield (*path, name)
+            if isinstance(value, dict):
+                yield from below(value, (*path, name))
+
+    return [place for part in (CHECKPOINT_KEY, DATA_KEY) for place in below(content[part], (part,))]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
+    content, file = load_checkpoint(checkpoint), tmp_path / "x.safetensors"
+    places = settings_of(content)
+    assert len(places) > 30
+    for *path, name in places:
+        changed = {**content, **copy.deepcopy({k: content[k] for k in (CHECKPOINT_KEY, DATA_KEY)})}
+        part = changed
+        for step in path:
+            part = part[step]
+        part[name] = odd
+        file.write_bytes(pack(changed, {}))
+        survives(file)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        torch.zeros(1).expand(60_000, 50_000),
+        views(),
+        torch.empty(9, device="meta"),
+        torch.zeros(9, 9).to_sparse(),
+        Made(bytearray, 6_000_000_000),
+        Made(torch.Tensor, 60_000, 50_000),
+    ],
+    ids=lambda more: type(more).__name__,
+)
+def test_what_is_larger_in_memory_than_on_the_disk_is_refused(changed, more):
+    file = changed(lambda content: content["state_dict"].update({"model.more": more}))
+    assert file.stat().st_size < 2**20
+    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        load_checkpoint(file)
+
+
+def test_a_packed_archive_is_refused(checkpoint, tmp_path):
+    file = tmp_path / "packed.ckpt"
+    with (
+        zipfile.ZipFile(checkpoint) as whole,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for entry in whole.infolist():
+            packed.writestr(entry.filename, whole.read(entry))
+    with pytest.raises(ValueError, match="it is cut short, packed,"):
+        load_checkpoint(file)
+
+
+@pytest.mark.parametrize("place", [CHECKPOINT_KEY, DATA_KEY, "global_step"])
+def test_settings_that_stand_in_too_many_places_are_refused(changed, place):
+    def change(content: dict) -> None:
+        if place == "global_step":
+            content[place] = doubled(1)
+        else:
+            content[place]["more"] = doubled("e")
+
+    with pytest.raises(ValueError, match="does not say which model it holds") as error:
+        load_solver(changed(change))
+    assert len(str(error.value)) < 400
+
+
+def test_honest_content_passes(checkpoint):
+    check_archive(checkpoint)
+    tied = torch.zeros(1000)
+    check_tensors({"a": tied, "b": [tied.view(10, 100), {"c": tied}]}, 4096)
+    with pytest.raises(ValueError, match="tensors of 12,000 bytes"):
+        check_tensors([torch.zeros(1000), torch.zeros(1000), torch.zeros(1000)], 2048)
+    check_settings({"x": list(range(5000)), "y": "z" * 10_000})
+    for much in (list(range(100_000)), "z" * 100_000, {"x" * 100_000: 1}):
+        with pytest.raises(ValueError, match="too long"):
+            check_settings(much)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "a0: &a0 [1]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(40)),
+        "x: " + "[" * 1000 + "]" * 1000,
+        "x: " + "y" * 2**21,
+    ],
+    ids=["doubled", "deep", "long"],
+)
+def test_a_configuration_that_says_too_much_is_damaged(checkpoint, tmp_path, config):
+    file = tmp_path / "x.ckpt"
+    file.write_bytes(checkpoint.read_bytes())
+    (tmp_path / "config.yaml").write_text(config)
+    with pytest.raises(ValueError, match=r"config\.yaml is damaged"):
+        describe(file, "x")
+
+
+@pytest.mark.parametrize("content", [b"", b"some text\n", b"PK\x03\x04", b"\x80\x02}", b"\0" * 99])
+@pytest.mark.parametrize("ending", ["ckpt", "safetensors"])
+def test_a_file_of_another_kind_is_refused_in_one_sentence(tmp_path, content, ending):
+    path = tmp_path / f"strange.{ending}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"strange\.\w+ cannot be read as a checkpoint") as error:
+        load_checkpoint(path)
+    assert "weights_only" not in str(error.value)  # PyTorch's advice is to run the file's code
+
+
+@pytest.mark.parametrize("write", [torch.save, lambda trap, path: path.write_bytes(trap)])
+def test_nothing_in_a_checkpoint_is_executed(tmp_path, write):
+    sprung, path = tmp_path / "sprung", tmp_path / "trap.ckpt"
+    trap = Made(Path.touch, sprung)
+    write(trap if write is torch.save else pickle.dumps(trap), path)
+    with pytest.raises(ValueError, match="never executed"):
+        load_solver(path)
+    assert not sprung.exists()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {HEADER: "not json"},
+        {HEADER: "[]"},
+        {HEADER: json.dumps({"symbols": "abc"})},
+        {"other": "{}"},
+    ],
+)
+def test_weights_that_do_not_say_what_they_are_are_refused(tmp_path, metadata):
+    path = tmp_path / "strange.safetensors"
+    save_file({"weight": torch.zeros(2)}, path, metadata)
+    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        load_solver(path)
+
+
+def put(place: str, *path: str, value: Any) -> Callable[[dict], None]:
+    """A change that puts a value where a file's settings have another."""
+
+    def change(content: dict) -> None:
+        part = content[place]
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = value
+
+    return change
+
+
+def lost(content: dict) -> None:
+    next(iter(content["state_dict"].values())).flatten()[0] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (put(CHECKPOINT_KEY, "model", "hidden_size", value=32), "size mismatch"),
+        (lambda content: content["state_dict"].popitem(), "Missing key"),
+        (lost, "holds numbers that are not finite"),
+        (put(CHECKPOINT_KEY, "model", "experts", value=4), "experts"),
+        (
+            put(CHECKPOINT_KEY, "model", "hidden_size", value=doubled(1, 10)),
+            r"hidden_size is '\[\[",
+        ),
+        (put(CHECKPOINT_KEY, "model", "hidden_size", value=16.5), r"hidden_size is '16\.5'"),
+        (put(CHECKPOINT_KEY, "model", "hidden_size", value=10**9), "hidden_size is 1000000000"),
+        (put(CHECKPOINT_KEY, "solve_steps", value=10**9), "solve_steps is 1000000000"),
+        (put(CHECKPOINT_KEY, "family", value="hrm"), "hrm"),
+        (put(CHECKPOINT_KEY, "format", value=1), "format 1"),
+        (put(DATA_KEY, "task", "task", value="subtraction"), "subtraction"),
+        (put(DATA_KEY, "task", "task", value=3), "int"),
+        (put(DATA_KEY, "symmetries", value=["x"]), "symmetry"),
+    ],
+)
+def test_what_does_not_fit_is_named_in_one_short_sentence(changed, change, reason):
+    with pytest.raises(ValueError, match=f"does not fit this version's models .*{reason}") as error:
+        load_solver(changed(change), device="cpu")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("word", ["task", "layout"])
+def test_code_of_ones_own_that_nobody_imported_is_named_and_not_run(
+    changed, tmp_path, monkeypatch, word
+):
+    (tmp_path / "unknown_code.py").write_text("raise AssertionError('imported')")
+    monkeypatch.chdir(tmp_path)
+    told = rf"its {word} is unknown_code\.Mine, .* like --import unknown_code"
+    with pytest.raises(ValueError, match=told):
+        load_solver(changed(put(DATA_KEY, "task", word, value="unknown_code.Mine")))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("canvas.task.Task", "lacks answer, lengths, longest"),
+        ("canvas.layouts.Layout", "is not a Task"),
+    ],
+)
+def test_a_class_that_is_no_task_is_refused(changed, name, told):
+    with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):
+        load_solver(changed(put(DATA_KEY, "task", "task", value=name)), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((type(config), vars(config)) for config in (RecursiveConfig(), GPTConfig(), Canvas())),
+        *((type(task), task.settings()) for task in (Multiplication(), Addition())),
+    ],
+)
+def test_what_a_class_has_by_default_fits_it(kind, settings):
+    assert restored(kind, settings) == kind(**settings)
+    assert restored(kind, json.loads(json.dumps(settings))) == kind(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        ("base", True),
+        ("base", 10.0),
+        ("base", "10"),
+        ("base", 10**9),
+        ("long_bias", float("nan")),
+        ("digits_a", [1, 3, 4]),
+        ("digits_a", ["1", 3]),
+        ("layout", None),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(name, odd):
+    with pytest.raises(ValueError, match=name if odd == odd else "JSON"):
+        restored(Multiplication, {name: odd})
