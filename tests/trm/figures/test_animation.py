@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from canvas.picture import READ, WRONG
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.figures.animation import animate
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver

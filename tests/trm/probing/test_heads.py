@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.checkpoints.paths import SHIPPED
 from trm.evaluation.statistics import bootstrap
 from trm.probing.heads import HeadEffects, head_effects
 from trm.probing.pairs import CARRY, DIGIT, FACTOR, draw_pairs
