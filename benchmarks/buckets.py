@@ -62,7 +62,7 @@ class Case:
         }
         self.depth = DepthConfig(**config.model["depth"])
         if self.depth.schedule == "carry":
-            self.depth = DepthConfig(free_steps=(0, 0), supervised_steps=1)
+            self.depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1)
         weights = config.model["loss"]
         self.loss = partial(
             step_loss,

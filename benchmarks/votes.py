@@ -38,7 +38,7 @@ class Remembering(Predictor):
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, self.model = predictor, predictor.model
-        self.turns, self.placeless = predictor.turns, predictor.placeless
+        self.turns, self.translation_invariant = predictor.turns, predictor.translation_invariant
         self.forget()
 
     def forget(self) -> None:

@@ -10,7 +10,7 @@ Random words come from a counter passed through the finaliser of SplitMix64 (Ste
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -28,11 +28,20 @@ MOST_CELLS = 12_000  # of a canvas for a model whose attention compares every ce
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(words: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser: ``uint64`` words to well-mixed words of the same shape."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+def mix(bits: Any) -> Any:
+    """SplitMix64's finaliser: arrays of ``uint64``, or int64 tensors, which have the same bits."""
+    if isinstance(bits, np.ndarray):
+        return _mix(bits.view(np.int64)).view(np.uint64)
+    return _mix(bits)
+
+
+def _mix(x: Any) -> Any:
+    def shifted(by: int) -> Any:  # to the right, zeros coming in at the left
+        return (x >> by) & ((1 << (64 - by)) - 1)
+
+    x = (x ^ shifted(30)) * (0xBF58476D1CE4E5B9 - 2**64)
+    x = (x ^ shifted(27)) * (0x94D049BB133111EB - 2**64)
+    return x ^ shifted(31)
 
 
 def keys(seed: int, split: Split, epoch: int, index: np.ndarray, purpose: int = 0) -> np.ndarray:

@@ -165,8 +165,8 @@ def carrying() -> Learner:
 
 
 def starting_fresh() -> Learner:
-    config = LoopedConfig(**SHAPE, own_state=False, position="relative_2d")
-    model, depth = LoopedTransformer(config).to(KIND), DepthConfig(free_steps=(2, 2))
+    config = LoopedConfig(**SHAPE, attend_self=False, position="relative_2d")
+    model, depth = LoopedTransformer(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
     return model, lambda batch: fresh_step(model, batch, depth, step_loss, seed=0).loss
 
 

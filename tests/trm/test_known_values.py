@@ -43,8 +43,8 @@ def test_the_values_of_a_shipped_config_are_accepted(path):
         (["--model.optimizer.momentum", "1.5"], "momentum lies from 0 to below 1, got 1.5"),
         (["--model.schedule.warmup_steps=-3"], "warmup_steps is at least 0, got -3"),
         (
-            ["--model.depth.free_steps=[3, 1]"],
-            "depth.free_steps is [fewest, most] from 0 up, not [3, 1]",
+            ["--model.depth.no_grad_steps=[3, 1]"],
+            "depth.no_grad_steps is [fewest, most] from 0 up, not [3, 1]",
         ),
         (["--model.loss.halt_weight=-1"], "loss.halt_weight is 0 or more, not -1"),
         (["--model.solve_steps", "0"], "model.solve_steps is 1 or more, not 0"),
@@ -196,7 +196,7 @@ def test_positions_that_are_drawn_need_room_for_the_canvas_of_the_data():
     words = ["--model.network.config.position=randomised"]
     check_values(words, [GPT])
     words += ["--data.canvas.height=60", "--data.canvas.width=60"]
-    with pytest.raises(ValueError, match="position_range must be at least 3661"):
+    with pytest.raises(ValueError, match="60 x 60 canvas has 3661 tokens"):
         check_values(words, [GPT])
 
 
@@ -208,7 +208,7 @@ def test_positions_that_are_drawn_need_room_for_the_canvas_of_the_data():
         ["--model.network.config.hidden_size=7.5"],
         ["--model.optimizer.betas=0.9"],
         ["--model.optimizer.lr=1e-3"],
-        ["--model.depth.free_steps=3"],
+        ["--model.depth.no_grad_steps=3"],
         ["--model.depth=depth.yaml"],
         ["--model.network=mine.Network", "--model.network.config.hidden_size=7"],
         ["--model.network=trm.models.LoopedTransformer", "--model.network.config.hidden_size=7"],

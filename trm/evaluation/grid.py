@@ -90,7 +90,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     seconds = 0.0
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
-    solver = replace(solver, predictor=solver.predictor.remembering())
+    solver = replace(solver, predictor=solver.predictor.with_cache())
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
         drawing = solver.draw_worked(batch)

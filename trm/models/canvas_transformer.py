@@ -65,8 +65,6 @@ class CanvasTransformer(IterativeModel):
             width=config.width,
             prefix_length=config.prefix_length,
             radius=config.radius,
-            rope_theta=config.rope_theta,
-            max_distance=config.max_distance,
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
             direction_bias=config.direction_bias,
@@ -76,7 +74,7 @@ class CanvasTransformer(IterativeModel):
         self.lm_head = Linear(D, config.vocab_size)
         self.hint_heads: HintHeads | None = None
         if config.hints:
-            self.hint_heads = HintHeads(D, config.hints, config.decide > 0)
+            self.hint_heads = HintHeads(D, config.hints, config.hint_threshold > 0)
         # Two outputs as in the reference, of which the second (continue) is not read. The start
         # at -5 says "wrong", which nearly all early answers are.
         self.halt_head = nn.Linear(D, 2)
@@ -84,7 +82,7 @@ class CanvasTransformer(IterativeModel):
         nn.init.constant_(self.halt_head.bias, -5.0)
 
     @property
-    def position_free(self) -> bool:  # type: ignore[override]
+    def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
         return not self.fixed_tokens and not self.position.absolute
 
@@ -241,15 +239,9 @@ class CanvasTransformer(IterativeModel):
 
     def remembered(self, z: Tensor) -> Tensor:
         """What of a tensor of the state [B, P + S, D] the next supervision step starts from."""
-        if self.hint_heads is None or not self.config.decide:
+        if self.hint_heads is None or not self.config.hint_threshold:
             return z
-        return self.hint_heads.decided(z, self.certainty)
-
-    @property
-    def certainty(self) -> float:
-        """How probable a hint must be to be kept in the states."""
-        stricter = self.config.decide_training
-        return stricter if self.training and stricter is not None else self.config.decide
+        return self.hint_heads.quantise(z, self.config.hint_threshold)
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
         """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""
@@ -267,7 +259,7 @@ class CanvasTransformer(IterativeModel):
         else:
             mixing = SwiGLU(length, swiglu_size(length, config.expansion))
         inner = config.intermediate_size or swiglu_size(D, config.expansion)
-        return PostNormBlock(mixing, SwiGLU(D, inner), config.norm_eps)
+        return PostNormBlock(mixing, SwiGLU(D, inner))
 
     def _kept(self, tokens: Tensor) -> Tensor:
         """Cells that are tokens, or in whose box all tokens are, bool [B, H, W]."""

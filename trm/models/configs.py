@@ -22,6 +22,7 @@ POSITIONS = {  # ways to know where a token is on a canvas, and the class of eac
     "shaw": "trm.models.positions.relative.Shaw",
     "relative_2d": "trm.models.positions.relative.Relative2D",
 }
+RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
 IN_ORDER = ("before", "just_before")  # in which no two cells see each other
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", *IN_ORDER)
 BLOCKS = ("attention", "mixer")
@@ -53,17 +54,15 @@ class CanvasConfig:
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
-    max_distance: int = 16  # shaw: distances distinguished
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
-    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
-    decide: float = 0.0  # states keep hints alone, those above this probability; 0: all they hold
-    decide_training: float | None = None  # the same in training; None: as decide
-    norm_eps: float = 1e-5  # added under the root of the RMS norms
+    hint_threshold: float = (
+        0.0  # states keep hints alone, those above this probability; 0: all they hold
+    )
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -81,8 +80,8 @@ class CanvasConfig:
                 "hidden_size must be a multiple of num_heads, "
                 f"got {self.hidden_size} and {self.num_heads}."
             )
-        if self.expansion <= 0 or self.norm_eps <= 0 or self.rope_theta <= 0:
-            raise ValueError("expansion, norm_eps and rope_theta must be greater than 0.")
+        if self.expansion <= 0:
+            raise ValueError(f"expansion must be greater than 0, got {self.expansion}.")
         free = (self.position, self.neighbourhood, self.skip_blank)
         if self.block == "mixer" and free != ("none", "all", False):
             raise ValueError(
@@ -94,20 +93,15 @@ class CanvasConfig:
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
             )
         _check_direction_bias(self.direction_bias, self.position)
-        for name in ("decide", "decide_training"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{name} is a probability from 0 to 1, got {value}.")
-        if self.decide and self.decide_training == 0:
+        if not 0 <= self.hint_threshold <= 1:
             raise ValueError(
-                f"decide: {self.decide} builds states from hints, and decide_training: 0 would not "
-                "in training: set decide_training above 0, or to null."
+                f"hint_threshold is a probability from 0 to 1, got {self.hint_threshold}."
             )
-        if self.decide and not self.hints:
+        if self.hint_threshold and not self.hints:
             raise ValueError(
-                f"decide: {self.decide} keeps in the states the hints that the heads are sure of, "
-                "and this model has no hints: give model.hints a weight, as {all: 1.0}, or set "
-                "decide to 0."
+                f"hint_threshold: {self.hint_threshold} keeps only hints in the states, and this "
+                "model has no hints: give model.hints a weight, as {all: 1.0}, or set "
+                "hint_threshold to 0."
             )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
@@ -142,24 +136,23 @@ class LoopedConfig(CanvasConfig):
     """
 
     loops_per_step: int = 1  # per supervision step, all of them with gradient
-    own_state: bool = True  # whether a cell sees its own state, or only those of others
+    attend_self: bool = True  # whether a cell sees its own state, or only those of others
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.own_state and self.block == "mixer":
-            raise ValueError("own_state: false is of attention: set block to attention.")
+        if not self.attend_self and self.block == "mixer":
+            raise ValueError("attend_self: false is of attention: set block to attention.")
 
 
 @dataclass
-class _Judged:
+class _Oriented:
     """What the configs of upright models have in addition."""
 
-    judge_size: int = 32  # channels of the judge
-    judge_layers: int = 2  # its 3 x 3 convolutions
+    classifier_size: int = 32  # channels of the orientation classifier
 
 
 @dataclass
-class UprightRecursiveConfig(_Judged, RecursiveConfig):
+class UprightRecursiveConfig(_Oriented, RecursiveConfig):
     """The shape of an `UprightRecursiveModel`.
 
     Raises:
@@ -168,7 +161,7 @@ class UprightRecursiveConfig(_Judged, RecursiveConfig):
 
 
 @dataclass
-class UprightLoopedConfig(_Judged, LoopedConfig):
+class UprightLoopedConfig(_Oriented, LoopedConfig):
     """The shape of an `UprightLoopedTransformer`.
 
     Raises:
@@ -193,15 +186,9 @@ class GPTConfig:
     loops: int = 1  # times that the stack of blocks is applied when problems are solved
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
     position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
-    rope_theta: float = 10000.0  # base of the rotations of rope_1d and rope_2d
-    amplitude: float = 1.0  # largest value of sinusoidal and randomised vectors
-    position_range: int = 2048  # randomised: how many positions it draws from
     radius: int = 2  # relative_2d: offsets distinguished exactly
-    max_distance: int = 16  # shaw: distances distinguished
-    max_digits: int = 128  # abacus: digits of a number whose places are distinguished
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
-    dropout: float = 0.0  # of embeddings, attention weights and residual branches
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
 
     def __post_init__(self) -> None:
@@ -215,16 +202,12 @@ class GPTConfig:
                 "hidden_size must be a multiple of num_heads, "
                 f"got {self.hidden_size} and {self.num_heads}."
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
-        if self.rope_theta <= 0 or self.amplitude <= 0:
-            raise ValueError("rope_theta and amplitude must be greater than 0.")
         _check_direction_bias(self.direction_bias, self.position)
         length = 1 + self.height * (self.width + 1)
-        if self.position == "randomised" and self.position_range < length:
+        if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(
-                f"position_range must be at least {length}, the tokens of a {self.height} x "
-                f"{self.width} canvas, got {self.position_range}."
+                f"position randomised draws from {RANDOMISED_RANGE} places, and a {self.height} x "
+                f"{self.width} canvas has {length} tokens: take a smaller canvas."
             )
 
 

@@ -12,31 +12,28 @@ import math
 import torch
 from torch import Tensor
 
+from canvas.problems import mix
 from trm.models.iterative import Loop, State, map_state, named, unnamed, where
 
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits, as those below
-_MIX = (0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
 
-def words(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
+def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
     """Random bits of each seed, for a counter from 0 up; int64, broadcast."""
     offset = (counter + 1) * _GOLDEN
     if isinstance(offset, int):
         offset = (offset + 2**63) % 2**64 - 2**63  # as the tensors' arithmetic has it
-    x = seeds + offset
-    x = (x ^ _shifted(x, 30)) * _MIX[0]
-    x = (x ^ _shifted(x, 27)) * _MIX[1]
-    return x ^ _shifted(x, 31)
+    return mix(seeds + offset)
 
 
 def uniform(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
     """Numbers from 0 up to, and without, 1; float32."""
-    return _shifted(words(seeds, counter), 40).float() * 2.0**-24
+    return _shifted(random_bits(seeds, counter), 40).float() * 2.0**-24
 
 
 def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tensor]:
     """Two independent standard normal numbers (Box and Muller 1958); float32."""
-    bits = words(seeds, counter)
+    bits = random_bits(seeds, counter)
     radius = (-2 * ((_shifted(bits, 40) + 1).float() * 2.0**-24).log()).sqrt()
     angle = (_shifted(bits, 16) & 0xFFFFFF).float() * (2 * math.pi * 2.0**-24)
     return radius * angle.cos(), radius * angle.sin()

@@ -39,7 +39,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class _Lanes:
+class _Wavefront:
     """Rows on their way, those that are filled in twice.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Lanes:
     lag: Tensor
 
     @classmethod
-    def of_page(cls, top: int, rows: list[int], device: torch.device) -> "_Lanes":
+    def of_page(cls, top: int, rows: list[int], device: torch.device) -> "_Wavefront":
         """Of the rows of a page from its first one to the last that is filled in."""
         lanes: list[tuple[int, bool, int, int, int]] = []
         above, begun = 0, -2
@@ -100,7 +100,7 @@ def work_along_fronts(
         top: the first row on which anything stands.
         rows: those with cells to fill in, increasing.
     """
-    lanes = _Lanes.of_page(top, rows, tokens.device)
+    lanes = _Wavefront.of_page(top, rows, tokens.device)
     size = max(1, _CELLS // len(lanes.row))
     parts = [
         _Front(model, lanes, some.long(), cells).run(rows)
@@ -116,11 +116,11 @@ class _Front:
     """Pages on the way. A cells of the front are worked out at once, of B pages each."""
 
     def __init__(
-        self, model: "LoopedTransformer", lanes: _Lanes, tokens: Tensor, answer: Tensor
+        self, model: "LoopedTransformer", lanes: _Wavefront, tokens: Tensor, answer: Tensor
     ) -> None:
         assert model.hint_heads is not None
         self.model, self.lanes, self.tokens, self.answer = model, lanes, tokens.clone(), answer
-        self.hints, self.certainty = model.hint_heads, model.certainty
+        self.hints, self.threshold = model.hint_heads, model.config.hint_threshold
         config = model.config
         layers = [parts_of(layer) for layer in model.layers]
         self.layers = layers * config.loops_per_step
@@ -176,7 +176,7 @@ class _Front:
             own = own if starts else torch.cat((own, seen[now, on][None]))
             mixed = self._attend(attention.queries(x), (seen[slots, above], own), sees)
             x = block.after(x, attention.out(mixed))
-        held = self.hints.holding(self.hints.decisions(x, self.certainty), x.dtype)
+        held = self.hints.holding(self.hints.decisions(x, self.threshold), x.dtype)
         self.seen[0][now, on] = self.layers[0][1].keys_values(held + start)
         self.judged[on] += x * to_fill.T.unsqueeze(-1)
         said = self.model.lm_head(x).argmax(dim=-1).T  # [B, A]

@@ -57,7 +57,6 @@ class Block(nn.Module):
         super().__init__()
         D = config.hidden_size
         inner = config.intermediate_size or 4 * D
-        self.dropout = config.dropout
         self.attention_norm = nn.LayerNorm(D, bias=config.bias)
         self.attention = Attention(D, config.num_heads, config.bias)
         self.mlp_norm = nn.LayerNorm(D, bias=config.bias)
@@ -68,19 +67,16 @@ class Block(nn.Module):
         self, x: Tensor, terms: PositionTerms, cache: KeyValueCache | None = None
     ) -> Tensor:
         """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
-        dropout = self.dropout if self.training else 0.0
         y = self.attention(
             self.attention_norm(x),
             terms.rotation,
             terms.bias,
             causal=True,
-            dropout=dropout,
             cache=cache,
             relative=terms.relative,
         )
-        x = x + F.dropout(y, dropout, self.training)
-        y = self.down(F.gelu(self.up(self.mlp_norm(x))))
-        return x + F.dropout(y, dropout, self.training)
+        x = x + y
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
 class GPT(nn.Module):
@@ -103,13 +99,8 @@ class GPT(nn.Module):
             width=config.width + 1,  # the row end
             prefix_length=1,  # the start token
             radius=config.radius,
-            rope_theta=config.rope_theta,
-            amplitude=config.amplitude,
             bias_scale=math.sqrt(D),
             direction_bias=config.direction_bias,
-            position_range=config.position_range,
-            max_distance=config.max_distance,
-            max_digits=config.max_digits,
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
@@ -290,10 +281,7 @@ class GPT(nn.Module):
         embedded = self.embed_tokens(ids)
         if terms.vectors is not None:
             embedded = embedded + terms.vectors
-        embedded = F.dropout(
-            embedded.to(compute_dtype(self.embed_tokens.weight)), self.config.dropout, self.training
-        )
-        x = embedded
+        x = embedded = embedded.to(compute_dtype(self.embed_tokens.weight))
         for loop in range(loops or self.config.loops):
             if loop:
                 x = x + embedded

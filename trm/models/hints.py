@@ -18,7 +18,7 @@ class HintHeads(nn.Module):
     Args:
         hidden_size: channels of a token.
         classes: of each hint by its name.
-        kept: whether decisions are written back into states, see `decided`.
+        kept: whether decisions are written back into states, see `quantise`.
     """
 
     def __init__(self, hidden_size: int, classes: Mapping[str, int], kept: bool = False):
@@ -71,7 +71,7 @@ class HintHeads(nn.Module):
         chosen.scatter_(-1, index, 1)
         return chosen[..., :last] @ (self.embed.weight * self.scale).to(dtype)
 
-    def decided(self, z: Tensor, threshold: float) -> Tensor:
+    def quantise(self, z: Tensor, threshold: float) -> Tensor:
         """Tokens [..., D] that hold nothing but what the heads are sure of, see `decisions`.
 
         Through the decisions flows no gradient.

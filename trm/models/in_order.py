@@ -4,7 +4,7 @@ Under the neighbourhoods `before` and `just_before`, without its own state, a ce
 `LoopedTransformer` follows from the row above it and from what is on its right. Supervision steps
 then lead to one state alone, the same from wherever they start: it can be had in one pass from the
 top row down and from right to left, in which every cell comes once, after all that it depends on.
-As in a causal transformer, the keys and values of what is finished are kept: `Above` is all that
+As in a causal transformer, the keys and values of what is finished are kept: `RowCache` is all that
 the next row needs to know of a page.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Above:
+class RowCache:
     """What the rows that are left to do follow from, beside what stands in them.
 
     Attributes:
@@ -49,12 +49,12 @@ class Worked:
 
     context: Context
     state: Tensor
-    above: Above | None
+    above: RowCache | None
 
 
 @torch.no_grad()
 def work_in_order(
-    model: "LoopedTransformer", tokens: Tensor, above: Above | None = None
+    model: "LoopedTransformer", tokens: Tensor, above: RowCache | None = None
 ) -> Worked | None:
     """Work pages out in the order of writing.
 
@@ -82,11 +82,11 @@ def work_in_order(
     known = None
     same = bool((context.lengths == pages.rows * pages.width).all())
     if same and pages.rows > 1 and before is not None:
-        known = Above(torch.stack(before, dim=1), context.places[:, -pages.width :])
+        known = RowCache(torch.stack(before, dim=1), context.places[:, -pages.width :])
     return Worked(context, pages.state.flatten(1, 2), known)
 
 
-def _fits(above: Above, context: Context) -> bool:
+def _fits(above: RowCache, context: Context) -> bool:
     """Whether the rows of a context are the one that was last filled in, and the next."""
     places, width = context.places, above.places.shape[1]
     assert places is not None
@@ -98,7 +98,7 @@ class _Pages:
 
     def __init__(self, model: "LoopedTransformer", context: Context, width: int) -> None:
         assert model.hint_heads is not None
-        self.heads, self.certainty = model.hint_heads, model.certainty
+        self.heads, self.threshold = model.hint_heads, model.config.hint_threshold
         layers = [parts_of(layer) for layer in model.layers]
         self.layers = layers * model.config.loops_per_step
         self.starts = [stage % len(layers) == 0 for stage in range(len(self.layers))]  # of a loop
@@ -147,7 +147,7 @@ class _Pages:
                 mixed = self._attend(query, near, column, not starts, of_above[i])
                 x = block.after(x, torch.zeros_like(x) if mixed is None else attention.out(mixed))
             self.state[:, row, column] = x
-            held = self.heads.holding(self.heads.decisions(x, self.certainty), x.dtype)
+            held = self.heads.holding(self.heads.decisions(x, self.threshold), x.dtype)
             seen[0][:, column] = first.keys_values(held + start)
         return seen
 

@@ -42,8 +42,6 @@ def load_reference_trm(
     position: str = "rope_1d",
     expansion: float = 4.0,
     prefix_length: int | None = None,
-    rope_theta: float = 10000.0,
-    norm_eps: float = 1e-5,
 ) -> TinyRecursiveModel:
     """Build a model from the reference's weights; what their shapes tell is read from them.
 
@@ -58,8 +56,6 @@ def load_reference_trm(
         expansion: of the mixer's token MLP.
         prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
             reference means it; None: from the learned positions, else 16, its default.
-        rope_theta: base of the rotation.
-        norm_eps: of the RMS norms.
 
     Raises:
         ValueError: the file holds something else, or its shapes do not fit the arguments.
@@ -97,11 +93,9 @@ def load_reference_trm(
         L_cycles=L_cycles,
         block="mixer" if mixer else "attention",
         position="learned" if learned is not None else "none" if mixer else position,
-        rope_theta=rope_theta,
         num_prefixes=0 if prefix is None else prefix.shape[0],
         prefix_length=prefix_length,
         prefix_size=None if prefix is None else prefix.shape[1],
-        norm_eps=norm_eps,
     )
     model = TinyRecursiveModel(config)
     ours = {_rename(key): value.float() for key, value in theirs.items() if key not in _LOCAL}

@@ -91,7 +91,6 @@ def load_nanogpt(
         intermediate_size=theirs["transformer.h.0.mlp.c_fc.weight"].shape[0],
         position=position,
         bias="transformer.ln_f.bias" in theirs,
-        dropout=arguments.get("dropout", 0.0),
     )
     model = GPT(config)
     ours = _tables(name, theirs, config)

@@ -26,8 +26,8 @@ class IterativeModel(nn.Module, ABC):
         config: a dataclass of plain settings, all with defaults; ``type(model)(model.config)`` is
             the same network with other weights. Where it has ``height`` and ``width``, training
             sets them to the size of its canvases.
-        builds_on_hints: whether its states hold hints alone, so that it can be `taught`.
-        position_free: whether canvases look the same to it wherever on them a working lies.
+        builds_on_hints: whether its states hold hints alone, so that it can be `step_from_hints`.
+        translation_invariant: whether canvases look the same to it wherever on them a working lies.
         fixed_tokens: whether all samples have as many tokens, as CUDA graphs need it.
         can_carry: whether a canvas has the same tokens after each training step, so that its state
             can be carried over to the next one.
@@ -37,7 +37,7 @@ class IterativeModel(nn.Module, ABC):
 
     config: Any
     builds_on_hints: bool = False
-    position_free: bool = False
+    translation_invariant: bool = False
     fixed_tokens: bool = True
     can_carry: bool = True
     updates: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class IterativeModel(nn.Module, ABC):
         """The intermediate quantities that the model names: logits [B, H, W, classes] of each."""
         return {}
 
-    def taught(self, context: Any, hints: Mapping[str, Tensor]) -> State:
+    def step_from_hints(self, context: Any, hints: Mapping[str, Tensor]) -> State:
         """A supervision step from the state in which every hint is as it should be.
 
         Args:

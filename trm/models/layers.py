@@ -106,7 +106,6 @@ def attend(
     v: Tensor,
     bias: Tensor | None = None,
     causal: bool = False,
-    dropout: float = 0.0,
 ) -> Tensor:
     """Softmax attention, scores scaled by head_dim ** -0.5.
 
@@ -119,7 +118,6 @@ def attend(
         v: values, [B, heads, K, D].
         bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
         causal: query i (of Q == K) sees keys 0 to i only.
-        dropout: probability that an attention weight is dropped.
 
     Returns:
         [B, heads, Q, D], dtype of ``v``.
@@ -135,9 +133,7 @@ def attend(
     if not explicit:
         # With a batch dimension the mask takes the fused CPU kernel, without it the plain path.
         mask = None if bias is None else bias.to(q.dtype).view(-1, *bias.shape[-3:])
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal
-        )
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
     if causal:  # added in place: a masked copy takes three times as long
         scores += torch.full(scores.shape[-2:], -math.inf, dtype=scores.dtype).triu(1)
@@ -145,7 +141,7 @@ def attend(
         scores += bias.to(scores.dtype)
     # In float32: exact, and faster than the CPU's bfloat16 softmax.
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
-    return F.dropout(weights, dropout) @ v if dropout else weights @ v
+    return weights @ v
 
 
 def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
@@ -256,7 +252,6 @@ class Attention(nn.Module):
         keys: Tensor | None = None,
         *,
         causal: bool = False,
-        dropout: float = 0.0,
         cache: Cache | None = None,
         seen: Tensor | None = None,
         relative: RelativeKeys | None = None,
@@ -270,7 +265,6 @@ class Attention(nn.Module):
                 `attend_to_rows`.
             keys: which keys each query sees, if they are listed.
             causal: a token sees itself and what is before it only.
-            dropout: probability that an attention weight is dropped.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
             seen: [B, S, D], what keys and values are of, in place of x.
             relative: added to keys; the bias, if there is one, is then of all pairs.
@@ -289,7 +283,7 @@ class Attention(nn.Module):
         elif bias is not None and bias.ndim == 5:
             y = attend_to_rows(q, k, v, bias)
         else:
-            y = attend(q, k, v, bias, causal and not alone, dropout)
+            y = attend(q, k, v, bias, causal and not alone)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -319,12 +313,11 @@ class PostNormBlock(nn.Module):
         mixing: attention over tokens, or a SwiGLU over tokens (the MLP mixer; as wide as the
             sequence is long, and its norm, too, is over tokens).
         mlp: SwiGLU over channels.
-        eps: of the norms.
     """
 
-    def __init__(self, mixing: Attention | SwiGLU, mlp: SwiGLU, eps: float = 1e-5):
+    def __init__(self, mixing: Attention | SwiGLU, mlp: SwiGLU):
         super().__init__()
-        self.mixing, self.mlp, self.eps = mixing, mlp, eps
+        self.mixing, self.mlp = mixing, mlp
 
     def forward(
         self,
@@ -347,8 +340,8 @@ class PostNormBlock(nn.Module):
                 mixed = mixed.masked_fill(blind, 0)
             return self.after(x, mixed)
         tokens = x.transpose(1, 2)  # [B, D, S]
-        x = rms_norm(tokens + self.mixing(tokens), self.eps).transpose(1, 2)
-        return rms_norm(x + self.mlp(x), self.eps)
+        x = rms_norm(tokens + self.mixing(tokens)).transpose(1, 2)
+        return rms_norm(x + self.mlp(x))
 
     def after(self, x: Tensor, mixed: Tensor) -> Tensor:
         """All that comes after attention, for each token by itself.
@@ -357,5 +350,5 @@ class PostNormBlock(nn.Module):
             x: [..., D].
             mixed: what attention gives, of the same shape.
         """
-        x = rms_norm(x + mixed, self.eps)
-        return rms_norm(x + self.mlp(x), self.eps)
+        x = rms_norm(x + mixed)
+        return rms_norm(x + self.mlp(x))

@@ -24,9 +24,9 @@ class LoopedTransformer(CanvasTransformer):
     """One state [B, P + S, D], which starts at zero: a single loop is the plain transformer.
 
     A cell that starts from its own state can hold on to an early mistake for ever: what it said
-    last is nearly always right, and the quickest thing to learn is to repeat it. With ``own_state``
-    off a loop starts from the input alone, and its first layer reads the state of the other cells:
-    each cell works out anew, in every loop, what follows from those around it.
+    last is nearly always right, and the quickest thing to learn is to repeat it. Without
+    ``attend_self`` a loop starts from the input alone, and its first layer reads the state of the
+    other cells: each cell works out anew, in every loop, what follows from those around it.
 
     Args:
         config: its shape.
@@ -45,7 +45,7 @@ class LoopedTransformer(CanvasTransformer):
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """See `CanvasTransformer`."""
         context = super().encode(tokens, prefix_ids)
-        if self.config.own_state:
+        if self.config.attend_self:
             return context
         bias, alone = bias_on_others(context.bias, context.keys, context.inputs)
         return replace(context, bias_on_others=bias, alone=alone)
@@ -65,7 +65,11 @@ class LoopedTransformer(CanvasTransformer):
         own = any(
             getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
         )
-        ordered = config.neighbourhood in IN_ORDER and not config.own_state and config.decide > 0
+        ordered = (
+            config.neighbourhood in IN_ORDER
+            and not config.attend_self
+            and config.hint_threshold > 0
+        )
         placed = config.crop and not config.prefix_length
         simple = not self.position.absolute and not self.position.by_query
         return ordered and placed and simple and not own
@@ -77,19 +81,19 @@ class LoopedTransformer(CanvasTransformer):
     @property
     def builds_on_hints(self) -> bool:  # type: ignore[override]
         """Whether states hold what is decided of the hints, and nothing else."""
-        return self.hint_heads is not None and self.config.decide > 0
+        return self.hint_heads is not None and self.config.hint_threshold > 0
 
-    def taught(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
+    def step_from_hints(self, context: Context, hints: Mapping[str, Tensor]) -> Tensor:
         """See `IterativeModel`; the hints are all that the heads decide."""
         if self.hint_heads is None or not self.builds_on_hints:
-            return super().taught(context, hints)
+            return super().step_from_hints(context, hints)
         of_tokens = {name: on_tokens(hints[name], context) for name in self.hint_heads.classes}
         return self.loops(context, self.hint_heads.written(of_tokens, context.inputs.dtype))
 
     def loops(self, context: Context, state: Tensor) -> Tensor:
         """A supervision step from what is remembered of the last one's state, [B, P + S, D]."""
         for _ in range(self.config.loops_per_step):
-            if self.config.own_state:
+            if self.config.attend_self:
                 state = self.network(state + context.inputs, context)
             else:
                 state = self.network(context.inputs, context, state + context.inputs)

@@ -51,14 +51,14 @@ class TinyRecursiveModel(CanvasTransformer):
     def initial_state(self, context: Context) -> RecursiveState:
         """The fixed start of both states for every token; nothing decided is zero."""
         like = context.inputs
-        if self.config.decide:
+        if self.config.hint_threshold:
             return RecursiveState(torch.zeros_like(like), torch.zeros_like(like))
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
         return RecursiveState(H, L)
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
-        if self.config.decide:
+        if self.config.hint_threshold:
             state = RecursiveState(self.remembered(state.z_H), torch.zeros_like(state.z_L))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):

@@ -1,8 +1,8 @@
 """Pages in any of the eight symmetries of the square: turned upright first, then worked on.
 
-A small judge looks at a page in all eight poses and says how upright each looks; the network works
-on the page as the surest of them shows it, and what it writes is turned back. A page and a turned
-page are then the same page to the network, and the judge is as good in one view as in another,
+A small classifier scores all eight orientations of a page by how upright they look; the network
+works on the page in the one that scores highest, and its output is turned back. A page and a turned
+page are then the same page to the network, and the classifier is as good in one view as in another,
 whatever it was trained on: learned canonicalisation (Kaba et al. 2023, "Equivariance with Learned
 Canonicalization Functions"). That a page can be turned is given; which way it lies is learned.
 """
@@ -40,7 +40,7 @@ class TurnedContext(Context):
         return replace(super().select(index), orientation=self.orientation[index])  # type: ignore
 
 
-class PoseJudge(nn.Module):
+class OrientationClassifier(nn.Module):
     """How upright pages look: convolutions over the symbols, pooled over all that is not blank.
 
     Args:
@@ -50,7 +50,7 @@ class PoseJudge(nn.Module):
         layers: 3 x 3 convolutions: as many cells as that far away can tell a pose.
     """
 
-    def __init__(self, vocab_size: int, blank_id: int, size: int, layers: int):
+    def __init__(self, vocab_size: int, blank_id: int, size: int, layers: int = 2):
         super().__init__()
         self.blank_id = blank_id
         self.embed = nn.Embedding(vocab_size, size, padding_idx=blank_id)
@@ -75,8 +75,8 @@ class PoseJudge(nn.Module):
 class _Upright(CanvasTransformer):
     """Turns pages upright before they are encoded, see this module.
 
-    As the judge learns, it may turn a page differently than a step before: a state that was carried
-    over would then be that of other cells.
+    As the classifier learns, it may turn a page differently than a step before: a state that was
+    carried over would then be that of other cells.
     """
 
     config: Any
@@ -93,8 +93,8 @@ class _Upright(CanvasTransformer):
                 "an upright model learns how pages lie: turn the samples of training "
                 f"(data.views) and give the hint {ORIENTATION} a weight (model.hints)"
             )
-        self.judge = PoseJudge(
-            config.vocab_size, config.blank_id, config.judge_size, config.judge_layers
+        self.classifier = OrientationClassifier(
+            config.vocab_size, config.blank_id, config.classifier_size
         )
 
     def embed(
@@ -104,7 +104,7 @@ class _Upright(CanvasTransformer):
         height, width = tokens.shape[-2:]
         side = max(height, width)
         square = F.pad(tokens, (0, side - width, 0, side - height), value=self.config.blank_id)
-        orientation = self.judge(square)
+        orientation = self.classifier(square)
         poses = _poses(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
         turned = square.flatten(1).gather(1, poses).view_as(square)
         context, cells, written = super().embed(turned, prefix_ids, rows)
@@ -119,7 +119,7 @@ class _Upright(CanvasTransformer):
         return TurnedContext(**parts, orientation=orientation), cells, written
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
-        """See `CanvasTransformer`; the judge's logits are the same for all cells of a page."""
+        """See `CanvasTransformer`; the classifier's logits are the same for all cells of a page."""
         assert isinstance(context, TurnedContext)
         found = super().hint_logits(z, context)
         if ORIENTATION in self.config.hints:

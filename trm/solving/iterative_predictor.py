@@ -32,7 +32,7 @@ class IterativePredictor(Predictor):
         noise: standard deviation of normal noise on the states of samples that have a key, before
             every supervision step (PTRM, arXiv 2605.19943).
         on_step: shown of each supervision step, or where it works in order of each cell.
-        memory: of canvases that come again with their next row, see `remembering`.
+        memory: of canvases that come again with their next row, see `with_cache`.
 
     Raises:
         ValueError: no step, or a negative deviation.
@@ -53,7 +53,7 @@ class IterativePredictor(Predictor):
             raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
         self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
         self.on_step, self.memory = on_step, memory
-        self.placeless = model.position_free
+        self.translation_invariant = model.translation_invariant
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the network can work on canvases of that size."""
@@ -76,7 +76,7 @@ class IterativePredictor(Predictor):
         """The same network; `on_step` is called after each supervision step, or each cell."""
         return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
 
-    def remembering(self) -> "IterativePredictor":
+    def with_cache(self) -> "IterativePredictor":
         """See `Predictor`."""
         if self.noise or self.memory is not None:
             return self  # under noise nothing comes to the same again

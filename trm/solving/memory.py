@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from canvas.symbols import BLANK, MASK
-from trm.models.in_order import Above
+from trm.models.in_order import RowCache
 from trm.solving.rollout import Prediction
 
 _Key = tuple[tuple[int, ...], bytes]
@@ -26,7 +26,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._predictions: OrderedDict[_Key, Prediction] = OrderedDict()
-        self._above: OrderedDict[_Key, Above] = OrderedDict()  # of one canvas each
+        self._above: OrderedDict[_Key, RowCache] = OrderedDict()  # of one canvas each
 
     def filled(self, inputs: np.ndarray, fill: Callable[[np.ndarray], Prediction]) -> Prediction:
         """What a model writes on canvases ``uint8 [B, H, W]``.
@@ -45,30 +45,30 @@ class Memory:
             _forget(self._predictions, _MOST)
         return Prediction.joined([found[key] for key in keys])
 
-    def keep(self, filled: np.ndarray, above: Above | None) -> None:
+    def keep(self, filled: np.ndarray, above: RowCache | None) -> None:
         """Keep what is known of canvases ``uint8 [B, H, W]`` as they have been filled in."""
         if above is None:
             return
         for canvas, seen, places in zip(filled, above.seen, above.places, strict=True):
-            self._above[_key(canvas)] = Above(seen, places)
+            self._above[_key(canvas)] = RowCache(seen, places)
         each = above.seen[0].numel() * above.seen.element_size()
         _forget(self._above, max(1, min(_MOST, _MOST_BYTES // each)))
 
-    def above(self, inputs: np.ndarray) -> Above | None:
+    def above(self, inputs: np.ndarray) -> RowCache | None:
         """What is known of canvases with their next row masked; None unless of all of them."""
         before = np.where(inputs == MASK, np.uint8(BLANK), inputs)
         found = [self._above.get(_key(canvas)) for canvas in before]
         known = [one for one in found if one is not None]
         if len(known) < len(found) or len({one.seen.shape for one in known}) > 1:
             return None
-        return Above(*(torch.stack(parts) for parts in zip(*map(_parts, known), strict=True)))
+        return RowCache(*(torch.stack(parts) for parts in zip(*map(_parts, known), strict=True)))
 
 
 def _key(canvas: np.ndarray) -> _Key:
     return canvas.shape, canvas.tobytes()
 
 
-def _parts(above: Above) -> tuple[torch.Tensor, torch.Tensor]:
+def _parts(above: RowCache) -> tuple[torch.Tensor, torch.Tensor]:
     return above.seen, above.places
 
 

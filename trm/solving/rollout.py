@@ -130,7 +130,9 @@ class Predictor(ABC):
 
     model: Any  # the network, in evaluation mode, where it is to run
     turns = True  # whether it can work on canvases that are turned or mirrored
-    placeless = False  # whether it answers alike wherever on a canvas the same cells lie
+    translation_invariant = (
+        False  # whether it answers alike wherever on a canvas the same cells lie
+    )
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     in_order = False  # whether it works a row out cell by cell from the right, without steps
 
@@ -160,7 +162,7 @@ class Predictor(ABC):
         """
         raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
-    def remembering(self) -> "Predictor":
+    def with_cache(self) -> "Predictor":
         """The same model for canvases that come again and again, each time with their next row.
 
         It may keep what it found out of the rows above; what it writes is the same.
@@ -215,7 +217,7 @@ class Predictor(ABC):
             on_row: called with the step and all canvases before each row (the row masked) and
                 after.
         """
-        predictor = self.remembering()
+        predictor = self.with_cache()
         return free_running(lambda inputs, *_: predictor(inputs), drawing, on_row)
 
     def free_running_views(
@@ -239,7 +241,7 @@ class Predictor(ABC):
             and wherever else nothing was written.
         """
         symbol_log_probs: np.ndarray | None = None
-        predictor = self.remembering()
+        predictor = self.with_cache()
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             nonlocal symbol_log_probs
@@ -295,7 +297,7 @@ def predict_views(
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
-    views, as small canvases often do, is worked out once; to a model that is `position_free` it
+    views, as small canvases often do, is worked out once; to a `translation_invariant` model it
     looks the same wherever it lies.
 
     Args:
@@ -309,7 +311,7 @@ def predict_views(
     tokens = torch.from_numpy(inputs)
     anywhere = torch.zeros(inputs.shape, dtype=torch.bool)
     turned = apply_views(views, tokens, anywhere)
-    if predictor.placeless:
+    if predictor.translation_invariant:
         room = possible_shifts(turned != symbols.BLANK)
         views = [
             View(view.symmetry, view.down - up, view.right - left)

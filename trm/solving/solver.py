@@ -244,7 +244,7 @@ class Solver:
         A model that tells places apart hardly meets a canvas cut to short problems alone in
         training, where the longest of a batch decides: it gets at least the room of the longest.
         """
-        if self.canvas.cut and not self.predictor.placeless:
+        if self.canvas.cut and not self.predictor.translation_invariant:
             longest_rows, longest_columns = self.task.extent()
             rows, columns = max(rows, longest_rows), max(columns, longest_columns)
         return self.canvas.size(rows, columns)

@@ -25,7 +25,7 @@ class TurnedPredictor(Predictor):
         if not predictor.turns and symmetry != "e":
             raise ValueError("the model writes in one direction: it cannot work on turned canvases")
         self.predictor, self.symmetry = predictor, symmetry
-        self.model, self.placeless = predictor.model, predictor.placeless
+        self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
@@ -41,9 +41,9 @@ class TurnedPredictor(Predictor):
         """See `Predictor`."""
         return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
 
-    def remembering(self) -> "TurnedPredictor":
+    def with_cache(self) -> "TurnedPredictor":
         """See `Predictor`."""
-        return TurnedPredictor(self.predictor.remembering(), self.symmetry)
+        return TurnedPredictor(self.predictor.with_cache(), self.symmetry)
 
     def accepts(self, height: int, width: int) -> bool:
         """See `Predictor`."""

@@ -225,7 +225,7 @@ def _by_row(
     predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
 ) -> Voted:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
-    predictor = predictor.remembering()
+    predictor = predictor.with_cache()
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = samples.at(active)

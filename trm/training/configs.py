@@ -98,14 +98,12 @@ class DepthConfig:
         schedule: `carry` takes states over from step to step, `fresh` starts every batch anew.
         halt_max_steps: `carry`: supervision steps a sample gets at most.
         exploration: `carry`: probability that a sample must take a random number of steps.
-        free_steps: `fresh`: fewest and most steps without gradient.
+        no_grad_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
         random_start: `fresh`: share of samples that start from random states.
-        teacher_forcing: `fresh`: share of batches with one supervised step alone, from states in
+        hint_forcing: `fresh`: share of batches with one supervised step alone, from states in
             which every hint is as it should be; for models whose states are built from hints. The
             other batches then teach the halting head alone how far a row has come.
-        hint_dropout: share of these hints that are left out, so that no hint is relied on which is
-            only by chance a sign of what is to be found (Hinton et al. 2012, of inputs).
         length_buckets: `fresh`: in how many parts a batch goes through the network, sorted by the
             number of tokens, so that each is padded to its own longest sample alone. Samples, draws
             and loss are those of the whole batch. For networks in which not every cell is a token.
@@ -114,18 +112,17 @@ class DepthConfig:
     schedule: str = one_of("fresh", SCHEDULES)
     halt_max_steps: int = 16
     exploration: float = 0.1
-    free_steps: tuple[int, int] = (0, 5)
+    no_grad_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
     random_start: float = 0.0
-    teacher_forcing: float = 0.0
-    hint_dropout: float = 0.0
+    hint_forcing: float = 0.0
     length_buckets: int = 1
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
-        low, high = self.free_steps
+        low, high = self.no_grad_steps
         if not 0 <= low <= high:
-            raise ValueError(f"depth.free_steps is [fewest, most] from 0 up, not {[low, high]}")
+            raise ValueError(f"depth.no_grad_steps is [fewest, most] from 0 up, not {[low, high]}")
         if self.supervised_steps < 1 or self.halt_max_steps < 1:
             raise ValueError("at least one step has to be supervised")
         if self.length_buckets < 1:
@@ -135,7 +132,7 @@ class DepthConfig:
                 f"depth.length_buckets {self.length_buckets} splits batches that start anew: "
                 "set it to 1, or depth.schedule: fresh"
             )
-        for name in ("exploration", "random_start", "teacher_forcing", "hint_dropout"):
+        for name in ("exploration", "random_start", "hint_forcing"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"depth.{name} is a probability, not {getattr(self, name)}")
 
@@ -144,7 +141,7 @@ class DepthConfig:
         """Supervision steps that a sample gets at most."""
         if self.schedule == "carry":
             return self.halt_max_steps
-        return self.free_steps[1] + self.supervised_steps
+        return self.no_grad_steps[1] + self.supervised_steps
 
 
 @dataclass

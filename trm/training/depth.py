@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from trm.models.draws import random_starts, uniform
+from trm.models.draws import random_starts
 from trm.models.halting import Carry, carry_step, initial_carry
-from trm.models.hints import UNDECIDED
 from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.configs import DepthConfig
 from trm.training.losses import StepLoss, hint_loss
@@ -58,14 +57,12 @@ def fresh_step(
         hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
     draw = random.Random(seed)
-    free = draw.randint(*depth.free_steps)
+    free = draw.randint(*depth.no_grad_steps)
     buckets = _Buckets(model, batch, depth.length_buckets)
-    if draw.random() < depth.teacher_forcing:
+    if draw.random() < depth.hint_forcing:
         for loop, own in buckets.parts:
             classes = {name: own[hint_key(name)] for name in hints or {}}
-            if depth.hint_dropout:
-                classes = _dropped(classes, depth.hint_dropout, own["seeds"])
-            loop.state = model.taught(loop.context, classes)
+            loop.state = model.step_from_hints(loop.context, classes)
         return _result(buckets, batch, loss, hints, 1.0)
     for loop, own in buckets.parts:
         if depth.random_start:
@@ -76,7 +73,7 @@ def fresh_step(
         for loop, _ in buckets.parts:
             loop.step()
         result = _result(buckets, batch, loss, hints, float(free + depth.supervised_steps))
-        if depth.teacher_forcing:
+        if depth.hint_forcing:
             # What cannot be known yet would be far louder than what is still to be learned.
             result = replace(result, loss=result.last.total - result.last.lm)
         results.append(result)
@@ -120,16 +117,6 @@ class _Buckets:
         if self._back is None:
             return parts[0]
         return torch.cat(list(parts)).index_select(0, self._back)
-
-
-def _dropped(classes: Mapping[str, Tensor], share: float, seeds: Tensor) -> dict[str, Tensor]:
-    """Classes [B, H, W] of hints, of which a share is undecided."""
-    found = {}
-    for number, (name, of_cells) in enumerate(classes.items()):
-        cell = torch.arange(of_cells[0].numel(), device=seeds.device) + (number << 32)
-        left_out = uniform(seeds[:, None], cell).view_as(of_cells) < share
-        found[name] = of_cells.masked_fill(left_out, UNDECIDED)
-    return found
 
 
 def carried_step(

@@ -8,7 +8,7 @@ import torch
 import torch.distributed
 
 from canvas.render import WorkedDrawing, row_step
-from trm.models.draws import words
+from trm.models.draws import random_bits
 from trm.models.halting import Carry
 from trm.models.in_order import work_in_order
 from trm.models.iterative import Batch, IterativeModel
@@ -79,11 +79,11 @@ class IterativeModule(CanvasModule):
                 "network all have as many: set skip_blank or crop to true, or depth.length_buckets "
                 "to 1"
             )
-        if depth.schedule == "fresh" and depth.teacher_forcing and not network.builds_on_hints:
+        if depth.schedule == "fresh" and depth.hint_forcing and not network.builds_on_hints:
             raise ValueError(
-                "depth.teacher_forcing starts from states that are built from hints, and those of "
-                "this network are not: set depth.teacher_forcing to 0, or give a looped "
-                "transformer hints (model.hints) and network.config.decide above 0"
+                "depth.hint_forcing starts from states that are built from hints, and those of "
+                "this network are not: set depth.hint_forcing to 0, or give a looped "
+                "transformer hints (model.hints) and network.config.hint_threshold above 0"
             )
         super().__init__(network, optimizer, schedule, hints, compile, seed)
         self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
@@ -127,7 +127,7 @@ class IterativeModule(CanvasModule):
 
     def _step(self, batch: Batch, batch_idx: int) -> StepResult:
         loss = self._loss_function()
-        model, batch = self.trained(), {**batch, "seeds": words(batch["seeds"], self.seed)}
+        model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
             seed = self.batch_seed(batch_idx)
             return fresh_step(model, batch, self.depth, loss, seed, self.hints)
@@ -179,10 +179,10 @@ class IterativeModule(CanvasModule):
                 said = self.model.read(worked.state, worked.context)
                 loss = self._loss_function()(*said, batch["labels"], batch["answer"]).total
                 return float(loss), len(drawing)
-        free, supervised = sum(self.depth.free_steps) // 2, self.depth.supervised_steps
+        free, supervised = sum(self.depth.no_grad_steps) // 2, self.depth.supervised_steps
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
-        settled = DepthConfig("fresh", free_steps=(free, free), supervised_steps=supervised)
+        settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
         loss = fresh_step(self.model, batch, settled, self._loss_function(), seed=0).loss
         return float(loss), len(drawing)
 

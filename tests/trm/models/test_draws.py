@@ -5,22 +5,24 @@ import pytest
 import torch
 
 from canvas.problems import keys, random_words
-from trm.models.draws import normal_pair, uniform, words
+from trm.models.draws import normal_pair, random_bits, uniform
 
 SEEDS = keys(3, "train", 0, np.arange(5))
 
 
 def test_the_bits_are_those_that_problems_are_drawn_from():
-    mine = torch.stack([words(torch.from_numpy(SEEDS.view(np.int64)), k) for k in range(7)], dim=1)
+    mine = torch.stack(
+        [random_bits(torch.from_numpy(SEEDS.view(np.int64)), k) for k in range(7)], dim=1
+    )
     assert (mine.numpy().view(np.uint64) == random_words(SEEDS, 7)).all()
 
 
 def test_counters_are_numbers_or_tensors():
     seeds = torch.from_numpy(SEEDS.view(np.int64))
     counters = torch.tensor([0, 1, 2**40])
-    table = words(seeds[:, None], counters)
+    table = random_bits(seeds[:, None], counters)
     for column, counter in enumerate(counters.tolist()):
-        assert torch.equal(table[:, column], words(seeds, counter))
+        assert torch.equal(table[:, column], random_bits(seeds, counter))
 
 
 def test_uniform_numbers_fill_their_range_evenly():

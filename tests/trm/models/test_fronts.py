@@ -21,8 +21,8 @@ from trm.solving.solver import Solver
 
 SMALL = {"hidden_size": 32, "num_heads": 2, "num_layers": 2, "intermediate_size": 32}
 SMALL |= {"halt_pool": "mask", "position": "relative_2d", "radius": 1, "crop": True}
-SMALL |= {"neighbourhood": "just_before", "own_state": False}
-SMALL |= {"hints": {"sum": 5, "carry": 4}, "decide": 0.7}
+SMALL |= {"neighbourhood": "just_before", "attend_self": False}
+SMALL |= {"hints": {"sum": 5, "carry": 4}, "hint_threshold": 0.7}
 KINDS = {
     "two layers": {},
     "three layers": {"num_layers": 3},
@@ -130,7 +130,7 @@ def test_who_watches_rows_or_cells_gets_them_one_by_one(counted):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"neighbourhood": "before"}, {"radius": 2}, {"halt_pool": "mean"}, {"own_state": True}],
+    [{"neighbourhood": "before"}, {"radius": 2}, {"halt_pool": "mean"}, {"attend_self": True}],
     ids=str,
 )
 def test_cells_that_depend_on_more_are_worked_out_otherwise(changes):

@@ -138,9 +138,9 @@ TOKENS = {
         "position": "relative_2d",
         "neighbourhood": "before",
         "halt_pool": "mask",
-        "own_state": False,
+        "attend_self": False,
         "hints": {"carry": 4},
-        "decide": 0.3,
+        "hint_threshold": 0.3,
     },
 }
 

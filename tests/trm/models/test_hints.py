@@ -136,7 +136,7 @@ def test_a_decided_state_is_the_sum_of_the_embeddings_of_what_is_sure():
                     sure += 1
         first += classes
     assert 0 < sure < 20
-    torch.testing.assert_close(heads.decided(z, threshold), wanted * (16 / 2) ** 0.5)
+    torch.testing.assert_close(heads.quantise(z, threshold), wanted * (16 / 2) ** 0.5)
 
 
 def test_classes_that_are_written_are_held_as_if_they_had_been_decided():
@@ -144,10 +144,10 @@ def test_classes_that_are_written_are_held_as_if_they_had_been_decided():
     heads = HintHeads(16, CLASSES, kept=True)
     z = torch.randn(2, 5, 16)
     classes = {name: logits.argmax(-1) for name, logits in heads(z).items()}
-    torch.testing.assert_close(heads.written(classes, z.dtype), heads.decided(z, 0.0))
+    torch.testing.assert_close(heads.written(classes, z.dtype), heads.quantise(z, 0.0))
     name, number = next(iter(CLASSES.items()))
     classes[name][1, 2] = 255  # of no cell
-    less = heads.decided(z, 0.0) - heads.written(classes, z.dtype)
+    less = heads.quantise(z, 0.0) - heads.written(classes, z.dtype)
     chosen = heads(z)[name][1, 2].argmax()
     torch.testing.assert_close(less[1, 2], heads.embed.weight[chosen] * heads.scale)
     assert chosen < number
@@ -158,15 +158,15 @@ def test_nothing_decided_is_zero_and_no_gradient_flows_through_decisions():
     torch.manual_seed(0)
     heads = HintHeads(16, CLASSES, kept=True)
     z = torch.randn(2, 5, 16, requires_grad=True)
-    assert heads.decided(z, 1.0).abs().sum() == 0
-    heads.decided(z, 0.0).sum().backward()
+    assert heads.quantise(z, 1.0).abs().sum() == 0
+    heads.quantise(z, 0.0).sum().backward()
     assert z.grad is None
     assert heads.head.weight.grad is None
     assert heads.embed.weight.grad.abs().sum() > 0
 
 
 def test_a_state_that_keeps_decisions_goes_on_alike_from_all_states_that_decide_alike():
-    model = recursive(hints=CLASSES, decide=0.5)
+    model = recursive(hints=CLASSES, hint_threshold=0.5)
     context = model.encode(working(4, 5, 0, 0))
     start = model.initial_state(context)
     assert start.z_H.abs().sum() == start.z_L.abs().sum() == 0
@@ -176,31 +176,15 @@ def test_a_state_that_keeps_decisions_goes_on_alike_from_all_states_that_decide_
         torch.testing.assert_close(one, two)
 
 
-@pytest.mark.parametrize("decide", [-0.1, 1.5, float("nan")])
-def test_decide_is_a_probability(decide):
-    with pytest.raises(ValueError, match="decide is a probability from 0 to 1"):
-        RecursiveConfig(hints=CLASSES, decide=decide)
+@pytest.mark.parametrize("hint_threshold", [-0.1, 1.5, float("nan")])
+def test_the_hint_threshold_is_a_probability(hint_threshold):
+    with pytest.raises(ValueError, match="hint_threshold is a probability from 0 to 1"):
+        RecursiveConfig(hints=CLASSES, hint_threshold=hint_threshold)
 
 
-def test_training_can_ask_for_more_certainty_than_solving():
-    model = recursive(hints=CLASSES, decide=0.3, decide_training=0.9)
-    z = 2 * torch.randn(2, 6, 16)
-    for training, threshold in [(True, 0.9), (False, 0.3)]:
-        model.train(training)
-        assert torch.equal(model.remembered(z), model.hint_heads.decided(z, threshold))
-    assert not torch.equal(model.train().remembered(z), model.eval().remembered(z))
-    model = recursive(hints=CLASSES, decide=0.3)
-    assert torch.equal(model.train().remembered(z), model.eval().remembered(z))
-
-
-def test_states_are_not_kept_whole_in_training_alone():
-    with pytest.raises(ValueError, match="set decide_training above 0, or to null"):
-        RecursiveConfig(hints=CLASSES, decide=0.5, decide_training=0.0)
-
-
-def test_decide_without_hints_is_refused():
+def test_a_hint_threshold_without_hints_is_refused():
     with pytest.raises(ValueError, match=r"this model has no hints: give model.hints a weight"):
-        RecursiveConfig(decide=0.5)
+        RecursiveConfig(hint_threshold=0.5)
 
 
 # Reading

@@ -24,7 +24,12 @@ from trm.solving.turned import TurnedPredictor
 
 SMALL = {"hidden_size": 32, "num_heads": 2, "num_layers": 2, "intermediate_size": 32}
 SMALL |= {"halt_pool": "mask", "position": "relative_2d", "neighbourhood": "before", "radius": 1}
-SMALL |= {"crop": True, "own_state": False, "hints": {"sum": 5, "carry": 4}, "decide": 0.7}
+SMALL |= {
+    "crop": True,
+    "attend_self": False,
+    "hints": {"sum": 5, "carry": 4},
+    "hint_threshold": 0.7,
+}
 KINDS = {
     "others": {},
     "two loops": {"loops_per_step": 2, "num_layers": 1},
@@ -82,7 +87,7 @@ def test_decisions_are_what_hands_things_on():
     first, last = Loop(model, tokens), work_in_order(model, tokens)
     first.step()
     assert (first.state - last.state).abs().max() > 0.1
-    decided = model.hint_heads.decisions(last.state, model.certainty)
+    decided = model.hint_heads.decisions(last.state, model.config.hint_threshold)
     assert 0.05 < (decided == UNDECIDED).float().mean() < 0.95
 
 
@@ -217,10 +222,10 @@ def test_what_is_remembered_of_rows_above_saves_work_and_changes_nothing(symmetr
     warm = predictor.free_running(page)
     np.testing.assert_array_equal(warm.canvases, cold.canvases)
     np.testing.assert_allclose(warm.confidence, cold.confidence, rtol=1e-4)
-    if symmetry == "e":  # else an untrained judge turns each page in another way
+    if symmetry == "e":  # else an untrained classifier turns each page in another way
         assert max(rows[: len(rows) // 2]) > 2
         assert max(rows[len(rows) // 2 + 1 :]) == 2  # but for the first row of all
-    cold, warm = (teacher_forced(p, page).filled for p in (predictor, predictor.remembering()))
+    cold, warm = (teacher_forced(p, page).filled for p in (predictor, predictor.with_cache()))
     np.testing.assert_array_equal(warm.canvases, cold.canvases)
 
 
@@ -251,7 +256,7 @@ def test_more_canvases_are_filled_at_once_where_a_cell_sees_few_rows(symmetry):
 
 
 def test_a_canvas_that_comes_again_is_not_worked_out_again(monkeypatch):
-    predictor, inputs = IterativePredictor(make(), 60).remembering(), canvases(*PAGES).numpy()
+    predictor, inputs = IterativePredictor(make(), 60).with_cache(), canvases(*PAGES).numpy()
     filled = predictor(inputs)
     shown = []
     fill = IterativePredictor._fill
@@ -297,7 +302,7 @@ def test_memory_forgets_the_oldest(monkeypatch):
 
 def test_noise_is_not_remembered():
     predictor = IterativePredictor(make(), 5, noise=0.5)
-    assert predictor.remembering() is predictor
+    assert predictor.with_cache() is predictor
 
 
 def test_a_predictor_of_ones_own_stays_what_it_is_when_it_remembers():
@@ -305,13 +310,14 @@ def test_a_predictor_of_ones_own_stays_what_it_is_when_it_remembers():
         pass
 
     other = Own(make(), 5, halt=False)
-    assert isinstance(other.remembering(), Own)
-    assert not other.remembering().halt
+    assert isinstance(other.with_cache(), Own)
+    assert not other.with_cache().halt
     assert other.memory is None
 
 
 @pytest.mark.parametrize(
-    "changes", [{"decide": 0.0}, {"neighbourhood": "local"}, {"own_state": True}, {"crop": False}]
+    "changes",
+    [{"hint_threshold": 0.0}, {"neighbourhood": "local"}, {"attend_self": True}, {"crop": False}],
 )
 def test_a_model_whose_cells_depend_on_later_ones_takes_steps(changes):
     model = LoopedTransformer(LoopedConfig(**(SMALL | changes)))

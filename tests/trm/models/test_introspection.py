@@ -57,8 +57,8 @@ def test_it_changes_nothing_and_leaves_nothing_behind():
         {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3},
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1},
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1, "few": True},
-        {"own_state": False},
-        {"own_state": False, "crop": True, "neighbourhood": "local", "radius": 1},
+        {"attend_self": False},
+        {"attend_self": False, "crop": True, "neighbourhood": "local", "radius": 1},
         {"position": "shaw"},
     ],
     ids=["all", "written", "prefix", "local_nearest", "listed", "others", "rows of others", "keys"],
@@ -67,7 +67,7 @@ def test_the_attention_is_the_one_that_made_the_answer(how, monkeypatch):
     """Values averaged by it and projected are what the attention layer gave."""
     if how.pop("few", False):
         monkeypatch.setattr(bias, "FEW_FROM", 0)
-    mine, tokens = looped(**how) if "own_state" in how else model(**how), canvases()
+    mine, tokens = looped(**how) if "attend_self" in how else model(**how), canvases()
     given, made = [], []
     layers = [layer for layer in mine.modules() if isinstance(layer, Attention)]
 

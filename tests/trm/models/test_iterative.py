@@ -211,7 +211,7 @@ def test_a_model_of_any_state_solves_and_is_traced(kind):
     inputs[:, 1] = 13
     predictor = IterativePredictor(model, max_steps=5)
     assert predictor.accepts(9, 9)
-    assert not predictor.placeless
+    assert not predictor.translation_invariant
     filled, seen = predictor(inputs.numpy()), trace(model, inputs.numpy(), 5)
     assert (seen.answers == filled.canvases).all()
     assert (filled.steps == [h or 5 for h in seen.halts_at]).all()

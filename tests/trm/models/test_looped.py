@@ -75,7 +75,7 @@ def test_without_its_own_state_a_cell_follows_from_the_state_of_others(
     changes, few_from, monkeypatch
 ):
     monkeypatch.setattr("trm.models.bias.FEW_FROM", few_from)
-    model = make(own_state=False, num_layers=1, **changes)
+    model = make(attend_self=False, num_layers=1, **changes)
     context = model.encode(batch()["inputs"])
     state = torch.randn_like(context.inputs)
     said = model.iterate(context, state)
@@ -92,7 +92,7 @@ def test_without_its_own_state_a_cell_follows_from_the_state_of_others(
 
 
 def test_a_lone_cell_without_its_own_state_is_still_a_number():
-    model = make(own_state=False, skip_blank=True, neighbourhood="local")
+    model = make(attend_self=False, skip_blank=True, neighbourhood="local")
     tokens = torch.full((1, 3, 5), BLANK)
     tokens[0, 0, 0], tokens[0, 2, 4] = MASK, MASK
     loop = Loop(model, tokens)
@@ -103,7 +103,12 @@ def test_a_lone_cell_without_its_own_state_is_still_a_number():
     loop.step()
 
 
-HINTED = {"hints": {"sum": 4, "carry": 4}, "decide": 0.5, "own_state": False, "crop": True}
+HINTED = {
+    "hints": {"sum": 4, "carry": 4},
+    "hint_threshold": 0.5,
+    "attend_self": False,
+    "crop": True,
+}
 
 
 @torch.no_grad()
@@ -117,7 +122,7 @@ def test_a_step_that_is_taught_is_one_from_states_that_are_right():
     model.hint_heads.head.weight *= 100  # all decisions are sure
     expected = model.iterate(context, state)
     there = context.places < 15
-    taught = model.taught(context, classes)
+    taught = model.step_from_hints(context, classes)
     torch.testing.assert_close(taught[there], expected[there])
 
 
@@ -143,12 +148,12 @@ def test_a_cell_follows_from_what_is_written_before_it_alone():
     tokens = torch.randint(1, 11, (1, 3, 5))
     classes = {name: torch.randint(0, 4, (1, 3, 5)) for name in HINTED["hints"]}
     context = model.encode(tokens)
-    said = on_canvas(model.taught(context, classes), context)
+    said = on_canvas(model.step_from_hints(context, classes), context)
     later = {name: part.clone() for name, part in classes.items()}
     for part in later.values():
         part[0, 1, :3] = (part[0, 1, :3] + 1) % 4
         part[0, 2] = (part[0, 2] + 1) % 4
-    differs = (on_canvas(model.taught(context, later), context) - said).abs().sum(-1)[0]
+    differs = (on_canvas(model.step_from_hints(context, later), context) - said).abs().sum(-1)[0]
     assert (differs[0] == 0).all()
     assert (differs[1, 2:] == 0).all()  # not even of itself
     assert (differs[1, :2] > 0).all()
@@ -156,7 +161,7 @@ def test_a_cell_follows_from_what_is_written_before_it_alone():
     # The first cell has nothing before it, and does not see itself instead.
     for part in later.values():
         part[0, 0, 4] = (part[0, 0, 4] + 1) % 4
-    first = on_canvas(model.taught(context, later), context)[0, 0]
+    first = on_canvas(model.step_from_hints(context, later), context)[0, 0]
     assert torch.equal(first[4], said[0, 0, 4])
     assert not torch.equal(first[3], said[0, 0, 3])
 
@@ -165,12 +170,12 @@ def test_a_model_whose_states_hold_no_hints_is_not_taught_any():
     for model in (make(), make(hints={"sum": 4})):
         context = model.encode(batch()["inputs"])
         with pytest.raises(ValueError, match=r"no states that are built from hints"):
-            model.taught(context, {})
+            model.step_from_hints(context, {})
 
 
 def test_a_mixer_without_its_own_state_is_refused():
     with pytest.raises(ValueError, match="set block to attention"):
-        make(own_state=False, block="mixer", position="none")
+        make(attend_self=False, block="mixer", position="none")
 
 
 def test_it_has_the_weights_of_a_recursive_model_of_its_shape():
@@ -184,7 +189,7 @@ def test_it_has_the_weights_of_a_recursive_model_of_its_shape():
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_a_handful_of_samples_is_learned_by_heart(schedule):
     model = make(num_layers=1).train()
-    depth = DepthConfig(schedule, halt_max_steps=4, free_steps=(0, 2), supervised_steps=1)
+    depth = DepthConfig(schedule, halt_max_steps=4, no_grad_steps=(0, 2), supervised_steps=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     carry, losses = None, []
     for step in range(250):
@@ -226,9 +231,9 @@ def test_tokens_are_counted_before_canvases_are_encoded(neighbourhood, prefix):
 
 
 def test_without_blank_cells_and_with_offsets_places_do_not_matter():
-    assert make(skip_blank=True).position_free
-    assert not make().position_free
-    assert not make(skip_blank=True, position="sinusoidal").position_free
+    assert make(skip_blank=True).translation_invariant
+    assert not make().translation_invariant
+    assert not make(skip_blank=True, position="sinusoidal").translation_invariant
     assert not make(skip_blank=True).fixed_tokens
     tokens = torch.full((1, 6, 7), BLANK, dtype=torch.uint8)
     tokens[0, 1:3, 1:4] = torch.tensor([[2, 3, 4], [MASK, MASK, MASK]])

@@ -183,7 +183,7 @@ def test_randomised_has_to_have_a_position_for_each_token():
     randomised = make("randomised", position_range=20)
     assert randomised.accepts(Coordinates.canvas(4, 5))
     assert not randomised.accepts(Coordinates.canvas(3, 7))
-    with pytest.raises(ValueError, match=r"20 positions, got 21 tokens\. Build"):
+    with pytest.raises(ValueError, match=r"20 positions, got 21 tokens"):
         randomised.vectors(Coordinates.canvas(3, 7))
 
 
@@ -230,7 +230,7 @@ def test_a_position_accepts_the_canvases_that_it_serves(name):
         if position.accepts(cells):
             position.vectors(cells)
         else:
-            with pytest.raises(ValueError, match="Build the model"):
+            with pytest.raises(ValueError, match=r"randomised draws from|Build the model"):
                 position.vectors(cells)
     assert position.accepts(Coordinates.canvas(4, 5))
 

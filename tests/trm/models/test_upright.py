@@ -22,7 +22,7 @@ SMALL = {
     "radius": 1,
     "halt_pool": "mask",
     "hints": {"carry": 11, ORIENTATION: 8},
-    "judge_size": 8,
+    "classifier_size": 8,
 }
 
 
@@ -83,7 +83,7 @@ def test_a_page_that_is_not_square_is_as_good_as_one_with_blank_cells_around_it(
     torch.testing.assert_close(halting_again, halting, rtol=1e-4, atol=1e-4)
 
 
-def test_where_the_judge_is_right_the_network_sees_the_page_upright():
+def test_where_the_classifier_is_right_the_network_sees_the_page_upright():
     mine, upright = model(), pages()
     order = list(SYMMETRIES)
 
@@ -93,7 +93,7 @@ def test_where_the_judge_is_right_the_network_sees_the_page_upright():
                 len(tokens), 1
             )
 
-    mine.judge = Knows()  # type: ignore[assignment]
+    mine.classifier = Knows()  # type: ignore[assignment]
     context = mine.encode(apply("hvt", upright).contiguous())
     expected, *_ = TinyRecursiveModel.embed(mine, upright)  # of a page that is upright
     torch.testing.assert_close(context.inputs, expected.inputs)
@@ -104,20 +104,20 @@ def test_an_upright_model_sees_the_box_of_a_page_alone():
         UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"crop": False}))  # type: ignore
 
 
-def test_the_judge_has_a_gradient_from_the_orientation_alone():
+def test_the_classifier_has_a_gradient_from_the_orientation_alone():
     mine = model().train()
     loop = Loop(mine, pages())
     loop.step()
     loop.read()[0].sum().backward()
-    assert all(p.grad is None for p in mine.judge.parameters())
+    assert all(p.grad is None for p in mine.classifier.parameters())
     logits = Loop(mine, pages())
     logits.step()
     labels = torch.zeros(len(logits.state[0]), 9, 9, dtype=torch.long)
     scores = logits.read_hints()[ORIENTATION].permute(0, 3, 1, 2)
     torch.nn.functional.cross_entropy(scores, labels).backward()
-    assert all(p.grad.isfinite().all() and p.grad.any() for p in mine.judge.parameters())
+    assert all(p.grad.isfinite().all() and p.grad.any() for p in mine.classifier.parameters())
 
 
-def test_without_the_orientation_among_its_hints_a_judge_would_never_learn():
+def test_without_the_orientation_among_its_hints_a_classifier_would_never_learn():
     with pytest.raises(ValueError, match="an upright model learns how pages lie"):
         UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"hints": {"carry": 11}}))  # type: ignore

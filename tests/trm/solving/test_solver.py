@@ -175,11 +175,13 @@ def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
     task = Multiplication("lattice", digits_a=(1, 5), digits_b=(1, 4))
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     heights = {}
-    for placeless in (True, False):
+    for translation_invariant in (True, False):
         scribe = Scribe()
-        scribe.placeless = placeless
+        scribe.translation_invariant = translation_invariant
         solver = Solver(scribe, task, Canvas(margin=0))
-        heights[placeless] = [solver.draw(one).canvases.shape[1:] for one in (short, long)]
+        heights[translation_invariant] = [
+            solver.draw(one).canvases.shape[1:] for one in (short, long)
+        ]
     cut, longest, longer = heights[True][0], task.extent(), heights[True][1]
     assert cut < longest < longer
     assert heights[False] == [longest, longer]

@@ -48,7 +48,7 @@ def _tiny_module() -> IterativeModule:
         TinyRecursiveModel(config),
         OptimizerConfig(lr=0.01),
         ScheduleConfig(),
-        DepthConfig(free_steps=(0, 0), supervised_steps=1),
+        DepthConfig(no_grad_steps=(0, 0), supervised_steps=1),
         LossConfig(),
         solve_steps=3,
     )

@@ -27,7 +27,7 @@ def module(network: dict | None = None, **more) -> IterativeModule:
     torch.manual_seed(0)
     config = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
     parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
-    parts |= {"depth": DepthConfig(free_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
+    parts |= {"depth": DepthConfig(no_grad_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
     return IterativeModule(TinyRecursiveModel(config), **(parts | more))
 
 
@@ -78,7 +78,7 @@ def test_a_model_without_training_solves_nothing():
 @pytest.mark.parametrize(
     ("depth", "steps", "losses"),
     [
-        (DepthConfig(free_steps=(1, 6), supervised_steps=2, random_start=0.9), 5, 2),
+        (DepthConfig(no_grad_steps=(1, 6), supervised_steps=2, random_start=0.9), 5, 2),
         (DepthConfig("carry", halt_max_steps=4), 4, 4),
     ],
 )
@@ -100,16 +100,21 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
 
 def test_the_loss_of_a_model_that_works_in_order_is_that_of_steps_without_end(monkeypatch):
     torch.manual_seed(0)
-    settings = {"position": "relative_2d", "neighbourhood": "before", "crop": True, "decide": 0.2}
-    settings |= {"hints": {"carry": 10}, "own_state": False, "halt_pool": "mask"}
-    mine = module(depth=DepthConfig(free_steps=(60, 60), supervised_steps=1)).eval()
+    settings = {
+        "position": "relative_2d",
+        "neighbourhood": "before",
+        "crop": True,
+        "hint_threshold": 0.2,
+    }
+    settings |= {"hints": {"carry": 10}, "attend_self": False, "halt_pool": "mask"}
+    mine = module(depth=DepthConfig(no_grad_steps=(60, 60), supervised_steps=1)).eval()
     mine.model = LoopedTransformer(LoopedConfig(**NETWORK, **settings)).eval()
     _, drawing = some_problems()
     loss, weight = mine.loss_on(drawing)
     assert weight == 3
     monkeypatch.setattr(LoopedTransformer, "in_order", False)
     assert loss == pytest.approx(mine.loss_on(drawing)[0], rel=1e-5)
-    mine.depth = DepthConfig(free_steps=(0, 0), supervised_steps=1)
+    mine.depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1)
     assert loss != pytest.approx(mine.loss_on(drawing)[0], rel=1e-3)
 
 
@@ -160,8 +165,8 @@ def test_buckets_by_length_need_samples_that_differ_in_tokens():
 
 
 def test_true_hints_need_states_that_are_built_from_hints():
-    with pytest.raises(ValueError, match=r"set depth\.teacher_forcing to 0, or give"):
-        module(depth=DepthConfig(teacher_forcing=0.5))
+    with pytest.raises(ValueError, match=r"set depth\.hint_forcing to 0, or give"):
+        module(depth=DepthConfig(hint_forcing=0.5))
 
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
@@ -226,7 +231,7 @@ def row_step_batch() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("mode", [True, "reduce-overhead"])
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_a_compiled_module_learns_what_a_plain_one_does(schedule, mode, compilations):
-    batch, depth = row_step_batch(), DepthConfig(schedule, free_steps=(1, 1))
+    batch, depth = row_step_batch(), DepthConfig(schedule, no_grad_steps=(1, 1))
     losses, weights = [], []
     for compile in (False, mode):
         mine = set_up(module(depth=depth, compile=compile), "fit")
@@ -274,7 +279,7 @@ def test_replays_that_overwrite_their_outputs_change_nothing(schedule, monkeypat
     losses = []
     for compile in (False, "reduce-overhead"):
         monkeypatch.setattr("torch.compile", recorded)
-        depth = DepthConfig(schedule, free_steps=(2, 2), supervised_steps=1)
+        depth = DepthConfig(schedule, no_grad_steps=(2, 2), supervised_steps=1)
         mine = set_up(module(depth=depth, compile=compile), "fit")
         losses.append([mine._step(row_step_batch(), 0).loss.item() for _ in range(3)])
     assert losses[0] == losses[1]

@@ -9,7 +9,6 @@ from canvas.multiplication import Multiplication
 from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.context import Context
 from trm.models.halting import Carry
-from trm.models.hints import UNDECIDED
 from trm.models.iterative import State, map_state
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
@@ -55,14 +54,14 @@ def gradients(model: torch.nn.Module) -> list[torch.Tensor]:
 
 
 def test_the_number_of_free_steps_follows_from_the_seed():
-    model, depth = tiny_model(), DepthConfig(free_steps=(0, 5), supervised_steps=2)
+    model, depth = tiny_model(), DepthConfig(no_grad_steps=(0, 5), supervised_steps=2)
     taken = [fresh_step(model, batch(), depth, LOSS, seed).steps for seed in range(30)]
     assert taken == [fresh_step(model, batch(), depth, LOSS, seed).steps for seed in range(30)]
     assert set(taken) == {2.0, 3.0, 4.0, 5.0, 6.0, 7.0}
 
 
 def test_gradients_flow_from_the_supervised_steps_alone():
-    model, depth = tiny_model(), DepthConfig(free_steps=(1, 4), supervised_steps=2)
+    model, depth = tiny_model(), DepthConfig(no_grad_steps=(1, 4), supervised_steps=2)
     seed = 11
     result = fresh_step(model, batch(), depth, LOSS, seed)
     result.loss.backward()
@@ -100,8 +99,8 @@ def hinted(
         halt_pool="mask",
         **{tokens: True},  # type: ignore[arg-type]
         hints=dict.fromkeys(names, 4),
-        decide=0.5,
-        own_state=False,
+        hint_threshold=0.5,
+        attend_self=False,
     )
     model = LoopedTransformer(config).train()
     return model, data.__getitems__(range(6)), dict.fromkeys(names, 1.0)
@@ -109,49 +108,23 @@ def hinted(
 
 def test_a_batch_that_is_taught_takes_one_step_from_the_true_hints():
     model, samples, hints = hinted()
-    depth = DepthConfig(free_steps=(3, 3), supervised_steps=2, teacher_forcing=1.0)
+    depth = DepthConfig(no_grad_steps=(3, 3), supervised_steps=2, hint_forcing=1.0)
     result = fresh_step(model, samples, depth, LOSS, 0, hints)
     assert result.steps == 1.0
     context = model.encode(samples["inputs"])
     classes = {name: samples[hint_key(name)] for name in hints}
-    state = model.taught(context, classes)
+    state = model.step_from_hints(context, classes)
     one = LOSS(*model.read(state, context), samples["labels"], samples["answer"])
     auxiliary, _ = hint_loss(model.read_hints(state, context), classes, hints)
     torch.testing.assert_close(result.loss, one.total + auxiliary)
 
 
-def test_a_share_of_the_true_hints_is_left_out_and_all_of_them_are_learned(monkeypatch):
+def test_batches_without_hint_forcing_train_the_halting_head_alone():
     model, samples, hints = hinted()
-    shown = []
-    taught = LoopedTransformer.taught
-
-    def watched(self, context, classes):
-        shown.append(classes)
-        return taught(self, context, classes)
-
-    monkeypatch.setattr(LoopedTransformer, "taught", watched)
-    samples["seeds"] = torch.arange(6) + 7
-    depth = DepthConfig(teacher_forcing=1.0, hint_dropout=0.25)
-    for _ in range(2):
-        fresh_step(model, samples, depth, LOSS, 0, hints)
-    whole = fresh_step(model, samples, replace(depth, hint_dropout=0.0), LOSS, 0, hints)
-    for name in hints:
-        true, first, again = samples[hint_key(name)], shown[0][name], shown[1][name]
-        assert torch.equal(first, again)
-        kept = first == true
-        assert torch.equal(first[~kept], torch.full_like(first[~kept], UNDECIDED))
-        assert 0.1 < 1 - kept[true != UNDECIDED].float().mean() < 0.4
-    one, other = shown[0].values()
-    assert not torch.equal(one == UNDECIDED, other == UNDECIDED)
-    assert whole.hints.keys() == hints.keys()
-
-
-def test_batches_that_are_not_taught_then_teach_the_halting_head_alone():
-    model, samples, hints = hinted()
-    depth = DepthConfig(free_steps=(0, 2), supervised_steps=2, teacher_forcing=0.5)
+    depth = DepthConfig(no_grad_steps=(0, 2), supervised_steps=2, hint_forcing=0.5)
     results = [fresh_step(model, samples, depth, LOSS, seed, hints) for seed in range(40)]
-    taught = [one for one in results if one.steps == 1.0]
-    assert 10 < len(taught) < 30
+    forced = [one for one in results if one.steps == 1.0]
+    assert 10 < len(forced) < 30
     for one in results:
         if one.steps > 1.0:
             model.zero_grad()
@@ -164,7 +137,7 @@ def test_batches_that_are_not_taught_then_teach_the_halting_head_alone():
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
     model, samples = tiny_model(), batch(size=200)
-    depth = DepthConfig(free_steps=(0, 0), supervised_steps=1, random_start=share)
+    depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1, random_start=share)
     started = []
     iterate = model.iterate
     monkeypatch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
@@ -217,7 +190,7 @@ def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tok
         carried.loss.backward()
         of_carry = gradients(model)
         model.zero_grad()
-        anew = DepthConfig(free_steps=(steps, steps), supervised_steps=1)
+        anew = DepthConfig(no_grad_steps=(steps, steps), supervised_steps=1)
         fresh = fresh_step(model, samples, anew, LOSS, 0, hints)
         fresh.loss.backward()
         torch.testing.assert_close(carried.loss, fresh.loss)
@@ -228,15 +201,13 @@ def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tok
 
 @pytest.mark.parametrize("tokens", ["skip_blank", "crop"])
 @pytest.mark.parametrize("number", [2, 4, 9])  # more than samples: one each
-@pytest.mark.parametrize("taught", [0.0, 1.0])
+@pytest.mark.parametrize("forcing", [0.0, 1.0])
 def test_a_batch_in_buckets_by_length_learns_as_the_whole_batch(
-    tokens, number, taught, monkeypatch
+    tokens, number, forcing, monkeypatch
 ):
     model, samples, hints = hinted(LONGER, (5, 9), tokens)
     samples["seeds"] = torch.arange(6) + 3
-    depth = DepthConfig(
-        free_steps=(2, 2), random_start=0.5, teacher_forcing=taught, hint_dropout=0.3
-    )
+    depth = DepthConfig(no_grad_steps=(2, 2), random_start=0.5, hint_forcing=forcing)
     lengths, encode = [], model.encode
 
     def watched(inputs: torch.Tensor) -> Context:
@@ -268,7 +239,7 @@ def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
     model, samples = tiny_model(), batch(size=60)
     torch.nn.init.constant_(model.halt_head.bias, 5.0)  # it would halt at once, if it may
     depth = DepthConfig(
-        schedule, halt_max_steps=5, exploration=0.7, free_steps=(0, 0), random_start=0.5
+        schedule, halt_max_steps=5, exploration=0.7, no_grad_steps=(0, 0), random_start=0.5
     )
 
     def outcome(chosen: slice) -> torch.Tensor:
@@ -309,7 +280,7 @@ def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_a_handful_of_samples_is_learned_by_heart(schedule):
     model = tiny_model()
-    depth = DepthConfig(schedule, halt_max_steps=4, free_steps=(0, 2), supervised_steps=1)
+    depth = DepthConfig(schedule, halt_max_steps=4, no_grad_steps=(0, 2), supervised_steps=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     carry, losses, right = None, [], []
     samples = batch()
@@ -331,8 +302,8 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
     ("settings", "sentence"),
     [
         ({"schedule": "cary"}, "Did you mean carry"),
-        ({"free_steps": (3, 1)}, r"from 0 up, not \[3, 1\]"),
-        ({"free_steps": (-1, 1)}, "from 0 up"),
+        ({"no_grad_steps": (3, 1)}, r"from 0 up, not \[3, 1\]"),
+        ({"no_grad_steps": (-1, 1)}, "from 0 up"),
         ({"supervised_steps": 0}, "at least one step"),
         ({"halt_max_steps": 0}, "at least one step"),
         ({"exploration": 1.5}, "probability, not 1.5"),

@@ -65,7 +65,7 @@ CASES = [
 @pytest.mark.parametrize(("skip_blank", "neighbourhood", "expected"), CASES)
 def test_fresh_steps_from_random_starts_and_solving_with_noise(skip_blank, neighbourhood, expected):
     mine = model(skip_blank, neighbourhood)
-    depth = DepthConfig("fresh", free_steps=(1, 3), supervised_steps=2, random_start=0.5)
+    depth = DepthConfig("fresh", no_grad_steps=(1, 3), supervised_steps=2, random_start=0.5)
     result = fresh_step(mine, batch(), depth, LOSS, 7)
     result.loss.backward()
     predictor = IterativePredictor(mine.eval(), 4, noise=0.3)

@@ -265,7 +265,7 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
     sequences, losses = batch(), []
     for epoch, index in ((0, 0), (0, 0), (0, 1), (1, 0)):
         torch.manual_seed(0)
-        mine = module(position="randomised", position_range=500)
+        mine = module(position="randomised")
         # One optimiser step may add up the gradients of several batches.
         mine._trainer = SimpleNamespace(global_step=0, current_epoch=epoch, log_every_n_steps=99)
         losses.append(mine.training_step(sequences, index).item())

@@ -186,7 +186,10 @@ def test_looped_models_and_gpts_learn_hints(command, repository, tmp_path, kind)
             ("--model.hints", "{all: 1.0}", "--data.task.layout", "mine.Plain"),
             "model.hints: the layout mine.Plain has no hints to learn",
         ),
-        (("--model.network.config.decide", "0.5"), "this model has no hints: give model.hints"),
+        (
+            ("--model.network.config.hint_threshold", "0.5"),
+            "this model has no hints: give model.hints",
+        ),
         (
             ("--model.hints", "{all: 1.0}", "--model.network", "mine.NoField"),
             "the network mine.NoField has no heads for hints",

@@ -121,7 +121,7 @@ def test_a_position_of_ones_own_is_trained_and_loaded(mine, command, debug):
     assert ran.code == 0, ran.err
     model = load_solver(folder, device="cpu").predictor.model
     assert type(model.position).__name__ == "Diagonal"
-    assert model.position_free
+    assert model.translation_invariant
     del sys.modules["my_position"]
     wanted = r"its position is my_position\.Diagonal, .* name the module"
     with pytest.raises(ValueError, match=wanted):

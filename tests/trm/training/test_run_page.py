@@ -120,14 +120,14 @@ def test_a_validation_draws_accuracy_reliability_and_supervision_steps(run):
 
 def test_settings_are_named_as_on_the_command_line_but_for_init_args():
     config = {
-        "model": {"class_path": "M", "init_args": {"depth": {"free_steps": [0, 7]}, "x": None}},
+        "model": {"class_path": "M", "init_args": {"depth": {"no_grad_steps": [0, 7]}, "x": None}},
         "data": {"canvas": {"square": True}},
         "trainer": {"callbacks": [{"class_path": "C"}], "max_epochs": 3, "log_every_n_steps": 9},
         "ckpt_path": "elsewhere",
     }
     assert hyperparameters(config) == {
         "model.class_path": "M",
-        "model.depth.free_steps": "[0, 7]",
+        "model.depth.no_grad_steps": "[0, 7]",
         "data.canvas.square": "True",
         "trainer.max_epochs": 3,
     }

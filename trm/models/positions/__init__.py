@@ -26,9 +26,8 @@ def make_position(name: str, **settings: Any) -> Position:
     Args:
         name: one of ``POSITIONS``, or ``module.Class`` of one's own.
         settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
-            radius, max_distance, max_digits, rope_theta, std (of learned vectors), amplitude (of
-            sinusoids), bias_scale, direction_bias and position_range. What is left out is at the
-            constructor's default; head_dim follows.
+            radius, std (of learned vectors), amplitude (of sinusoids), bias_scale and
+            direction_bias. What is left out is at the constructor's default; head_dim follows.
 
     Raises:
         ValueError: there is no such encoding, it asks for something else, or the head size does not

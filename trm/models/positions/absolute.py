@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trm.models.configs import RANDOMISED_RANGE
 from trm.models.coordinates import Coordinates
 from trm.models.layers import truncated_normal_
 from trm.models.positions.base import Position, angles_of, check_canvas, fits
@@ -101,7 +102,9 @@ class Randomised(Sinusoidal):
     order of the positions means anything.
     """
 
-    def __init__(self, hidden_size: int, position_range: int = 2048, amplitude: float = 1.0):
+    def __init__(
+        self, hidden_size: int, position_range: int = RANDOMISED_RANGE, amplitude: float = 1.0
+    ):
         super().__init__(hidden_size, amplitude)
         self.position_range = position_range
 
@@ -114,7 +117,7 @@ class Randomised(Sinusoidal):
         if not self.accepts(cells):
             raise ValueError(
                 f"randomised draws from {self.position_range} positions, got {cells.places} "
-                "tokens. Build the model with a larger position_range."
+                "tokens: take a smaller canvas."
             )
         generator = generator or torch.Generator().manual_seed(0)
         drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
