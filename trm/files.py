@@ -1,22 +1,31 @@
 """Files that are read with care, and written whole or not at all."""
 
+import gzip
 import hashlib
 import json
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from canvas.choices import did_you_mean
 
 try:
     import fcntl
 except ImportError:  # Windows: files are distinguished by their age alone
     fcntl = None  # type: ignore[assignment]
 
+T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
+_LONGEST = 2**20  # bytes of a line
+_GZIP = b"\x1f\x8b"
 
 
 def make_folder(output: Path) -> None:
@@ -186,3 +195,50 @@ def fingerprint(file: Path) -> str:
     """SHA-256 of a file, in hexadecimal: what tells it from others."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A text in quotes, as much as an error repeats of it."""
+    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not empty, with their numbers from 1; also of one in gzip.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is too long, or what is compressed is damaged.
+    """
+    with file.open("rb") as raw:
+        compressed = raw.read(len(_GZIP)) == _GZIP
+        raw.seek(0)
+        source = gzip.GzipFile(fileobj=raw) if compressed else raw
+        number = 0
+        try:
+            while line := source.readline(_LONGEST + 1):
+                number += 1
+                if len(line) > _LONGEST:
+                    raise ValueError(f"{file}, line {number:,}: more than {_LONGEST:,} bytes")
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if line.strip():
+                    yield number, line
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file} is damaged after line {number:,} ({error})") from None
+
+
+def validated(kind: TypeAdapter[T], data: Any, source: str) -> T:
+    """Plain data as what a type says.
+
+    Raises:
+        ValueError: it does not fit; one sentence with the source and the first place in it.
+    """
+    try:
+        return kind.validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            known = getattr(getattr(kind, "_type", None), "__annotations__", ())
+            message = f"there is no such field.{did_you_mean(first['loc'][-1], known)}"
+        raise ValueError(": ".join(part for part in (source, place, message) if part)) from None

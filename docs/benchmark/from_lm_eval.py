@@ -1,8 +1,8 @@
-"""Answers that lm-eval has logged (`--log_samples`) as predictions.jsonl for `trm score`.
+"""Answers that lm-eval has logged (`--log_samples`) as predictions.jsonl for `trm benchmark score`.
 
     python from_lm_eval.py results/MODEL/samples_multiply_v1_DATE.jsonl predictions.jsonl
 
-The whole text that the model gave is kept: `trm score` reads the number from it by its own rule.
+The whole text is kept: `trm benchmark score` reads the number from it by its own rule.
 """
 
 import json

@@ -3,7 +3,7 @@
     trm benchmark export --suite multiply-v1 --output multiply-v1
     inspect eval multiply_v1_inspect.py -T file=multiply-v1/multiply-v1.jsonl --model MODEL
     python multiply_v1_inspect.py logs/LOG.eval predictions.jsonl
-    trm score predictions.jsonl --suite multiply-v1 --output scored
+    trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
 
 The scorer here is a first look: it takes the last whole number of an answer, digits grouped in
 threes or not. inspect-ai's own `match(numeric=True)` compares five significant digits, and so calls

@@ -1,7 +1,7 @@
 """The suites as a data set of reasoning-gym, registered there as `canvas_trm`.
 
     python multiply_v1_reasoning_gym.py predictions.jsonl
-    trm score predictions.jsonl --suite multiply-v1 --output scored
+    trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
 
 Replace `answer` by your model. Training code that takes reasoning-gym's data sets takes this one:
 but then it trains on the problems of the test, so keep it for evaluation.
@@ -16,7 +16,7 @@ import reasoning_gym
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import register_dataset
 
-from trm.benchmark.dataset import SuiteDataset, prediction
+from trm.benchmark.scoring import SuiteDataset, prediction
 
 
 @dataclass

@@ -16,18 +16,20 @@ A number is read from a text like this:
 
 A canvas is the last block of lines that hold nothing but its symbols (a text may surround it, also
 the fences of Markdown). Spaces and ``·`` are blank cells, ``×`` and ``x`` the sign of a product.
-Blank rows and columns around the working do not count.
+Blank rows and columns around the worked solution do not count.
 
 Strictly, a prediction has to be the right answer's text to the letter.
 """
 
 import re
 import unicodedata
+from itertools import accumulate
 
 _FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
 _THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|~")
 _RAISED = re.compile("[²³¹⁰⁴-⁹₀-₉]")
 _BETWEEN = re.compile(r"(?<=\d)(?:\$|\*\*)(?=\d)|(?<=\})(?=\{)")  # what parts two numbers
+_LEFT_OUT = ("$", "\\(", "\\)", "\\[", "\\]", "**", "__", "{", "}")  # one after the other
 _ANSWER = re.compile(r"\banswers?\b", re.IGNORECASE)
 _NUMBER = re.compile(
     r"""
@@ -54,37 +56,25 @@ def read_number(text: str) -> str | None:
     >>> read_number("12 x 34: the answer is **408**.")
     '408'
     """
-    text = _plain(text)
-    after = _ANSWER.split(text)[-1]
-    found = _last(after)
-    return found if found is not None else _last(text)
-
-
-def _plain(text: str) -> str:
-    """A text without LaTeX and bold print, every blank a space, all digits ASCII."""
     if "\\boxed" in text:
         text = _boxed(text) or text
     text = text.replace("\\times", "×").replace("\\cdot", "×").replace("{,}", ",")
     text = _THIN.sub(" ", _FONTS.sub(" ", text.replace("\\!", "").replace("٬", ",")))
     text = _BETWEEN.sub(" ", _RAISED.sub("", text))
-    for left_out in ("$", "\\(", "\\)", "\\[", "\\]", "**", "__"):
+    for left_out in _LEFT_OUT:
         text = text.replace(left_out, "")
-    text = text.replace("{", "").replace("}", "")
     # Line ends and tabs stay: they separate numbers. Other blanks (no-break, thin) become spaces.
     text = unicodedata.normalize("NFKC", text)
-    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    return _last(_ANSWER.split(text)[-1]) or _last(text)
 
 
 def _boxed(text: str) -> str | None:
     r"""The inside of the last \boxed{…}; None where its brace is never closed."""
-    start = text.rindex("\\boxed") + len("\\boxed")
-    opened = text.find("{", start)
-    depth = 0
-    for place in range(opened, len(text)) if opened >= 0 else ():
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if not depth:
-            return text[opened + 1 : place]
-    return None
+    after = text[text.rindex("\\boxed") :].partition("{")[2]
+    depths = accumulate(({"{": 1, "}": -1}.get(c, 0) for c in after), initial=1)
+    end = next((place for place, depth in enumerate(depths) if not depth), None)
+    return None if end is None else after[: end - 1]
 
 
 def _last(text: str) -> str | None:
@@ -99,7 +89,7 @@ def _last(text: str) -> str | None:
 
 
 def read_canvas(text: str) -> str | None:
-    """The canvas in a text, cut to what stands on it; None where there is none."""
+    """The canvas in a text, cut to what is written on it; None where there is none."""
     block: list[str] = []
     last: list[str] = []
     for line in [*text.replace("\r", "").split("\n"), ""]:
@@ -110,16 +100,14 @@ def read_canvas(text: str) -> str | None:
         if any(row.strip("_") for row in block):
             last = block
         block = []
-    return cut(last) if last else None
+    return _cut(last) if last else None
 
 
-def cut(rows: list[str]) -> str | None:
-    """Rows of a canvas without blank ones around the working; None where all is blank."""
-    width = max(map(len, rows), default=0)
+def _cut(rows: list[str]) -> str:
+    """Rows of a canvas, not all blank, without blank ones around what is written."""
+    width = max(map(len, rows))
     rows = [row.ljust(width, "_") for row in rows]
     filled = [i for i, row in enumerate(rows) if row.strip("_")]
-    if not filled:
-        return None
     rows = rows[filled[0] : filled[-1] + 1]
     left = min(len(row) - len(row.lstrip("_")) for row in rows)
     end = max(len(row.rstrip("_")) for row in rows)
@@ -134,19 +122,11 @@ def read_answer(text: str, canvas: bool = False, strict: bool = False) -> str | 
         canvas: whether a canvas is asked for, or a number.
         strict: take the text as it is.
     """
-    if strict:
-        return text
-    return read_canvas(text) if canvas else read_number(text)
+    return text if strict else read_canvas(text) if canvas else read_number(text)
 
 
 def is_right(said: str | None, answer: str, canvas: bool = False, strict: bool = False) -> bool:
-    """Whether what `read_answer` has found is the right answer.
-
-    Args:
-        said: what was found.
-        answer: of the suite.
-        canvas, strict: as in `read_answer`.
-    """
+    """Whether what `read_answer` has found is the right answer of the suite."""
     return said is not None and said == (
-        answer if strict or not canvas else cut(answer.split("\n"))
+        _cut(answer.split("\n")) if canvas and not strict else answer
     )

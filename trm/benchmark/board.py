@@ -3,7 +3,7 @@
 An entry is a folder:
 
     card.yaml                        who and what, see `Card`
-    predictions-SUITE.jsonl.gz       of each of its suites, as `trm score` takes them
+    predictions-SUITE.jsonl.gz       of each of its suites, as `trm benchmark score` takes them
     random-SUITE.jsonl.gz            of a trained entry: the same network with random weights, on
                                      some problems of any suite
 
@@ -14,19 +14,22 @@ then not what it is ranked for.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args
+from typing import Annotated
 
-from canvas.choices import check_choice, did_you_mean
-from trm.benchmark.scoring import Scored, score
+from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from canvas.choices import check_choice
+from trm.benchmark.scoring import score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid_schema import FAMILY, Key
 from trm.evaluation.statistics import Share
+from trm.files import validated
 from trm.markdown import safe, table
 
 CARD, NOTES = "card.yaml", "notes.md"
@@ -36,11 +39,13 @@ CHECKED = 200  # problems that random weights have been asked, at least
 LARGEST = 2**20  # bytes of a file
 
 Solved = dict[Key, Share]  # by the cell of a suite
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Line = Annotated[Text, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Card:
-    """What is told of an entry.
+    """What is known of an entry.
 
     Attributes:
         name: by which it is listed.
@@ -57,28 +62,29 @@ class Card:
         note: what else to know; None: nothing.
     """
 
-    name: str
-    suites: list[str]
-    trained: bool
-    parameters: int
-    given: str
-    code: str
-    made_with: str
-    trained_on: str | None = None
-    weights: str | None = None
-    random_weights: str | None = None
-    note: str | None = None
+    name: Line
+    suites: Annotated[list[str], Field(min_length=1)]
+    trained: StrictBool
+    parameters: Annotated[int, Field(ge=0, strict=True)]
+    given: Text
+    code: Line
+    made_with: Text
+    trained_on: Line | None = None
+    weights: Line | None = None
+    random_weights: Text | None = None
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.suites:
+            check_choice("suites", name, SUITES)
+        if self.trained and not (self.parameters and self.trained_on and self.random_weights):
+            raise ValueError("a trained entry has parameters, trained_on and random_weights")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry, counted.
-
-    Attributes:
-        folder: its name.
-        card: what is told of it.
-        solved: of each of its suites, by cell.
-        by_chance: right with random weights, by suite.
+    """An entry, counted: its folder's name, its card, right answers of each of its suites by cell,
+    and of random weights by suite.
     """
 
     folder: str
@@ -98,41 +104,24 @@ def page(board: Path) -> str:
         FileNotFoundError: there is no such folder.
         ValueError: there is no entry in it, or one is not complete, or is refused.
     """
-    entries = read_board(board)
-    parts = [_HEAD]
-    for suite in SUITES.values():
-        listed = ranked([e for e in entries if suite.name in e.solved], suite.name)
-        if listed:
-            parts += [f"## {suite.name}", f"{suite.what[0].upper()}{suite.what[1:]}."]
-            parts += [_table(suite, listed)]
-    parts += ["## Entries", *(_described(board, e) for e in entries)]
-    notes = board / NOTES
-    if notes.is_file():
-        parts += ["## Not on the board", notes.read_text(encoding="utf-8").strip()]
-    return "\n\n".join(parts) + "\n"
-
-
-def read_board(board: Path) -> list[Entry]:
-    """All entries of a folder, by the names of their folders.
-
-    Raises:
-        FileNotFoundError, ValueError: see `page`.
-    """
     if not board.is_dir():
         raise FileNotFoundError(f"there is no folder {board}: name the board's by --folder")
     folders = sorted(f for f in board.iterdir() if f.is_dir() and not f.name.startswith((".", "_")))
     if not folders:
         raise ValueError(f"{board} holds no entry: an entry is a folder with {CARD}")
-    cards = {folder: read_card(folder) for folder in folders}
-    names = [anchor(card.name) for card in cards.values()] + list(SUITES)
+    entries = [_entry(folder, read_card(folder)) for folder in folders]
+    names = [anchor(entry.card.name) for entry in entries] + list(SUITES)
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two headings of the page would be {twice}: give an entry another name")
-    asked: dict[str, list[Item]] = {}
-    wanted = {suite for card in cards.values() for suite in card.suites}
-    wanted |= {suite for folder in folders for suite in _checked(folder)}
-    for name in sorted(wanted):
-        asked[name] = list(items(SUITES[name]))
-    return [_entry(folder, card, asked) for folder, card in cards.items()]
+    parts = [_HEAD]
+    for suite in SUITES.values():
+        if listed := ranked([e for e in entries if suite.name in e.solved], suite.name):
+            parts += [f"## {suite.name}", f"{suite.what[0].upper()}{suite.what[1:]}."]
+            parts += [_table(suite, listed)]
+    parts += ["## Entries", *(_described(board, entry) for entry in entries)]
+    if (notes := board / NOTES).is_file():
+        parts += ["## Not on the board", notes.read_text(encoding="utf-8").strip()]
+    return "\n\n".join(parts) + "\n"
 
 
 def read_card(folder: Path) -> Card:
@@ -144,50 +133,17 @@ def read_card(folder: Path) -> Card:
     file = folder / CARD
     if not file.is_file():
         raise ValueError(f"{folder} has no {CARD}: every entry has one")
-    data = read_config(file)
-    kinds = {field.name: field.type for field in fields(Card)}
-    required: tuple[str, ...] = (
-        "name",
-        "suites",
-        "trained",
-        "parameters",
-        "given",
-        "code",
-        "made_with",
-    )
-    if data.get("trained") is True:
-        required += ("trained_on", "random_weights")
-    for name in data:
-        if name not in kinds:
-            raise ValueError(f"{file}: there is no field {name}.{did_you_mean(name, kinds)}")
-    if missing := [name for name in required if data.get(name) in (None, "", [])]:
-        raise ValueError(f"{file}: {missing[0]} is missing")
-    for name, value in data.items():
-        if not _fits(value, kinds[name]):
-            raise ValueError(f"{file}: {name} cannot be {value!r}")
-    card = Card(**data)
-    if not (card.name.strip() and card.name.isprintable()):
-        raise ValueError(f"{file}: name cannot be {card.name!r}: it is the heading of the entry")
     if not re.fullmatch(r"[\w.-]+", folder.name):
         raise ValueError(f"{folder}: name the folder by letters, digits, points, _ and - alone")
-    for name in card.suites:
-        try:
-            check_choice("suites", name, SUITES)
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from None
-    if card.parameters < 0 or (card.trained and not card.parameters):
-        raise ValueError(f"{file}: parameters cannot be {card.parameters}")
-    return card
+    return validated(TypeAdapter(Card), read_config(file), str(file))
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value of a card is of the type of its field."""
-    if kind == list[str]:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    return type(value) in (get_args(kind) or (kind,)) and (kind is not NoneType)
+@cache
+def _problems(suite: str) -> list[Item]:
+    return list(items(SUITES[suite]))
 
 
-def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Entry:
+def _entry(folder: Path, card: Card) -> Entry:
     """An entry with its predictions counted.
 
     Raises:
@@ -197,44 +153,32 @@ def _entry(folder: Path, card: Card, asked: Mapping[str, Sequence[Item]]) -> Ent
     for file in folder.rglob("*"):
         if file.stat().st_size > LARGEST:
             raise ValueError(
-                f"{file} is larger than {LARGEST:,} bytes; of predictions, trm score --compact "
-                "leaves out all but the answers"
+                f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "
+                "--compact leaves out all but the answers"
             )
-    solved, checked = {}, {}
+    solved, by_chance = {}, {}
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        solved[suite] = _solved(score(file, SUITES[suite], asked[suite], card.name))
-    for suite, file in _checked(folder).items() if card.trained else ():
-        by_chance = score(file, SUITES[suite], asked[suite], card.name)
-        checked[suite] = Share(by_chance.share.right, len(by_chance.read))  # of some alone
-    if card.trained and sum(share.total for share in checked.values()) < CHECKED:
+        solved[suite] = score(file, SUITES[suite], _problems(suite), card.name).cells
+    for suite in SUITES if card.trained else ():
+        file = folder / f"random-{suite}.jsonl.gz"
+        if file.is_file():
+            scored = score(file, SUITES[suite], _problems(suite), card.name)
+            share = Share(scored.share.right, len(scored.read))  # of some problems alone
+            if share.value > CHANCE:
+                raise ValueError(
+                    f"{folder} is refused: with random weights it is right on {share} of {suite}, "
+                    "so that its answers do not come from training"
+                )
+            by_chance[suite] = share
+    if card.trained and sum(share.total for share in by_chance.values()) < CHECKED:
         raise ValueError(
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    for suite, share in checked.items():
-        if share.value > CHANCE:
-            raise ValueError(
-                f"{folder} is refused: with random weights it is right on {share} of {suite}, so "
-                "that its answers do not come from training"
-            )
-    return Entry(folder.name, card, solved, checked)
-
-
-def _checked(folder: Path) -> dict[str, Path]:
-    """The predictions with random weights, by the suite that they are of."""
-    files = {suite: folder / f"random-{suite}.jsonl.gz" for suite in SUITES}
-    return {suite: file for suite, file in files.items() if file.is_file()}
-
-
-def _solved(scored: Scored) -> Solved:
-    """What predictions have right, by cell."""
-    figures = {
-        (c["row"], c["column"]): c["answers"] or c["solutions"] for c in scored.model["cells"]
-    }
-    return {cell: Share(f["right"], f["total"]) for cell, f in figures.items() if f}
+    return Entry(folder.name, card, solved, by_chance)
 
 
 def longest(suite: Suite, solved: Solved) -> int | None:
@@ -242,9 +186,9 @@ def longest(suite: Suite, solved: Solved) -> int | None:
 
     Sizes are those of `ladder`.
     """
-    cells = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
-    asked = sorted(n for n, shares in cells.items() if shares)  # the test split may hold none
-    held = takewhile(lambda n: sum(cells[n], Share(0, 0)).value >= ENOUGH, asked)
+    shares = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
+    asked = sorted(n for n, some in shares.items() if some)  # the test split may hold none
+    held = takewhile(lambda n: sum(shares[n], Share(0, 0)).value >= ENOUGH, asked)
     return max(held, default=None)
 
 
@@ -270,13 +214,20 @@ def _table(suite: Suite, listed: list[tuple[int, Entry]]) -> str:
     rows = []
     for rank, entry in listed:
         card, share = entry.card, entry.overall(suite.name)
+        # Rounded outwards; 100 only where all are right.
+        ends = [math.floor(10_000 * share.interval[0]), math.ceil(10_000 * share.interval[1])]
+        value, low, high = (
+            f"{n / 100:.2f}".replace("100.00", "100")
+            for n in (10_000 * share.right // share.total, *ends)
+        )
         size = longest(suite, entry.solved[suite.name])
+        form = "{0} x {0}" if suite.axes == ("digits_a", "digits_b") else "{} digits"
         rows.append(
             [
                 str(rank),
                 f"[{safe(card.name)}](#{anchor(card.name)})",
-                f"{_percent(share)} ({share.right:,} of {share.total:,})",
-                "none" if size is None else _size(suite, size),
+                f"{value} % ({low} to {high}) ({share.right:,} of {share.total:,})",
+                "none" if size is None else form.format(size),
                 f"{card.parameters:,}",
                 "trained" if card.trained else "by hand",
                 safe(card.trained_on or "–"),
@@ -284,18 +235,6 @@ def _table(suite: Suite, listed: list[tuple[int, Entry]]) -> str:
         )
     heads = ["", "entry", "right, 95 % interval", "longest at ≥ 99 %", "parameters"]
     return table([*heads, "how it came about", "trained on"], rows)
-
-
-def _size(suite: Suite, size: int) -> str:
-    return f"{size} x {size}" if suite.axes == ("digits_a", "digits_b") else f"{size} digits"
-
-
-def _percent(share: Share) -> str:
-    """A share in percent with its interval, rounded outwards; 100 only where all are right."""
-    low, high = (10_000 * end for end in share.interval)
-    hundredths = 10_000 * share.right // share.total, math.floor(low), math.ceil(high)
-    value, least, most = (f"{n / 100:.2f}" for n in hundredths)
-    return f"{value} % ({least} to {most})".replace("100.00", "100")
 
 
 def anchor(title: str) -> str:
@@ -306,32 +245,24 @@ def anchor(title: str) -> str:
 
 def _described(board: Path, entry: Entry) -> str:
     card, folder = entry.card, f"{board.name}/{entry.folder}"
+    weights = f"; weights: {_link(card.weights)}" if card.weights else ""
     lines = [
-        f"- Given by design: {card.given.strip()}",
-        f"- Code: {_link(board, card.code)}"
-        + (f"; weights: {_link(board, card.weights)}" if card.weights else ""),
-        f"- Predictions: [`{folder}`](../{folder}), made with",
-        "",
-        *(f"      {line}" for line in card.made_with.strip().splitlines()),
+        f"### {safe(card.name)}\n",
+        f"- Given by design: {card.given}",
+        f"- Code: {_link(card.code)}{weights}",
+        f"- Predictions: [`{folder}`](../{folder}), made with\n",
+        *(f"      {line}" for line in card.made_with.splitlines()),
     ]
-    if card.trained:
-        told = "; ".join(f"{share} of {suite}" for suite, share in entry.by_chance.items())
-        lines += [
-            "",
-            f"- With random weights: {told}. Made with",
-            "",
-            *(f"      {line}" for line in (card.random_weights or "").strip().splitlines()),
-        ]
-    if card.note:
-        lines += ["", card.note.strip()]
-    return "\n".join([f"### {safe(card.name)}", "", *lines])
+    if card.random_weights:
+        shares = "; ".join(f"{share} of {suite}" for suite, share in entry.by_chance.items())
+        lines += [f"\n- With random weights: {shares}. Made with\n"]
+        lines += [f"      {line}" for line in card.random_weights.splitlines()]
+    return "\n".join([*lines, f"\n{card.note}"] if card.note else lines)
 
 
-def _link(board: Path, target: str) -> str:
+def _link(target: str) -> str:
     """An address as it is, a file of the project as seen from the page."""
-    if target.startswith(("https://", "http://")):
-        return f"<{target}>"
-    return f"[`{target}`](../{target})"
+    return f"<{target}>" if re.match("https?://", target) else f"[`{target}`](../{target})"
 
 
 _HEAD = f"""\

@@ -1,22 +1,111 @@
-"""Predictions scored: exact match by cell, as the ``grid.json`` of `trm.evaluation.grid_schema`."""
+"""Predictions of any model for a suite: read with care, scored by cell, and made by our own models.
 
+Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"id": …,
+"prediction": …}``: the id of a problem, and a text or a whole number, a list of lines for a canvas,
+or null for none. ``confidence``, a number from 0 to 1, may be there; whatever else a line holds is
+left alone. A record of ``trm solve`` is read, too: its ``answer`` is the prediction, or its
+``canvas`` where a canvas is asked for.
+"""
+
+import gzip
+import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, TypeAdapter
+
+from canvas.choices import check_choice
 from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
-from trm.benchmark.predictions import Prediction, read_predictions
-from trm.benchmark.suites import Item, Suite, checksum_of, label_of
+from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
 from trm.evaluation.grid_schema import FORMAT, KEYS, SHOWN, region
 from trm.evaluation.statistics import Share
-from trm.files import fingerprint
+from trm.files import fingerprint, make_folder, numbered_lines, replacing, shortened, validated
 
 Ranges = dict[str, tuple[int, int]]
+_RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
+_UNIT = 100  # problems solved at once, about a cell: what is saved when a run is stopped
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of a problem: a text, or None; and how sure it is, from 0 to 1, or None."""
+
+    text: str | None
+    confidence: float | None = None
+
+
+class _Line(BaseModel):
+    id: str
+    prediction: str | list[str] | None
+    confidence: float | None = Field(None, ge=0, le=1)
+
+
+_LINE = TypeAdapter(_Line)
+
+
+def read_predictions(
+    file: str | Path, problems: Mapping[str, object], canvas: bool = False
+) -> dict[str, Prediction]:
+    """The predictions of a file by the ids of their problems.
+
+    Args:
+        file: JSON Lines, or these compressed by gzip.
+        problems: the ids that there are, as the keys.
+        canvas: whether canvases are asked for.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is no prediction, is about another problem, or one comes again; the
+            message names the line. Or there is none.
+    """
+    found: dict[str, Prediction] = {}
+    for number, line in numbered_lines(Path(file)):
+        where = f"{file}, line {number:,}"
+        try:
+            # Numbers stay as they are written: they may be longer than Python reads at once.
+            data = json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
+        except (ValueError, RecursionError):
+            shown = shortened(line.decode("utf-8", "replace").strip())
+            raise ValueError(f"{where}: not JSON: {shown}") from None
+        if isinstance(data, dict) and "prediction" not in data and data.keys() >= _RECORD:
+            wanted = "canvas" if canvas else "answer"
+            if wanted not in data:
+                raise ValueError(f"{where}: no canvas: run trm solve with --canvases")
+            data["prediction"] = data[wanted]
+        one = validated(_LINE, data, where)
+        if one.id not in problems:
+            asked = next(iter(problems), "").partition("/")[0]
+            raise ValueError(
+                f"{where}: {shortened(one.id)} is no problem of {asked}, as far as it is asked for "
+                "by --up-to and --secret"
+            )
+        if one.id in found:
+            raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
+        text = "\n".join(one.prediction) if isinstance(one.prediction, list) else one.prediction
+        found[one.id] = Prediction(text, one.confidence)
+    if not found:
+        raise ValueError(
+            f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
+        )
+    return found
+
+
+def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
+    """Write answers by ids as predictions; by gzip, if the file's name ends in .gz.
+
+    The same answers give the same bytes.
+    """
+    lines = (json.dumps({"id": k, "prediction": text}) + "\n" for k, text in answers.items())
+    data = "".join(lines).encode("ascii")
+    with replacing(Path(file)) as part:
+        part.write_bytes(gzip.compress(data, mtime=0) if str(file).endswith(".gz") else data)
 
 
 @dataclass(frozen=True)
@@ -27,19 +116,29 @@ class Scored:
         model: an entry of ``grid.json``.
         read: what every prediction says, see `trm.benchmark.answers.read_answer`.
         missing: problems without a prediction; they count as wrong.
-        unread: predictions that say nothing; they count as wrong, too.
     """
 
     model: dict[str, Any]
     read: dict[str, Prediction] = field(repr=False)
     missing: int
-    unread: int
+
+    @property
+    def unread(self) -> int:
+        """Predictions that say nothing; they count as wrong, too."""
+        return sum(one.text is None for one in self.read.values())
+
+    @property
+    def cells(self) -> dict[tuple[int | str, int], Share]:
+        """How many are right of each cell that holds a problem."""
+        found = {
+            (c["row"], c["column"]): c["answers"] or c["solutions"] for c in self.model["cells"]
+        }
+        return {cell: Share(f["right"], f["total"]) for cell, f in found.items() if f}
 
     @property
     def share(self) -> Share:
         """Of all problems, how many are right."""
-        figures = [c["answers"] or c["solutions"] for c in self.model["cells"] if c["problems"]]
-        return Share(sum(f["right"] for f in figures), sum(f["total"] for f in figures))
+        return sum(self.cells.values(), Share(0, 0))
 
 
 def score(
@@ -54,7 +153,7 @@ def score(
     """Score a file of predictions.
 
     Args:
-        file: see `trm.benchmark.predictions.read_predictions`.
+        file: see `read_predictions`.
         suite: what was asked.
         problems: `trm.benchmark.suites.items` of it.
         name: of the model.
@@ -65,42 +164,11 @@ def score(
     Raises:
         OSError, ValueError: the file cannot be read, or a line is no prediction of these problems.
     """
-    asked = {item.id: item for item in problems}
-    found = read_predictions(file, asked, suite.whole)
-    read = {
-        key: replace(one, text=_read(one.text, suite.whole, strict)) for key, one in found.items()
-    }
-    task = {"task": "canvases", "base": 10}
-    if not suite.whole:
-        task["task"] = suite.task.name
-    unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
-    model: dict[str, Any] = {
-        "name": name,
-        "checkpoint": str(file),
-        "sha256": fingerprint(Path(file)),
-        "parameters": parameters,
-        **dict.fromkeys((*unknown, "cost")),
-        "task": task | {"layout": None},
-        "ranges": ranges,
-    }
-    model["cells"] = _cells(suite, problems, read, ranges, strict)
-    unread = sum(one.text is None for one in read.values())
-    return Scored(model, read, len(asked) - len(read), unread)
-
-
-def _read(text: str | None, canvas: bool, strict: bool) -> str | None:
-    return None if text is None else read_answer(text, canvas, strict)
-
-
-def _cells(
-    suite: Suite,
-    problems: Sequence[Item],
-    read: Mapping[str, Prediction],
-    ranges: Ranges | None,
-    strict: bool,
-) -> list[dict[str, Any]]:
-    """The cells of a model, in the suite's order."""
-    figure = "solutions" if suite.whole else "answers"
+    whole, read = suite.whole, {}
+    for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
+        text = None if one.text is None else read_answer(one.text, whole, strict)
+        read[key] = replace(one, text=text)
+    figure = "solutions" if whole else "answers"
     by_cell: dict[tuple[int | str, int], list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
         by_cell[item.row, item.column].append(item)
@@ -108,7 +176,7 @@ def _cells(
     for (row, column), asked in by_cell.items():
         said = [read.get(item.id, Prediction(None)) for item in asked]
         right = [
-            is_right(one.text, item.answer, suite.whole, strict)
+            is_right(one.text, item.answer, whole, strict)
             for one, item in zip(said, asked, strict=True)
         ]
         sure = [one.confidence for one in said if one.confidence is not None]
@@ -126,7 +194,18 @@ def _cells(
             cell[figure] = Share(sum(right), len(right)).data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
         cells.append(cell)
-    return cells
+    unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
+    model = {
+        "name": name,
+        "checkpoint": str(file),
+        "sha256": fingerprint(Path(file)),
+        "parameters": parameters,
+        **dict.fromkeys((*unknown, "cost")),
+        "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
+        "ranges": ranges,
+        "cells": cells,
+    }
+    return Scored(model, read, len(problems) - len(read))
 
 
 def grid_of(
@@ -153,7 +232,7 @@ def grid_of(
         "columns": list(dict.fromkeys(column for _, column in suite.cells)),
         **dict.fromkeys(("steps", "batch_size", "devices", "voting")),
         "view": "e",
-        "suite": {"name": label, "checksum": checksum_of(problems)},
+        "suite": {"name": label, "checksum": checksum(problems)},
     }
     versions = {"python": platform.python_version(), "canvas-trm": __version__}
     return {
@@ -163,3 +242,135 @@ def grid_of(
         "settings": settings,
         "models": list(models),
     }
+
+
+def predict(
+    checkpoint: Path,
+    suite: Suite,
+    output: Path,
+    secret: bytes | None = None,
+    problems: int | None = None,
+    **how: Any,
+) -> str | None:
+    """Answer a suite's problems with a model of this package, or go on with it.
+
+    They are worked through as any file of problems, see `trm.batch.jobs`: beside the predictions
+    stand a hidden file of problems, one of records, and the shards, until all is done.
+
+    Args:
+        checkpoint: of the model.
+        suite: of numbers.
+        output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
+        secret: see `trm.benchmark.suites.items`.
+        problems: how many of each cell, the first ones; None: all of them.
+        how: ``steps``, ``height`` and ``width`` of `trm.batch.jobs.Job`, ``accelerator``,
+            ``devices`` and ``quiet`` of `trm.batch.jobs.work_through`.
+
+    Returns:
+        What became of them, in words; None in all processes but the first.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the suite is not what the model was made for, or the output is no such file.
+    """
+    from trm.batch.jobs import Job, work_through
+    from trm.checkpoints.loading import load_solver
+
+    if not output.name.endswith((".jsonl", ".jsonl.gz")):
+        raise ValueError(f"--output {output} has to end in .jsonl or .jsonl.gz")
+    if suite.whole:
+        raise ValueError(
+            f"{suite.name} asks for whole canvases, and predictions of a model here are its "
+            "answers: trm evaluate measures its worked solutions"
+        )
+    task = load_solver(checkpoint, device="cpu").task
+    if type(task) is not type(suite.task) or task.base != suite.task.base:
+        raise ValueError(
+            f"{suite.name} is {suite.task.name} in base {suite.task.base}, and the model was made "
+            f"for {task.name} in base {task.base}: take another suite"
+        )
+    make_folder(output.parent)
+    asked, records = (output.with_name(f".{output.name}.{p}.jsonl") for p in ("asked", "said"))
+    lines = [
+        json.dumps({"id": item.id, "operands": [str(n) for n in item.operands]}) + "\n"
+        for item in first_of_cells(items(suite, secret), problems)
+    ]
+    with replacing(asked) as part:  # by every process, the same
+        part.write_text("".join(lines))
+    job = {name: how.pop(name, None) for name in ("steps", "height", "width")}
+    done = work_through(Job(checkpoint, asked, records, **job, batch_size=_UNIT), **how)
+    if done is None:
+        return None
+    solved = [json.loads(line) for _, line in numbered_lines(records)]
+    said = {r["id"]: None if r["answer"] is None else str(r["answer"]) for r in solved}
+    write_predictions(output, said)
+    asked.unlink()
+    records.unlink()
+    silent = sum(text is None for text in said.values())
+    without = f", {silent:,} without an answer" if silent else ""
+    return f"{len(said):,} problems: {done.correct:,} answers right{without}"
+
+
+def first_of_cells(asked: Iterator[Item], problems: int | None) -> Iterator[Item]:
+    """The first so many problems of each cell; None: all of them."""
+    seen = Counter[tuple[int | str, int]]()
+    for item in asked:
+        seen[item.row, item.column] += 1
+        if problems is None or seen[item.row, item.column] <= problems:
+            yield item
+
+
+class SuiteDataset(Sequence[dict[str, Any]]):
+    """The problems of a suite as questions and answers, after the protocol of reasoning-gym's.
+
+    An entry is a dictionary of ``question``, ``answer`` and ``metadata``; `score_answer` says what
+    an answer is worth. Neither reasoning-gym nor anything else is needed for it::
+
+        data = SuiteDataset("multiply-v1")
+        data.score_answer("It is 1,234.", data[0])  # 1.0 or 0.0
+
+    Args:
+        suite: its name.
+        secret: of an organiser, for other problems of the same kind; None: the public ones.
+
+    Raises:
+        ValueError: there is no such suite.
+    """
+
+    def __init__(self, suite: str, secret: bytes | None = None) -> None:
+        check_choice("suite", suite, SUITES)
+        self.suite = SUITES[suite]
+        self._items = list(items(self.suite, secret))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The entry of that index, or those of a slice, as a list."""
+        places = range(len(self))[index]
+        return [self[i] for i in places] if isinstance(places, range) else self._entry(places)
+
+    def _entry(self, index: int) -> dict[str, Any]:
+        found = record(self._items[index])
+        source = {"id": found["id"], "source_dataset": found["suite"], "source_index": index}
+        return {
+            "question": found["question"],
+            "answer": found["answer"],
+            "metadata": source | found["metadata"],
+        }
+
+    def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
+        """1.0 if an answer is right, read by the rule of `trm.benchmark.answers`, else 0.0.
+
+        Args:
+            answer: the text that a model gave; None: none.
+            entry: of this data set.
+        """
+        canvas = self.suite.whole
+        said = None if answer is None else read_answer(answer, canvas)
+        return float(is_right(said, entry["answer"], canvas))
+
+
+def prediction(answer: str | None, entry: dict[str, Any]) -> dict[str, Any]:
+    """An answer as a line of predictions.jsonl for `trm benchmark score`."""
+    return {"id": entry["metadata"]["id"], "prediction": answer}

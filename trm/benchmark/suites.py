@@ -29,8 +29,9 @@ from canvas.choices import check_choice
 from canvas.families import FAMILIES
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
-from canvas.problems import MOST_DIGITS, MOST_OPERANDS, Problems
+from canvas.problems import MOST_DIGITS, MOST_OPERANDS, Problems, Split
 from canvas.render import draw_worked
+from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.cell_problems import problems_of
 from trm.evaluation.grid_schema import FAMILY, Key
@@ -38,12 +39,14 @@ from trm.evaluation.grid_schema import FAMILY, Key
 SEED = 0  # of the public suites
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 SECRET_BYTES = 16  # that an organiser's secret has at least
+_ADDENDS = 3  # of the additions of canvas-v1
+_AT_ONCE = 256  # canvases drawn together
+_DRAWS = 40  # for each training problem that is wanted: few short ones differ
 
 # Of any length, so that nothing but the test split is ever drawn, see `family_problems`.
 _ANY = (1, MOST_DIGITS)
 MULTIPLICATION = Multiplication("standard", digits_a=_ANY, digits_b=_ANY)
 ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
-_SIGNS = {Multiplication: " * ", Addition: " + "}  # in questions
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,6 @@ class Suite:
         """Whose problems stand in a row."""
         return self.canvases[str(row)][0] if self.whole else self.task
 
-    def view_of(self, row: int | str) -> str:
-        """The symmetry in which a row's canvases are shown; ``e``, upright, of numbers."""
-        return self.canvases[str(row)][1] if self.whole else "e"
-
     def within(self, most: int | None) -> "Suite":
         """The part whose operands have at most so many digits; None: all of it.
 
@@ -103,8 +102,8 @@ class Item:
         id: suite, cell and number; it never changes.
         row, column: of its cell.
         operands: the numbers.
-        question: as it is put: ``12 * 34 =``, or the canvas with what is given.
-        answer: the right one: a number in digits, or the finished canvas.
+        question: ``12 * 34 =``, or the canvas with what is given.
+        answer: a number in digits, or the finished canvas.
         layout, view: of a canvas; None for numbers.
     """
 
@@ -118,21 +117,38 @@ class Item:
     view: str | None = None
 
 
+@dataclass(frozen=True)
+class Training:
+    """What to draw to train on.
+
+    Attributes:
+        problems: how many; of the validation split, a tenth as many.
+        digits: fewest and most of an operand.
+        addends: fewest and most of a sum.
+        seed: which ones.
+    """
+
+    problems: int
+    digits: tuple[int, int] = (1, 4)
+    addends: tuple[int, int] = (2, 3)
+    seed: int = 0
+
+    def __str__(self) -> str:
+        digits, addends = ("{} to {}".format(*ends) for ends in (self.digits, self.addends))
+        return f"numbers of {digits} digits, in sums {addends} of them, seed {self.seed}"
+
+
 def _grid(rows: Sequence[int | str], columns: Sequence[int]) -> tuple[Key, ...]:
     return tuple((row, column) for row in rows for column in columns)
 
 
-def _canvases() -> dict[str, tuple[Task, str]]:
-    """The rows of canvas-v1: every layout in several views."""
-    return {
-        f"{layout} {view}": (replace(task, layout=layout), view)
-        for task in (MULTIPLICATION, ADDITION)
-        for layout in task.layouts
-        for view in VIEWS
-    }
-
-
 _SIZES = range(1, 21)
+_CANVASES: dict[str, tuple[Task, str]] = {
+    f"{layout} {view}": (replace(task, layout=layout), view)
+    for task in (MULTIPLICATION, ADDITION)
+    for layout in task.layouts
+    for view in VIEWS
+}
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
@@ -168,17 +184,15 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "canvas-v1",
-            "whole workings of long multiplication and addition (of three numbers) on a canvas, "
-            "in every layout, upright and turned",
+            "whole worked solutions of long multiplication and addition (of three numbers) on a "
+            "canvas, in every layout, upright and turned",
             (FAMILY, "digits"),
-            _grid(tuple(_canvases()), (2, 4, 8, 12)),
+            _grid(tuple(_CANVASES), (2, 4, 8, 12)),
             25,
-            canvases=_canvases(),
+            canvases=_CANVASES,
         ),
     )
 }
-_ADDENDS = 3  # of the additions of canvas-v1
-_AT_ONCE = 256  # canvases drawn together
 
 
 def suite_named(name: str) -> Suite:
@@ -238,67 +252,95 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
         secret: of an organiser, for other problems of the same kind; None: the public ones.
     """
     label, seed = label_of(suite, secret), seed_of(suite, secret)
-    for row, column in suite.cells:
-        problems = _problems(suite, (row, column), seed)
-        numbered = f"{label}/{cell_name(row, column)}/{{:03d}}"
-        names = [numbered.format(i) for i in range(len(problems))]
-        task, view = suite.task_of(row), suite.view_of(row)
-        make = make_canvases if suite.whole else make_numbers
-        yield from make(task, names, problems, [(row, column)] * len(problems), view)
+    for cell in suite.cells:
+        row, column = cell
+        task, axes, size = suite.task_of(row), suite.axes, cell
+        if suite.whole:  # operands of equally many digits
+            added = isinstance(task, Addition)
+            axes = ("digits", "addends") if added else ("digits_a", "digits_b")
+            size = (column, _ADDENDS if added else column)
+        problems = problems_of(task, axes, size, suite.problems, seed)[1]
+        where = f"{row}x{column}"
+        if isinstance(row, str):
+            where = f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"
+        names = [f"{label}/{where}/{i:03d}" for i in range(len(problems))]
+        yield from _made(suite, row, names, problems, [cell] * len(problems))
 
 
-def _problems(suite: Suite, cell: Key, seed: int) -> Problems:
-    """The problems of a cell. Those of canvases have operands of equally many digits."""
-    if not suite.whole:
-        return problems_of(suite.task, suite.axes, cell, suite.problems, seed)[1]
-    task, digits = suite.task_of(cell[0]), cell[1]
-    if isinstance(task, Addition):
-        axes, size = ("digits", "addends"), (digits, _ADDENDS)
-    else:
-        axes, size = ("digits_a", "digits_b"), (digits, digits)
-    return problems_of(task, axes, size, suite.problems, seed)[1]
+def training_items(suite: Suite, training: Training, split: Split) -> Iterator[Item]:
+    """Problems of a suite's kind, different from each other, of another split than the suite's.
 
-
-def cell_name(row: int | str, column: int) -> str:
-    """A cell in an id: ``12x7``, or ``near-powers-16``."""
-    if isinstance(row, int):
-        return f"{row}x{column}"
-    return f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"
-
-
-def make_numbers(
-    task: Task, names: Sequence[str], problems: Problems, cells: Sequence[Key], view: str = "e"
-) -> Iterator[Item]:
-    """Problems that ask for a number.
+    Lengths are drawn evenly, digits at random. Of canvases every row of the suite has equally many.
 
     Args:
-        task: whose problems these are.
-        names: the id of each.
-        problems: as many.
-        cells: row and column of each.
-        view: not used: numbers have none.
+        suite: whose kind of problems these are.
+        training: what to draw.
+        split: train or validation.
     """
-    sign = _SIGNS[type(task)]
+    count = training.problems if split == "train" else max(1, training.problems // 10)
+    rows: Sequence[int | str] = [*suite.canvases] if suite.whole else [0]
+    number = 0
+    for k, row in enumerate(rows):
+        task, wanted = suite.task_of(row), count // len(rows) + (k < count % len(rows))
+        if not wanted:
+            break
+        if isinstance(task, Addition):
+            task = replace(task, digits=training.digits, addends=training.addends)
+        else:
+            task = replace(task, digits_a=training.digits, digits_b=training.digits)  # type: ignore
+        problems = _drawn(task, split, wanted, training.seed + k)
+        sizes = {name: numbers.tolist() for name, numbers in task.measures(problems).items()}
+        longest = problems.lengths.max(axis=1).tolist()
+        names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
+        cells: list[Key]
+        if suite.axes[0] == FAMILY:
+            cells = [(row if suite.whole else "random", digits) for digits in longest]
+        else:
+            cells = list(zip(sizes[suite.axes[0]], sizes[suite.axes[1]], strict=True))
+        yield from _made(suite, row, names, problems, cells)
+        number += len(problems)
+
+
+def _drawn(task: Task, split: Split, count: int, seed: int) -> Problems:
+    """Different problems, in the order of drawing; fewer where there are not as many."""
+    found: dict[tuple[int, ...], None] = {}
+    start = 0
+    while len(found) < count and start < _DRAWS * count:
+        drawn = sample(task, seed, split, 0, np.arange(start, start + count))
+        found |= dict.fromkeys(drawn.to_ints())
+        start += count
+    return Problems.from_ints(list(found)[:count], task.base)
+
+
+def _made(
+    suite: Suite, row: int | str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
+) -> Iterator[Item]:
+    """Problems of a row of a suite as items."""
+    if suite.whole:
+        yield from make_canvases(*suite.canvases[str(row)], names, problems, cells)
+        return
+    sign = " + " if isinstance(suite.task, Addition) else " * "
     for name, cell, operands in zip(names, cells, problems.to_ints(), strict=True):
         question = f"{sign.join(map(str, operands))} ="
-        yield Item(name, *cell, operands, question, str(task.answer(operands)))
+        yield Item(name, *cell, operands, question, str(suite.task.answer(operands)))
 
 
 def make_canvases(
-    task: Task, names: Sequence[str], problems: Problems, cells: Sequence[Key], view: str = "e"
+    task: Task, view: str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
 ) -> Iterator[Item]:
-    """The same as canvases cut to the working: what is given, and the finished one.
+    """Problems as canvases cut to the worked solution: what is given, and the finished one.
 
     Args:
         task: whose problems these are, with the layout.
-        names, problems, cells: see `make_numbers`.
         view: in which they are shown.
+        names: the id of each.
+        problems: as many.
+        cells: row and column of each.
     """
     for start in range(0, len(problems), _AT_ONCE):
         part = problems[start : start + _AT_ONCE]
         worked = task.rules.work(part)
-        size = int(worked.heights.max()), int(worked.widths.max())
-        drawing = draw_worked(worked, *size)
+        drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
         for i, operands in enumerate(part.to_ints()):
             cut = np.s_[: worked.heights[i], : worked.widths[i]]
             given, truth = (
@@ -332,13 +374,8 @@ def json_line(item: Item) -> str:
     return json.dumps(record(item)) + "\n"
 
 
-def checksum(suite: Suite, secret: bytes | None = None) -> str:
-    """SHA-256 of the suite's canonical file, in hexadecimal: of all its `json_line`."""
-    return checksum_of(items(suite, secret))
-
-
-def checksum_of(problems: Iterable[Item]) -> str:
-    """The same of problems that are drawn already."""
+def checksum(problems: Iterable[Item]) -> str:
+    """SHA-256 of a suite's canonical file, in hexadecimal: of all its `json_line`."""
     found = hashlib.sha256()
     for item in problems:
         found.update(json_line(item).encode("ascii"))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import SHIPPED
+from trm.files import shortened
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from canvas.task import Task
 
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
-
-
-def shortened(text: str, most: int = 60) -> str:
-    """What was typed, in quotes, as much as an error repeats of it."""
-    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:

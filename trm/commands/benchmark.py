@@ -1,10 +1,14 @@
-"""`trm benchmark`: problems for models of any kind, as files."""
+"""`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
 
 import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from trm.benchmark.export import FORMATS, export
+from trm.benchmark.scoring import Ranges, Scored, grid_of, predict, score, write_predictions
+from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
 from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     QUIET,
@@ -12,46 +16,32 @@ from trm.commands.arguments import (
     add_canvas_size,
     add_solver,
     info_console,
-    shortened,
     whole,
 )
+from trm.commands.compare import FILES
+from trm.evaluation.grid_schema import FAMILY, GRID, PICTURE, REPORT, figure_shown
+from trm.files import make_own_folder, numbered_lines, replacing, shortened, write_object
 
-SUITES = ("multiply-v1", "multiply-long-v1", "structured-v1", "addition-v1", "canvas-v1")
-FORMATS = ("jsonl", "csv", "trm", "txt")
 BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
+UNKNOWN = "unknown"
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
-  trm benchmark export --suite canvas-v1 --format trm --train 20000 --output canvases
   trm benchmark export --suite multiply-v1 --up-to 8 --format trm --layout lattice \\
       --train 50000 --train-digits 1..4 --output lattice
   trm benchmark export --suite addition-v1 --secret secret.txt --output fresh
   trm benchmark predict --suite multiply-v1 --output predictions.jsonl
+  trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
+  trm benchmark score ours.jsonl theirs.jsonl.gz --suite addition-v1 --output scored \\
+      --name ours theirs --parameters 53353 unknown --range 1..5x2..3 unknown
   trm benchmark board
+
+Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
+"confidence" from 0 to 1, or the records of `trm solve`. In a text, the last whole number counts,
+behind the word "answer" or in \\boxed{…} where there are such; thousands may be grouped. What has
+no prediction counts as wrong.
 """
 _MOST = 1000  # digits of an operand
-
-
-def add_suite(parser: argparse.ArgumentParser) -> None:
-    """``--suite`` and ``--secret``: which problems."""
-    parser.add_argument(
-        "--suite", required=True, metavar="NAME", help=f"one of {', '.join(SUITES)}"
-    )
-    parser.add_argument(
-        "--secret",
-        metavar="FILE",
-        help="of an organiser: other problems of the same kind, drawn by what this file holds",
-    )
-
-
-def add_part(parser: argparse.ArgumentParser) -> None:
-    """``--up-to``: a part of a suite."""
-    parser.add_argument(
-        "--up-to",
-        type=whole(1, _MOST),
-        metavar="N",
-        help="only problems whose numbers have at most N digits (default: all of the suite)",
-    )
 
 
 def span(least: int) -> Callable[[str], tuple[int, int]]:
@@ -62,98 +52,123 @@ def span(least: int) -> Callable[[str], tuple[int, int]]:
         low, high = (int(end or found[1]) for end in found.groups()) if found else (0, 0)
         if not least <= low <= high <= _MOST:
             raise argparse.ArgumentTypeError(
-                f"{shortened(text)} is no range from {least} to {_MOST:,}; write it like "
-                f"{least}..{least + 3}"
+                f"{shortened(text)} is no range; write it like {least}..{least + 3}"
             )
         return low, high
 
     return read
 
 
+def _count(text: str) -> int | None:
+    if text != UNKNOWN and not re.fullmatch(r"\d[\d,_]{0,20}", text):
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is no number, nor {UNKNOWN}")
+    return None if text == UNKNOWN else int(re.sub("[,_]", "", text))
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    return [] if text == UNKNOWN else [span(1)(part) for part in text.split("x")]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    export = actions.add_parser(
-        "export", help="a suite of problems as files", description=export_suite.__doc__
+    common = argparse.ArgumentParser(add_help=False)  # may stand on either side of the action
+    for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
+        common.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=words)
+    asked = argparse.ArgumentParser(add_help=False)
+    asked.add_argument(
+        "--suite", required=True, choices=SUITES, metavar="NAME", help=f"one of {', '.join(SUITES)}"
     )
-    export.epilog, export.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    add_suite(export)
-    export.add_argument(
+    asked.add_argument(
+        "--secret",
+        metavar="FILE",
+        help="of an organiser: other problems of the same kind, drawn by what this file holds",
+    )
+    asked.add_argument(
+        "--up-to",
+        type=whole(1, _MOST),
+        metavar="N",
+        help="only problems whose numbers have at most N digits (default: all of the suite)",
+    )
+
+    def action(
+        name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
+    ) -> argparse.ArgumentParser:
+        found = actions.add_parser(
+            name, help=about, description=does.__doc__, parents=[*parents, common]
+        )
+        found.set_defaults(act=does)
+        return found
+
+    add = action("export", _export, "a suite of problems as files", asked).add_argument
+    add(
         "--format",
         choices=FORMATS,
         default="jsonl",
         help="JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT",
     )
-    export.add_argument("--output", required=True, metavar="DIR", help="a new folder for the files")
-    add_part(export)
-    export.add_argument(
+    add("--output", required=True, metavar="DIR", help="a new folder for the files")
+    add(
         "--layout",
         metavar="NAME",
         help="draw problems that ask for a number as canvases in this layout (default: as numbers; "
         "with --format trm standard or column)",
     )
-    train = export.add_argument_group("to train on", "problems of the training split")
-    train.add_argument("--train", type=whole(1), metavar="N", help="how many (default: none)")
-    train.add_argument(
-        "--train-digits",
-        type=span(1),
-        default=(1, 4),
-        metavar="N..M",
-        help="digits of their numbers (default: 1..4)",
-    )
-    train.add_argument(
-        "--train-addends",
-        type=span(2),
-        default=(2, 3),
-        metavar="N..M",
-        help="addends of sums (default: 2..3)",
-    )
-    train.add_argument("--train-seed", type=whole(0), default=0, metavar="N", help="(default: 0)")
-    export.set_defaults(act=export_suite)
-    predict = actions.add_parser(
-        "predict",
-        help="answers of a model of this package to a suite",
-        description=predict_suite.__doc__,
-    )
-    add_suite(predict)
-    add_part(predict)
-    add_solver(predict)
-    add_canvas_size(predict, "as in training, or the problem's where training cut it")
-    predict.add_argument(
+    add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
+    for option, default, about in (
+        ("--train-digits", (1, 4), "digits of their numbers (default: 1..4)"),
+        ("--train-addends", (2, 3), "addends of sums (default: 2..3)"),
+    ):
+        add(option, type=span(default[0]), default=default, metavar="N..M", help=about)
+    add("--train-seed", type=whole(0), default=0, metavar="N", help="(default: 0)")
+
+    predicting = action("predict", _predict, "answers of a model of this package", asked)
+    add_solver(predicting)
+    add_canvas_size(predicting, "as in training, or the problem's where training cut it")
+    predicting.add_argument(
         "--problems",
         type=whole(1),
         metavar="N",
         help="only the first N of each cell (default: all of them)",
     )
-    predict.add_argument(
+    predicting.add_argument(
         "--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz"
     )
-    predict.set_defaults(act=predict_suite)
-    board = actions.add_parser(
-        "board",
-        help="the page of the board, made from its folders",
-        description=write_board.__doc__,
+
+    add = action("score", _score, "score the predictions of any model", asked).add_argument
+    add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
+    add("--output", required=True, metavar="DIR", help="folder for the results")
+    add("--strict", action="store_true", help="take predictions to the letter, and read nothing")
+    add(
+        "--compact",
+        metavar="FILE",
+        help="write down what was read of one file, id and answer alone; .gz compresses it",
     )
-    board.add_argument(
+    each = f"one for each file, in their order, or {UNKNOWN}"
+    add("--name", nargs="+", metavar="NAME", help=f"{each} (default: by the file)")
+    add("--parameters", nargs="+", type=_count, metavar="N", help=f"{each}: their number")
+    add(
+        "--range",
+        nargs="+",
+        type=_ranges,
+        metavar="N..M",
+        help=f"{each}: digits of the numbers in training, like 1..4; or of both axes: 1..4x1..3",
+    )
+
+    add = action("board", _board, "the page of the board, made from its folders").add_argument
+    add(
         "--folder",
         default=BOARD,
         metavar="DIR",
         help=f"of the entries, each a folder with card.yaml and predictions (default: {BOARD})",
     )
-    board.add_argument(
-        "--output", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})"
-    )
-    board.add_argument(
+    add("--output", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
+    add(
         "--check",
         action="store_true",
         help="write nothing, and say whether the page is what the folders make (exit code 1: no)",
     )
-    board.set_defaults(act=write_board)
-    for action in (export, predict, board):
-        for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
-            action.add_argument(
-                *names, action="store_true", default=argparse.SUPPRESS, help=words
-            )  # may stand on either side of the action
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,64 +177,158 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def export_suite(args: argparse.Namespace) -> int:
-    """Write a suite of problems as files, with a card that tells what they are."""
-    from trm.benchmark.formats import export
-    from trm.benchmark.suites import read_secret, suite_named
-    from trm.benchmark.training import Training
-
-    suite = suite_named(args.suite).within(args.up_to)
+def _asked(args: argparse.Namespace) -> tuple[Suite, bytes | None]:
+    """The suite, or the part of it, and the secret."""
     secret = read_secret(args.secret) if args.secret else None
-    training = None
-    if args.train:
-        training = Training(args.train, args.train_digits, args.train_addends, args.train_seed)
-    files = export(suite, args.format, Path(args.output), secret, training, args.layout)
-    told = info_console(args)
-    for file in files:
-        told.print(f"{file}  {file.stat().st_size:,} bytes")
+    return SUITES[args.suite].within(args.up_to), secret
+
+
+def _export(args: argparse.Namespace) -> int:
+    """Write a suite of problems as files, with a card that tells what they are."""
+    suite, secret = _asked(args)
+    training = Training(args.train or 0, args.train_digits, args.train_addends, args.train_seed)
+    for file in export(
+        suite,
+        args.format,
+        Path(args.output),
+        secret,
+        training if args.train else None,
+        args.layout,
+    ):
+        info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
 
-def predict_suite(args: argparse.Namespace) -> int:
+def _predict(args: argparse.Namespace) -> int:
     """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
-    from trm.benchmark.suites import read_secret, suite_named
-
-    suite = suite_named(args.suite).within(args.up_to)
-    secret = read_secret(args.secret) if args.secret else None
+    suite, secret = _asked(args)
     find_checkpoint(args.checkpoint)
-    from trm.benchmark.predicting import predict
-
-    done = predict(
-        Path(args.checkpoint),
-        suite,
-        Path(args.output),
-        secret,
-        args.problems,
-        args.steps,
-        args.height,
-        args.width,
-        args.accelerator,
-        args.devices,
-        args.quiet,
-    )
+    names = ("problems", "steps", "height", "width", "accelerator", "devices", "quiet")
+    how = {name: getattr(args, name) for name in names}
+    done = predict(Path(args.checkpoint), suite, Path(args.output), secret, **how)
     if done is not None:
         info_console(args).print(f"{done} → {args.output}")
     return 0
 
 
-def write_board(args: argparse.Namespace) -> int:
+def _score(args: argparse.Namespace) -> int:
+    """Read the predictions of any model for a suite; score, draw and sum up."""
+    suite, secret = _asked(args)
+    files = [Path(name) for name in args.predictions]
+    for option in ("name", "parameters", "range"):
+        if len(given := getattr(args, option) or files) != len(files):
+            raise ValueError(
+                f"--{option} is wanted once for each file: {len(files)}, and not {len(given)}; put "
+                "the files before the options"
+            )
+    names = args.name or _names(files)
+    if len(set(names)) < len(names):
+        raise ValueError(f"the models need different names, not {', '.join(names)}: give --name")
+    ranges = [_of_axes(suite, ends) for ends in args.range or [[]] * len(files)]
+    for file in files:
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no file {file}: name one of predictions")
+    if args.compact:
+        _check_compact(Path(args.compact), files)
+    output = Path(args.output)
+    ours = (GRID, PICTURE, REPORT, *FILES)
+    make_own_folder(output, "trm benchmark score", ours, "format")
+    problems = list(items(suite, secret))
+    scored = [
+        score(file, suite, problems, name, parameters, of_axes, args.strict)
+        for file, name, parameters, of_axes in zip(
+            files, names, args.parameters or [None] * len(files), ranges, strict=True
+        )
+    ]
+    if args.compact:
+        write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
+    _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)
+    return 0
+
+
+def _check_compact(file: Path, predictions: list[Path]) -> None:
+    """Raise a ValueError where --compact would replace anything but what it has written."""
+    if len(predictions) > 1:
+        raise ValueError("--compact writes down what was read of one file: score one at a time")
+    if not file.exists():
+        return
+    first = next(numbered_lines(file), (0, b"")) if file.is_file() else (0, b"")
+    if file.samefile(predictions[0]) or not first[1].startswith(b'{"id": '):
+        raise ValueError(f"--compact {file} would replace another file: choose another name")
+
+
+def _names(files: list[Path]) -> list[str]:
+    """What models are called by their files, or by the folders of these where that does not tell.
+
+    A folder's name is taken where all files are called alike, as ``predictions.jsonl``.
+    """
+    stems = [re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name) for file in files]
+    alike = len(set(stems)) < len(stems) or set(stems) <= {"predictions", "answers"}
+    folders = [file.resolve().parent.name for file in files]
+    return folders if alike and all(folders) else stems
+
+
+def _of_axes(suite: Suite, ends: list[tuple[int, int]]) -> Ranges | None:
+    """The ranges of training by measure; None: not known.
+
+    Raises:
+        ValueError: the suite's cells have another number of measures.
+    """
+    axes = [axis for axis in suite.axes if axis != FAMILY]
+    if len(ends) == 1 and all(axis.startswith("digits") for axis in axes):
+        ends = ends * len(axes)
+    if ends and len(ends) != len(axes):
+        raise ValueError(
+            f"--range of {suite.name} gives {' and '.join(axes)}, like "
+            f"{'x'.join(['1..5', '2..3'][: len(axes)])}"
+        )
+    return dict(zip(axes, ends, strict=True)) if ends else None
+
+
+def _show(
+    args: argparse.Namespace, grid: dict[str, Any], scored: list[Scored], output: Path
+) -> None:
+    from rich.console import Console
+
+    from trm.commands.compare import write_comparison
+    from trm.evaluation.report import markdown, print_summary
+    from trm.figures.heatmaps import save_grid
+
+    with replacing(output / PICTURE) as part:
+        save_grid(part, grid, figure_shown(grid))
+    with replacing(output / REPORT) as part:
+        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
+    for name in FILES:  # of an earlier comparison
+        (output / name).unlink(missing_ok=True)
+    compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
+    write_object(output / GRID, grid)
+    print_summary(Console(highlight=False), grid)
+    for one in scored:
+        line = f"{one.model['name']}: {one.share}"
+        if one.missing:
+            line += f"; wrong for want of a prediction: {one.missing:,}"
+        if one.unread:
+            line += f"; predictions in which nothing could be read: {one.unread:,}"
+        Console(highlight=False, soft_wrap=True, markup=False).print(line)
+    info_console(args).print(
+        f"figures    {output / GRID}\nheat map   {output / PICTURE}\nreport     {output / REPORT}"
+        + (f"\nagainst the first model:\n{compared}" if compared else "")
+    )
+
+
+def _board(args: argparse.Namespace) -> int:
     """Score the predictions of every entry of the board, and write its page."""
     from trm.benchmark.board import page
-    from trm.files import replacing
 
     output, text = Path(args.output), page(Path(args.folder))
-    if args.check:
-        if output.is_file() and output.read_text(encoding="utf-8") == text:
-            info_console(args).print(f"{output} is what {args.folder} makes")
-            return 0
+    if not args.check:
+        with replacing(output) as part:
+            part.write_text(text, encoding="utf-8")
+        info_console(args).print(f"{output}")
+        return 0
+    same = output.is_file() and output.read_text(encoding="utf-8") == text
+    if same:
+        info_console(args).print(f"{output} is what {args.folder} makes")
+    else:
         print(f"{output} is not what {args.folder} makes: run `trm benchmark board`")
-        return 1
-    with replacing(output) as part:
-        part.write_text(text, encoding="utf-8")
-    info_console(args).print(f"{output}")
-    return 0
+    return 0 if same else 1

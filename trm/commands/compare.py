@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "evaluations",
         nargs="+",
         metavar="DIR",
-        help="folders that trm evaluate or trm score has written",
+        help="folders that trm evaluate or trm benchmark score has written",
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="for picture and report")
     parser.add_argument(

@@ -50,7 +50,7 @@
 The four shares are ``{right, total, low, high}``, with the ends of the Wilson 95 % interval. Where
 there is no canvas or no problem, all figures are null.
 
-``trm score`` writes the same of predictions. Of a model it knows its name, and what the call says:
+``trm benchmark score`` writes the same of predictions. Of a model it knows what the call says:
 family, parameters, ranges, step and epoch are null where they are not known, its task has a layout
 of null, and the region of its cells is `UNKNOWN` without ranges. Of predicted numbers there are
 answers alone, of canvases solutions alone. Its settings hold a ``suite``, {name, checksum}.

@@ -1,6 +1,6 @@
-from random import Random
-
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trm.benchmark.answers import is_right, read_answer, read_canvas, read_number
 
@@ -61,13 +61,11 @@ def test_the_number_of_a_text(text, number):
     assert read_number(text) == number
 
 
-@pytest.mark.parametrize("by", ["", ",", "_", " ", "'", "\u2009", "{,}", r"\,"])
-def test_any_number_is_read_however_its_thousands_are_grouped(by):
-    draw = Random(by)
-    for _ in range(100):
-        value = draw.randrange(10 ** draw.randint(1, 60))
-        written = f"{value:,}".replace(",", by)
-        assert read_number(f"So 12 × 34 is {written}.") == str(value)
+@given(st.integers(0, 10**60), st.sampled_from(["", ",", "_", " ", "'", "\u2009", "{,}", r"\,"]))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_number_is_read_however_its_thousands_are_grouped(value, by):
+    written = f"{value:,}".replace(",", by)
+    assert read_number(f"So 12 × 34 is {written}.") == str(value)
 
 
 def test_numbers_longer_than_python_reads_are_read():

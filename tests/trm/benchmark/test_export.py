@@ -8,10 +8,8 @@ import pytest
 
 from canvas.render import from_sequences
 from canvas.symbols import BLANK, PAD, VOCAB_SIZE
-from trm.benchmark.formats import FORMATS, cells_of, drawn, export
-from trm.benchmark.suites import SUITES, items, json_line
-from trm.benchmark.training import Training
-from trm.commands import benchmark
+from trm.benchmark.export import FORMATS, cells_of, drawn, export
+from trm.benchmark.suites import SUITES, Training, items, json_line
 
 SUITE = SUITES["multiply-v1"].within(3)
 CANVASES = SUITES["canvas-v1"].within(2)
@@ -20,10 +18,6 @@ TRAINING = Training(40, digits=(1, 3))
 
 def load(folder, name):
     return np.load(folder / f"all__{name}.npy")
-
-
-def test_the_command_knows_the_formats_without_making_them():
-    assert benchmark.FORMATS == FORMATS
 
 
 def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path):

@@ -1,0 +1,139 @@
+import gzip
+import json
+
+import pytest
+
+from trm.benchmark.scoring import Scored, SuiteDataset, first_of_cells, grid_of, prediction, score
+from trm.benchmark.suites import SUITES, items
+from trm.evaluation.statistics import Share
+
+SUITE = SUITES["multiply-v1"].within(2)
+ASKED = list(items(SUITE))
+ID = "multiply-v1/2x2/000"
+
+
+def perfect() -> list[dict]:
+    return [{"id": item.id, "prediction": item.answer} for item in ASKED]
+
+
+def scored(folder, lines, suite=SUITE, asked=ASKED, **more) -> Scored:
+    file = folder / "p.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return score(file, suite, asked, "ours", **more)
+
+
+def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
+    lines, right = perfect(), {}
+    for i, line in enumerate(lines):
+        cell = line["id"].split("/")[1]
+        if i % 3 == 0:
+            line["prediction"] = "1"
+        right.setdefault(cell, []).append(i % 3 != 0)
+    found = scored(tmp_path, lines)
+    for cell in found.model["cells"]:
+        of_cell = right[f"{cell['row']}x{cell['column']}"]
+        assert cell["answers"] == Share(sum(of_cell), len(of_cell)).data()
+        assert cell["answered"] == "".join("01"[one] for one in of_cell)
+        assert cell["solutions"] is None
+        assert found.cells[cell["row"], cell["column"]] == Share(sum(of_cell), len(of_cell))
+    grid = grid_of(SUITE, ASKED, [found.model])
+    assert grid["settings"]["suite"]["name"] == "multiply-v1"
+
+
+def test_what_is_missing_or_says_nothing_is_wrong(tmp_path):
+    lines = perfect()[:-7]
+    lines[0]["prediction"], lines[1]["prediction"] = None, "I do not know"
+    found = scored(tmp_path, lines)
+    assert (found.missing, found.unread) == (7, 2)
+    assert found.share == Share(len(ASKED) - 9, len(ASKED))
+
+
+def test_texts_are_read_leniently_unless_to_the_letter(tmp_path):
+    lines = [line | {"prediction": f"The answer is ${line['prediction']}$."} for line in perfect()]
+    assert scored(tmp_path, lines).share == Share(len(lines), len(lines))
+    assert scored(tmp_path, lines, strict=True).share == Share(0, len(lines))
+
+
+def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
+    numbers = [line | {"prediction": int(line["prediction"])} for line in perfect()]
+    assert scored(tmp_path, numbers).share.value == 1
+    suite = SUITES["canvas-v1"].within(2)
+    asked = list(items(suite))[:50]
+    lines = [{"id": item.id, "prediction": item.answer.split("\n")} for item in asked]
+    found = scored(tmp_path, lines, suite, asked)
+    assert found.share.value == 1
+    assert found.model["cells"][0]["answers"] is None
+
+
+def test_a_number_longer_than_python_reads_is_read(tmp_path):
+    text = f'{{"id": "{ID}", "prediction": {"7" * 6000}}}\n'
+    (tmp_path / "p.jsonl").write_text(text)
+    assert score(tmp_path / "p.jsonl", SUITE, ASKED, "x").read[ID].text == "7" * 6000
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (b'{"id": "%s", "prediction": 1}\n{"id": "%s", "prediction": 2}', "line 2: {ID} has a"),
+        (b'{"id": "multiply-v1/2x2/999", "prediction": 1}', "line 1: .* is no problem of multip"),
+        (b'{"id": "addition-v1/2x2/000", "prediction": 1}', "is no problem of multiply-v1"),
+        (b'\n\n{"id": "%s", "prediction": }', "line 3: not JSON"),
+        (b'{"id": "%s"}', "line 1: prediction: Field required"),
+        (b'{"prediction": "1"}', "line 1: id: Field required"),
+        (b'["%s", 5]', "line 1: Input should be a valid dict"),
+        (b'{"id": "%s", "prediction": {"a": 1}}', r"line 1: prediction\.str: .* a valid string"),
+        (b'{"id": "%s", "prediction": true}', r"line 1: prediction\.str: .* a valid string"),
+        (b'{"id": "%s", "prediction": 1, "confidence": 1.5}', "line 1: confidence: .*equal to 1"),
+        (b'{"id": "%s", "prediction": 1, "confidence": NaN}', "line 1: confidence"),
+        (b'{"id": "\xff"}', "line 1: not JSON"),
+        (b"[" * 100_000, "line 1: not JSON"),
+        (b'"' + b"x" * 2**21 + b'"', "more than 1,048,576 bytes"),
+        (b"", "holds no prediction"),
+        (gzip.compress(b'{"id": "%s", "prediction": 1}' * 50, mtime=0)[:-9], "is damaged"),
+    ],
+)
+def test_broken_predictions_are_refused_with_their_line(tmp_path, lines, told):
+    file = tmp_path / "p.jsonl"
+    file.write_bytes(lines.replace(b"%s", ID.encode()))
+    with pytest.raises(ValueError, match=told.replace("{ID}", ID)) as raised:
+        score(file, SUITE, ASKED, "ours")
+    assert "\n" not in str(raised.value)
+
+
+def test_the_first_problems_of_each_cell_are_a_part_of_a_suite():
+    part = list(first_of_cells(iter(ASKED), 3))
+    assert len(part) == 3 * len(SUITE.cells)
+    assert all(item.id.endswith(("000", "001", "002")) for item in part)
+
+
+@pytest.fixture(scope="module")
+def long() -> SuiteDataset:
+    return SuiteDataset("multiply-long-v1")
+
+
+def test_a_suite_is_a_sequence_of_questions_for_reasoning_gym(long):
+    asked = list(items(SUITES["multiply-long-v1"]))
+    assert [entry["question"] for entry in long] == [item.question for item in asked]
+    assert long[-1] == long[len(long) - 1]
+    assert long[3:5] == [long[3], long[4]]
+    with pytest.raises(IndexError):
+        long[len(long)]
+    entry = long[7]
+    a, b = map(int, entry["metadata"]["operands"])
+    assert (entry["question"], entry["answer"]) == (f"{a} * {b} =", str(a * b))
+    assert entry["metadata"]["source_dataset"] == "multiply-long-v1"
+    assert entry["metadata"]["source_index"] == 7
+    assert prediction("12", entry) == {"id": entry["metadata"]["id"], "prediction": "12"}
+    with pytest.raises(ValueError, match="Did you mean multiply-v1"):
+        SuiteDataset("multiply-v2")
+
+
+def test_its_answers_are_read_as_predictions_are(long):
+    entry = long[0]
+    right = int(entry["answer"])
+    said = (f"The product is {right:,}.", str(right + 1), "no idea", None)
+    assert [long.score_answer(text, entry) for text in said] == [1.0, 0.0, 0.0, 0.0]
+    canvases = SuiteDataset("canvas-v1")
+    entry = canvases[0]
+    assert canvases.score_answer(f"```\n{entry['answer']}\n```", entry) == 1.0
+    assert canvases.score_answer(entry["question"], entry) == 0.0

@@ -1,0 +1,234 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from PIL import Image
+
+from trm.benchmark.scoring import first_of_cells
+from trm.benchmark.suites import SUITES, items
+
+PART = ("--suite", "multiply-v1", "--up-to", 2)
+CPU = ("--accelerator", "cpu")
+
+
+def predictions(file: Path, lines) -> Path:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
+    return file
+
+
+def perfect() -> list[dict]:
+    asked = items(SUITES["multiply-v1"].within(2))
+    return [{"id": item.id, "prediction": item.answer} for item in asked]
+
+
+def scored(command, folder, *words, part=PART):
+    ran = command("benchmark", "score", *words, *part, "--output", folder / "out")
+    grid = folder / "out" / "grid.json"
+    return ran, json.loads(grid.read_text()) if grid.exists() else None
+
+
+@pytest.mark.parametrize(("name", "most"), [("canvas-v1", 2), ("structured-v1", 4)])
+def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name, most):
+    part = ("--suite", name, "--up-to", most)
+    ran = command("benchmark", "export", *part, "--output", tmp_path / "suite")
+    assert ran.code == 0, ran.err
+    lines = (tmp_path / "suite" / f"{name}.jsonl").read_text().splitlines()
+    problems = [json.loads(line) for line in lines]
+    answers = [{"id": one["id"], "prediction": one["answer"]} for one in problems]
+    ran, _ = scored(command, tmp_path, predictions(tmp_path / "p.jsonl", answers), part=part)
+    assert ran.code == 0, ran.err
+    assert f"100.0 % ({len(answers)} of {len(answers)}" in ran.out
+    with Image.open(tmp_path / "out" / "grid.png") as picture:
+        assert picture.width > 300
+    assert "| 100 (" in (tmp_path / "out" / "grid.md").read_text()
+
+
+def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
+    file = predictions(tmp_path / "p.jsonl", perfect()[:-1])
+    ran, grid = scored(command, tmp_path, file)
+    assert "wrong for want of a prediction: 1" in ran.out
+    model = grid["models"][0]
+    assert model["name"] == "p"
+    for known in ("family", "parameters", "ranges", "step", "cost", "config"):
+        assert model[known] is None
+    assert {cell["region"] for cell in model["cells"]} == {"range unknown"}
+    more = ("--name", "stranger", "--parameters", "1,234", "--range", "1..1")
+    _, grid = scored(command, tmp_path, file, *more)
+    model = grid["models"][0]
+    assert (model["name"], model["parameters"]) == ("stranger", 1234)
+    assert model["ranges"] == {"digits_a": [1, 1], "digits_b": [1, 1]}
+    regions = [cell["region"] for cell in model["cells"]]
+    assert regions == ["in range", "second beyond", "first beyond", "both beyond"]
+
+
+def test_files_given_together_are_compared_problem_by_problem(command, make_grid, tmp_path):
+    lines = perfect()
+    worse = [line | {"prediction": "0"} if i < 12 else line for i, line in enumerate(lines)]
+    files = [predictions(tmp_path / f"{n}.jsonl", part) for n, part in (("a", lines), ("b", worse))]
+    ran, grid = scored(command, tmp_path, *files, "--range", "1..2", "unknown")
+    assert ran.code == 0, ran.err
+    assert [model["name"] for model in grid["models"]] == ["a", "b"]
+    file = tmp_path / "out" / "compare.md"
+    report = file.read_text()
+    assert "Problem by problem, against a" in report
+    assert f"| b | all | {len(lines)} |" in report
+    assert "| 0 | 12 | 0.00049 |" in report  # McNemar: 2 / 2 ^ 12
+    assert scored(command, tmp_path, files[0])[0].code == 0
+    assert not file.exists()  # it was of figures that are gone
+    file.write_text("mine")
+    (tmp_path / "out/grid.json").unlink()
+    ran, _ = scored(command, tmp_path, *files)
+    assert (ran.code, file.read_text()) == (2, "mine")
+    assert "trm benchmark score did not write it" in ran.err
+
+
+def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
+    for ending in ("jsonl", "csv"):
+        suite, answers = tmp_path / ending, tmp_path / f"{ending}.jsonl"
+        command("benchmark", "export", *PART, "--format", ending, "--output", suite)
+        ran = command(
+            *("solve", "--checkpoint", checkpoint, "--input", suite / f"multiply-v1.{ending}"),
+            *("--output", answers, *CPU),
+        )
+        assert ran.code == 0, ran.err
+    right = sum(json.loads(line)["correct"] for line in answers.read_text().splitlines())
+    small = tmp_path / "small.jsonl.gz"
+    ran, grid = scored(command, tmp_path, answers, "--compact", small)
+    assert f"({right} of " in ran.out
+    assert all(0 <= cell["confidence"] <= 1 for cell in grid["models"][0]["cells"])
+    assert f"({right} of " in scored(command, tmp_path, small)[0].out
+
+
+def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, tmp_path):
+    said = [
+        line | {"prediction": f"= {line['prediction']}", "confidence": 0.5} for line in perfect()
+    ]
+    file, small = predictions(tmp_path / "p.jsonl", said), tmp_path / "small.jsonl.gz"
+    for _ in range(2):
+        assert scored(command, tmp_path, file, "--compact", small)[0].code == 0
+    with gzip.open(small, "rt") as lines:
+        assert [json.loads(line) for line in lines] == perfect()
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    for place in (file, other, tmp_path):
+        ran, _ = scored(command, tmp_path, file, "--compact", place)
+        assert (ran.code, "would replace another file" in ran.err) == (2, True)
+    assert other.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--name", "a", "b"), "--name is wanted once for each file: 1, and not 2"),
+        (("--range", "4..1"), "is no range"),
+        (("--range", "1..4x1..2x1"), "--range of multiply-v1 gives digits_a and digits_b"),
+        (("--parameters", "many"), "is no number, nor unknown"),
+        (("--secret", "nowhere"), "nowhere: No such file"),
+        (("--suite", "multiply-v2"), "Did you mean multiply-v1?"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_a_sentence(command, tmp_path, more, told):
+    file = predictions(tmp_path / "p.jsonl", perfect()[:1])
+    ran, grid = scored(command, tmp_path, file, part=(*PART, *more))
+    assert (ran.code, told in ran.err, grid) == (2, True, None)
+
+
+def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("".join(Random(0).choices("0123456789abcdef", k=32)))
+    part = (*PART, "--secret", secret)
+    assert command("benchmark", "export", *part, "--output", tmp_path / "suite").code == 0
+    (file,) = (tmp_path / "suite").glob("*.jsonl")
+    problems = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [{"id": one["id"], "prediction": one["answer"]} for one in problems]
+    written = predictions(tmp_path / "p.jsonl", lines)
+    ran, _ = scored(command, tmp_path, written)
+    assert ran.code == 2
+    assert "--secret" in ran.err
+    ran, grid = scored(command, tmp_path, written, part=part)
+    assert "100.0 %" in ran.out
+    assert secret.read_text() not in json.dumps(grid)
+    assert grid["settings"]["seed"].startswith("secret-")
+
+
+def test_exporting_and_scoring_need_no_pytorch(tmp_path):
+    predictions(tmp_path / "p.jsonl", perfect())
+    part = [str(word) for word in (*PART, "--output")]
+    lines = f"""
+import sys
+from trm import cli
+assert cli.run(["benchmark", "export", *{part!r}, "suite", "--format", "trm"]) == 0
+assert cli.run(["benchmark", "score", "p.jsonl", *{part!r}, "out"]) == 0
+assert "torch" not in sys.modules
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_shipped_model_answers_a_part_of_a_suite(command, tmp_path):
+    file = tmp_path / "predictions.jsonl.gz"
+    words = ("benchmark", "predict", *PART, "--problems", 3, *CPU, "--output", file)
+    ran = command(*words)
+    assert ran.code == 0, ran.err
+    assert "12 problems: 12 answers right" in ran.out
+    asked = list(first_of_cells(items(SUITES["multiply-v1"].within(2)), 3))
+    expected = [{"id": item.id, "prediction": item.answer} for item in asked]
+    before = file.read_bytes()
+    assert [json.loads(line) for line in gzip.decompress(before).splitlines()] == expected
+    assert list(tmp_path.iterdir()) == [file], "no hidden files are left"
+    assert command(*words).code == 0
+    assert file.read_bytes() == before
+
+
+def test_what_a_model_cannot_answer_is_null(command, checkpoint, tmp_path):
+    file, untrained = tmp_path / "predictions.jsonl", tmp_path / "untrained.safetensors"
+    export = ("export", "--checkpoint", checkpoint, "--untrained", "--output", untrained)
+    assert command(*export).code == 0
+    words = (*PART, "--problems", 2, "--checkpoint", untrained, *CPU, "--output", file)
+    ran = command("benchmark", "predict", *words)
+    assert ran.code == 0, ran.err
+    said = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(said) == 8
+    silent = sum(one["prediction"] is None for one in said)
+    assert (f"{silent} without an answer" in ran.out) == (silent > 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--suite multiply-v1 --output here.txt", "has to end in .jsonl or .jsonl.gz"),
+        ("--suite canvas-v1 --output p.jsonl", "canvas-v1 asks for whole canvases"),
+        ("--suite addition-v1 --output p.jsonl", "was made for multiplication in base 10"),
+        ("--suite multiply-v1 --checkpoint no --output p.jsonl", "there is no checkpoint no"),
+    ],
+)
+def test_a_wrong_prediction_leaves_nothing(command, tmp_path, words, sentence):
+    ran = command("benchmark", "predict", *words.split(), folder=tmp_path)
+    assert (ran.code, sentence in ran.err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):
+    folder = tmp_path / "board" / "program"
+    folder.mkdir(parents=True)
+    card = 'name: P\nsuites: [multiply-long-v1]\ntrained: false\nparameters: 0\ngiven: "all"\n'
+    (folder / "card.yaml").write_text(card + "code: p.py\nmade_with: python p.py\n")
+    line = {"id": "multiply-long-v1/50x50/000", "prediction": "1"}
+    predictions(folder / "predictions-multiply-long-v1.jsonl.gz", [line])
+    page = tmp_path / "board.md"
+    words = ("benchmark", "board", "--folder", tmp_path / "board", "--output", page)
+    assert command(*words).code == 0
+    assert command(*words, "--check").code == 0
+    page.write_text("old")
+    ran = command(*words, "--check")
+    assert (ran.code, "run `trm benchmark board`" in ran.out) == (1, True)
+    assert page.read_text() == "old"
+    ran = command("benchmark", "board", "--folder", tmp_path / "nowhere")
+    assert (ran.code, "there is no folder" in ran.err) == (2, True)
