@@ -24,7 +24,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.models import fronts
+from trm.models import ordered
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch, Loop
@@ -230,7 +230,7 @@ def test_supervision_steps_in_half_precision_lead_where_those_in_float32_do():
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_pages_along_fronts_do_not_wait_for_the_device_at_each_column(monkeypatch):
     solver = trm.load_solver(device=DEVICE)
-    work, columns = fronts._Front._work, []
+    work, columns = ordered._Front._work, []
 
     def watched(*args):
         torch.cuda.set_sync_debug_mode("error")
@@ -241,7 +241,7 @@ def test_pages_along_fronts_do_not_wait_for_the_device_at_each_column(monkeypatc
         columns.append(args[2])
 
     solver.solve(problems_of(solver, 4))  # libraries begin
-    monkeypatch.setattr(fronts._Front, "_work", watched)
+    monkeypatch.setattr(ordered._Front, "_work", watched)
     solver.solve(problems_of(solver, 4))
     assert columns
 

@@ -153,7 +153,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} holds no model of this package, it looks like {kind[:200]}: take a checkpoint "
             "written by `trm fit` or `trm export`. Models of the reference TRM and of nanoGPT are "
-            "made by trm.models.interop and trm.models.interop_gpt"
+            "made by trm.models.interop"
         )
     try:
         for key in _HEADER.values():

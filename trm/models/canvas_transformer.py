@@ -5,15 +5,15 @@ A model of its own has, beside these, a state and an update of it: see `TinyRecu
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trm.models.bias import attention_bias, rows_around
+from trm.models.bias import attention_bias
 from trm.models.configs import IN_ORDER, CanvasConfig
-from trm.models.context import Context, on_canvas
 from trm.models.coordinates import Coordinates, down_to_last, last_rows, span
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
@@ -21,6 +21,8 @@ from trm.models.layers import (
     Attention,
     Linear,
     PostNormBlock,
+    RelativeKeys,
+    Rotation,
     SwiGLU,
     compute_dtype,
     swiglu_size,
@@ -29,6 +31,94 @@ from trm.models.layers import (
 from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
+
+
+@dataclass
+class Context:
+    """What a batch of canvases is to the model, worked out once for all supervision steps.
+
+    Attributes:
+        inputs: input embeddings, [B, P + S, D]; P prefix tokens in front of S cells: all H * W of
+            them, or those that are not blank, padded to the sample that has most.
+        halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
+        height, width: H and W.
+        places: int64 [B, S], where on the canvas each cell is (H * W: padding), if blank ones are
+            no tokens; else None.
+        rotation: cosines and sines for queries and keys, or None.
+        bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
+            tokens, or in what they see, rotation and bias have a batch dimension in front. For the
+            other forms see `trm.models.bias.attention_bias`.
+        bias_on_others: the bias of a token that is not to see itself, of the same shape as bias, or
+            None: there is no such token.
+        alone: bool [B, P + S, 1], which tokens see no other under that bias; None with it.
+        keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
+            large; bias is then [B, heads or 1, S, K].
+        relative: vectors added to keys, or None.
+    """
+
+    inputs: Tensor
+    halt_weights: Tensor | None
+    height: int
+    width: int
+    places: Tensor | None
+    rotation: Rotation | None = None
+    bias: Tensor | None = None
+    bias_on_others: Tensor | None = None
+    alone: Tensor | None = None
+    keys: Tensor | None = None
+    relative: RelativeKeys | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
+        batch, length, _ = self.inputs.shape
+        if self.places is None:
+            return torch.full((batch,), length, device=self.inputs.device)
+        return length - (self.places == self.height * self.width).sum(dim=1)
+
+    def select(self, index: Tensor) -> "Context":
+        """The same for some samples, by bool [B] or int64 indices."""
+
+        def some(part: Any, shared: int) -> Any:  # dimensions of what all samples share
+            return part if part is None or part.ndim == shared else part[index]
+
+        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "keys": 0, "alone": 0}
+        parts |= {"bias": 3, "bias_on_others": 3}
+        found = {name: some(getattr(self, name), shared) for name, shared in parts.items()}
+        if self.rotation is not None:
+            found["rotation"] = tuple(some(part, 2) for part in self.rotation)
+        if self.relative is not None:
+            found["relative"] = self.relative._replace(classes=some(self.relative.classes, 2))
+        return replace(self, **found)
+
+
+def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
+    """What belongs to cells [B, S, N] where these are, [B, H, W, N].
+
+    Args:
+        tokens: without a prefix.
+        context: of the same samples.
+        elsewhere: [N], of cells that are no tokens; None: 0.
+    """
+    if context.places is not None:
+        size, batch = context.height * context.width, len(tokens)
+        full = tokens.new_zeros(batch, size + 1, tokens.shape[-1])
+        if elsewhere is not None:
+            full = full + elsewhere
+        tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
+    return tokens.unflatten(1, (context.height, context.width))
+
+
+def on_tokens(cells: Tensor, context: Context) -> Tensor:
+    """What belongs to the cells of canvases [B, H, W] for each token [B, P + S].
+
+    0 for padding; the largest number of the dtype for a prefix.
+    """
+    flat = cells.flatten(1)
+    if context.places is not None:
+        flat = F.pad(flat, (0, 1)).gather(1, context.places)
+    prefix = context.inputs.shape[1] - flat.shape[1]
+    return F.pad(flat, (prefix, 0), value=torch.iinfo(cells.dtype).max)
 
 
 class CanvasTransformer(IterativeModel):
@@ -99,12 +189,11 @@ class CanvasTransformer(IterativeModel):
         return self.position.accepts(Coordinates.canvas(height, width, config.prefix_length))
 
     def pairs(self, height: int, width: int) -> int:
-        """See `IterativeModel`; fewer where each cell sees the rows around its own alone."""
-        rows = rows_around(self.config.neighbourhood, self.config.radius)
-        of_offsets = not self.position.absolute and not self.position.by_query
-        if rows is None or not self.config.crop or not of_offsets:
-            return super().pairs(height, width)
-        return height * width * width * (2 * rows + 1)
+        """See `IterativeModel`; fewer where no cell sees beyond the row above."""
+        config = self.config
+        if config.neighbourhood in IN_ORDER and config.crop and self.position.of_offsets:
+            return 3 * height * width * width
+        return super().pairs(height, width)
 
     def lengths(self, context: Context) -> Tensor:
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
@@ -290,9 +379,7 @@ class CanvasTransformer(IterativeModel):
         if self.config.halt_pool == "first":
             return None
         masked = F.pad(tokens == self.config.mask_id, (self.config.prefix_length, 0))
-        counted = torch.ones_like(masked) if present is None else present
-        if self.config.halt_pool == "mask":
-            # A canvas with nothing left to fill in is judged as a whole.
-            counted = masked | (counted & ~masked.any(dim=1, keepdim=True))
-        weights = counted.float()
+        there = torch.ones_like(masked) if present is None else present
+        # Of a canvas with nothing left to fill in, all cells count.
+        weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
         return weights / weights.sum(dim=1, keepdim=True)

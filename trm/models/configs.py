@@ -6,28 +6,27 @@ Nothing here imports a framework, so that `trm fit` answers a wrong value at onc
 from dataclasses import dataclass, field, fields
 
 from canvas.choices import check_choices, one_of
-from trm.models.vocabulary import BLANK, MASK, VOCAB_SIZE
+from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 
 POSITIONS = {  # ways to know where a token is on a canvas, and the class of each
-    "none": "trm.models.positions.base.NoPosition",
-    "learned": "trm.models.positions.absolute.Learned",
-    "learned_2d": "trm.models.positions.absolute.Learned2D",
-    "rope_1d": "trm.models.positions.rotary.Rope1D",
-    "rope_2d": "trm.models.positions.rotary.Rope2D",
-    "sinusoidal": "trm.models.positions.absolute.Sinusoidal",
-    "randomised": "trm.models.positions.absolute.Randomised",
-    "abacus": "trm.models.positions.absolute.Abacus",
-    "alibi": "trm.models.positions.relative.Alibi",
-    "fire": "trm.models.positions.relative.Fire",
-    "shaw": "trm.models.positions.relative.Shaw",
-    "relative_2d": "trm.models.positions.relative.Relative2D",
+    "none": "trm.models.positions.NoPosition",
+    "learned": "trm.models.positions.Learned",
+    "learned_2d": "trm.models.positions.Learned2D",
+    "rope_1d": "trm.models.positions.Rope1D",
+    "rope_2d": "trm.models.positions.Rope2D",
+    "sinusoidal": "trm.models.positions.Sinusoidal",
+    "randomised": "trm.models.positions.Randomised",
+    "abacus": "trm.models.positions.Abacus",
+    "alibi": "trm.models.positions.Alibi",
+    "fire": "trm.models.positions.Fire",
+    "shaw": "trm.models.positions.Shaw",
+    "relative_2d": "trm.models.positions.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
 IN_ORDER = ("before", "just_before")  # in which no two cells see each other
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", "local", *IN_ORDER)
+NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", *IN_ORDER)
 BLOCKS = ("attention", "mixer")
-HALT_POOLS = ("first", "mean", "mask")
-_LEAST = dict.fromkeys(("blank_id", "mask_id", "radius", "num_prefixes", "prefix_length"), 0)
+HALT_POOLS = ("first", "mask")
 
 
 @dataclass
@@ -35,7 +34,7 @@ class CanvasConfig:
     """The shape of a transformer over a canvas; the defaults are the reference TRM's.
 
     Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
+        ValueError: a size is too small, sizes do not fit together, or a name is unknown.
     """
 
     height: int = 20  # canvas that learned positions and the mixer are made for
@@ -60,25 +59,14 @@ class CanvasConfig:
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
-    hint_threshold: float = (
-        0.0  # states keep hints alone, those above this probability; 0: all they hold
-    )
+    hint_threshold: float = 0.0  # states keep only hints above this probability; 0: all they hold
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        _check(self, may_be_0=("blank_id", "mask_id", "radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
                 f"{self.position} positions are drawn anew for every batch, under which a carry's "
                 "states would change places: choose another position, or train a GPT."
-            )
-        for part in fields(self):
-            value, minimum = getattr(self, part.name), _LEAST.get(part.name, 1)
-            if part.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "hidden_size must be a multiple of num_heads, "
-                f"got {self.hidden_size} and {self.num_heads}."
             )
         if self.expansion <= 0:
             raise ValueError(f"expansion must be greater than 0, got {self.expansion}.")
@@ -92,7 +80,6 @@ class CanvasConfig:
             raise ValueError(
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
             )
-        _check_direction_bias(self.direction_bias, self.position)
         if not 0 <= self.hint_threshold <= 1:
             raise ValueError(
                 f"hint_threshold is a probability from 0 to 1, got {self.hint_threshold}."
@@ -117,11 +104,7 @@ class CanvasConfig:
 
 @dataclass
 class RecursiveConfig(CanvasConfig):
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
+    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's."""
 
     H_cycles: int = 3  # per supervision step, of which the last with gradient
     L_cycles: int = 6  # updates of z_L per H cycle
@@ -129,11 +112,7 @@ class RecursiveConfig(CanvasConfig):
 
 @dataclass
 class LoopedConfig(CanvasConfig):
-    """The shape of a ``LoopedTransformer``.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
+    """The shape of a ``LoopedTransformer``."""
 
     loops_per_step: int = 1  # per supervision step, all of them with gradient
     attend_self: bool = True  # whether a cell sees its own state, or only those of others
@@ -145,28 +124,17 @@ class LoopedConfig(CanvasConfig):
 
 
 @dataclass
-class _Oriented:
-    """What the configs of upright models have in addition."""
+class UprightRecursiveConfig(RecursiveConfig):
+    """The shape of an `UprightRecursiveModel`."""
 
     classifier_size: int = 32  # channels of the orientation classifier
 
 
 @dataclass
-class UprightRecursiveConfig(_Oriented, RecursiveConfig):
-    """The shape of an `UprightRecursiveModel`.
+class UprightLoopedConfig(LoopedConfig):
+    """The shape of an `UprightLoopedTransformer`."""
 
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
-
-
-@dataclass
-class UprightLoopedConfig(_Oriented, LoopedConfig):
-    """The shape of an `UprightLoopedTransformer`.
-
-    Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
-    """
+    classifier_size: int = 32  # channels of the orientation classifier
 
 
 @dataclass
@@ -174,7 +142,7 @@ class GPTConfig:
     """The shape of a ``GPT``; the defaults are those of GPT-2's smallest.
 
     Raises:
-        ValueError: a size is not positive, sizes do not fit together, or a name is unknown.
+        ValueError: a size is too small, sizes do not fit together, or a name is unknown.
     """
 
     height: int = 20  # canvas that learned positions are made for
@@ -192,17 +160,7 @@ class GPTConfig:
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        for part in fields(self):
-            value, minimum = getattr(self, part.name), 0 if part.name == "radius" else 1
-            if part.type in (int, int | None) and value is not None and value < minimum:
-                raise ValueError(f"{part.name} must be {minimum} or more, got {value}.")
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "hidden_size must be a multiple of num_heads, "
-                f"got {self.hidden_size} and {self.num_heads}."
-            )
-        _check_direction_bias(self.direction_bias, self.position)
+        _check(self, may_be_0=("radius",))
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(
@@ -211,10 +169,21 @@ class GPTConfig:
             )
 
 
-def _check_direction_bias(direction_bias: float, position: str) -> None:
-    """Raise a ValueError where a position that has no use for it is given a direction bias."""
-    if direction_bias != 0 and position != "relative_2d" and "." not in position:
+def _check(config: CanvasConfig | GPTConfig, may_be_0: tuple[str, ...]) -> None:
+    """Raise a ValueError for an unknown name, and for whole numbers that are too small."""
+    check_choices(config)
+    for part in fields(config):
+        value, least = getattr(config, part.name), 0 if part.name in may_be_0 else 1
+        if part.type in (int, int | None) and value is not None and value < least:
+            raise ValueError(f"{part.name} must be {least} or more, got {value}.")
+    if config.hidden_size % config.num_heads:
         raise ValueError(
-            f"direction_bias is of relative_2d alone, got {direction_bias} with position "
+            "hidden_size must be a multiple of num_heads, "
+            f"got {config.hidden_size} and {config.num_heads}."
+        )
+    position = config.position
+    if config.direction_bias != 0 and position != "relative_2d" and "." not in position:
+        raise ValueError(
+            f"direction_bias is of relative_2d alone, got {config.direction_bias} with position "
             f"{position}: set direction_bias to 0 or position to relative_2d."
         )

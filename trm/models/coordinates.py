@@ -1,6 +1,5 @@
-"""Where tokens sit on a canvas, how two of them lie to each other, and which may see which."""
+"""Where tokens sit on a canvas, and how two of them lie to each other."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
@@ -10,12 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.choices import check_choice
-from trm.models.configs import IN_ORDER, NEIGHBOURHOODS
-
 T = TypeVar("T")
-
-_DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +120,7 @@ def last_rows(kept: Tensor, number: int) -> Tensor:
     return (row < last) & (row >= last - number)
 
 
-def _cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
+def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
     """What is worked out for coordinates that a whole batch shares is kept."""
 
     @lru_cache(maxsize=16)
@@ -141,16 +135,16 @@ def _cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[
     return called
 
 
-def _offsets(cells: Coordinates) -> tuple[Tensor, Tensor]:
+def offsets(cells: Coordinates) -> tuple[Tensor, Tensor]:
     """Rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
     down, right = (x.unsqueeze(-2) - x.unsqueeze(-1) for x in (cells.rows, cells.columns))
     return down, right
 
 
-@_cached_where_shared
+@cached_where_shared
 def relative_classes(cells: Coordinates, radius: int) -> Tensor:
     """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
-    classes = offset_classes(*_offsets(cells), radius)
+    classes = offset_classes(*offsets(cells), radius)
     prefix = cells.rows < 0
     pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
     return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
@@ -169,136 +163,3 @@ def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
     octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
     on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
     return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
-
-
-def neighbourhood_mask(
-    cells: Coordinates, neighbourhood: str, radius: int, written: Tensor | None = None
-) -> Tensor | None:
-    """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
-
-    ``local``: the square of cells at most ``radius`` rows and columns away. ``local_lines``: that
-    square and the eight lines through the cell. ``local_nearest``: that square, and in each of the
-    eight directions the nearest written cell beyond it. ``before``: the cell itself, its neighbour
-    on the right and all of the row above: what is worked out before it, so that no two cells see
-    each other. ``just_before``: of these the cells of the row above at most ``radius`` columns
-    away. A prefix sees all and is seen by all.
-
-    Args:
-        cells: where the tokens sit.
-        neighbourhood: one of ``NEIGHBOURHOODS``.
-        radius: of the square, where there is one.
-        written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
-
-    Raises:
-        ValueError: the neighbourhood is not one of ``NEIGHBOURHOODS``.
-    """
-    check_choice("neighbourhood", neighbourhood, NEIGHBOURHOODS)
-    allowed = None
-    if neighbourhood in IN_ORDER:
-        far = len(cells) if neighbourhood == "before" else radius
-        allowed = _before(cells, far)
-    elif neighbourhood != "all":
-        near, lines = _lines(cells, radius)
-        if neighbourhood == "local_nearest":
-            assert written is not None, "what is nearest depends on what is written"
-            lines = _seen_from_afar(cells, radius, written)
-        allowed = near if neighbourhood == "local" else near | lines
-    if cells.present is None:
-        return allowed
-    # Padding sees itself, as a softmax over nothing is not a number.
-    itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
-    present = cells.present.unsqueeze(-2)
-    return itself | (present if allowed is None else allowed & present)
-
-
-def nearest_keys(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
-    """The keys that each query sees under `local_nearest`, listed without a table of all pairs.
-
-    Args:
-        cells: without a prefix.
-        radius: of the square.
-        written: bool [B, S], as there.
-
-    Returns:
-        int64 [B, S, (2 · radius + 1)² + 8], indices of tokens, -1 where there is none; the first is
-        the query itself.
-    """
-    batch, size = written.shape
-    rows, columns = (x.expand(batch, size) for x in (cells.rows, cells.columns))
-    sample = torch.arange(batch, device=rows.device)[:, None]
-    token = torch.arange(size, device=rows.device).expand(batch, size)
-    there = token if cells.present is None else torch.where(cells.present, token, -1)
-    # A frame around the canvas, so that no step leaves it. Padding is written outside of it.
-    edge, height, width = radius + 1, cells.height, cells.width
-    place = rows + edge, columns + edge
-    at = torch.full((batch, height + 2 * edge, width + 2 * edge), -1, device=rows.device)
-    kept = there >= 0
-    index = sample.expand_as(token)[kept], place[0][kept], place[1][kept]
-    at[index] = token[kept]
-    near = range(-radius, radius + 1)
-    steps = sorted(itertools.product(near, near), key=lambda step: step != (0, 0))
-    keys = [token, *(at[sample, place[0] + i, place[1] + j] for i, j in steps[1:])]
-    far = torch.full_like(at, -1)
-    far[index] = torch.where(written, token, -1)[kept]
-    for direction in _DIRECTIONS:
-        last = _scan(far, direction)[sample, *place]
-        key = last.clamp(min=0)
-        down, right = rows.gather(1, key) - rows, columns.gather(1, key) - columns
-        beyond = (down.abs() > radius) | (right.abs() > radius)
-        keys.append(torch.where(beyond, last, -1))
-    return torch.stack(keys, dim=-1)
-
-
-def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
-    """For each cell the last one in a direction that is not -1, int64 [B, H, W] to the same.
-
-    Line by line from the edge inwards: what the next cell sees last, or else that cell itself.
-    """
-    down, right = direction
-    if down == 0:  # columns are the lines
-        return _scan(far.mT, (right, 0)).mT
-    last = torch.full_like(far, -1)
-    height = far.shape[1]
-    inner = range(height - 2, -1, -1) if down > 0 else range(1, height)
-    for row in inner:
-        beyond = torch.where(last[:, row + down] >= 0, last[:, row + down], far[:, row + down])
-        last[:, row] = beyond.roll(-right, dims=1)
-        if right:
-            last[:, row, -1 if right > 0 else 0] = -1  # what came round
-    return last
-
-
-def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
-    """The nearest written keys beyond the square, bool [B, S, S]; of a prefix none."""
-    P, batch = cells.prefix_length, len(written)
-    parts = {name: getattr(cells, name)[..., P:] for name in ("rows", "columns", "index")}
-    present = None if cells.present is None else cells.present[:, P:]
-    inner = replace(cells, prefix_length=0, present=present, **parts)
-    keys = nearest_keys(inner, radius, written[:, P:])[..., -len(_DIRECTIONS) :]
-    size = keys.shape[1]
-    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=keys.device)
-    seen.scatter_(2, torch.where(keys < 0, size, keys), True)
-    return F.pad(seen[..., :size], (P, 0, P, 0))
-
-
-@_cached_where_shared
-def _before(cells: Coordinates, radius: int) -> Tensor:
-    """Keys in the row above, on the right and the token itself (or with a prefix in the pair).
-
-    Of the row above those at most ``radius`` columns away.
-    """
-    down, right = _offsets(cells)
-    prefix = cells.rows < 0
-    above = (down == -1) & (right.abs() <= radius)
-    seen = above | ((down == 0) & ((right == 0) | (right == 1)))
-    return seen | prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
-
-
-@_cached_where_shared
-def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
-    """Keys in the local square (or with a prefix token in the pair), and on the eight lines."""
-    down, right = _offsets(cells)
-    prefix = cells.rows < 0
-    near = (down.abs() <= radius) & (right.abs() <= radius)
-    near |= prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
-    return near, (down == 0) | (right == 0) | (down.abs() == right.abs())

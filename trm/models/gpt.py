@@ -20,13 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trm.models.cache import KeyValueCache
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.hints import HintHeads
-from trm.models.layers import Attention, Linear, compute_dtype
-from trm.models.positions import Learned, make_position
-from trm.models.positions.terms import PositionTerms
+from trm.models.layers import Attention, KeyValueCache, Linear, compute_dtype
+from trm.models.positions import Learned, PositionTerms, make_position
 
 INITIAL_STD = 0.02
 

@@ -1,4 +1,9 @@
-"""Weights of the reference TRM (SamsungSAILMontreal/TinyRecursiveModels) into ours and back."""
+"""Weights of the published TRM and of nanoGPT into ours and back.
+
+The TRM is that of SamsungSAILMontreal/TinyRecursiveModels; the GPT is karpathy/nanoGPT and its
+canvas variants of birdswimming/NanoGPT-multi, an earlier experiment: ABS_LEARNED is nanoGPT itself;
+SINUSODIAL, CUSTOM_PID and ROPE_2D differ in their positions alone.
+"""
 
 import math
 import pickle
@@ -9,11 +14,13 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from trm.models.configs import RecursiveConfig
+from canvas.choices import check_choice
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 
 # Their name, our name; every weight's name is changed by these replacements and no others.
-_NAMES = (
+_TRM_NAMES = (
     ("embed_tokens.embedding_weight", "embed_tokens.weight"),
     ("embed_pos.embedding_weight", "position.weight"),
     ("puzzle_emb.weights", "prefix"),
@@ -25,10 +32,42 @@ _NAMES = (
     ("gate_up_proj", "gate_up"),
     ("down_proj", "down"),
 )
-# Wrappers around the inner model: torch.compile, the loss head, the ACT wrapper.
-_WRAPPERS = ("_orig_mod.", "model.", "inner.")
+_TRM_NEEDED = (
+    "embed_tokens.embedding_weight",
+    "lm_head.weight",
+    "q_head.weight",
+    "H_init",
+    "L_level.layers.0.mlp.down_proj.weight",
+)
 # Values of the ACT wrapper's training that carry no weight.
 _LOCAL = ("puzzle_emb.local_weights", "puzzle_emb.local_ids")
+_GPT_NAMES = (
+    ("transformer.wte.", "embed_tokens."),
+    ("transformer.h.", "layers."),
+    ("transformer.ln_f.", "norm."),
+    ("ln_1.", "attention_norm."),
+    ("ln_2.", "mlp_norm."),
+    ("attn.c_attn.", "attention.qkv."),
+    ("attn.c_proj.", "attention.out."),
+    ("mlp.c_fc.", "up."),
+    ("mlp.c_proj.", "down."),
+)
+_GPT_NEEDED = (
+    "transformer.wte.weight",
+    "transformer.h.0.attn.c_attn.weight",
+    "transformer.h.0.mlp.c_fc.weight",
+    "transformer.ln_f.weight",
+)
+# Fixed tables and masks, which carry no weight.
+_BUFFERS = ("sinusoidal_pe", "pos_x", "pos_y", "cos_x", "sin_x", "cos_y", "sin_y", ".attn.bias")
+_GPT_POSITIONS = {  # what in a file shows its positions
+    "transformer.wpe.weight": "learned",
+    "transformer.wpe_h.weight": "learned_2d",
+    "sinusoidal_pe": "sinusoidal",
+    "transformer.h.0.attn.pos_x": "rope_2d",
+}
+# Wrappers around the inner model: torch.compile, the loss head, the ACT wrapper.
+_WRAPPERS = ("_orig_mod.", "model.", "inner.")
 
 
 def load_reference_trm(
@@ -47,11 +86,8 @@ def load_reference_trm(
 
     Args:
         source: a checkpoint file or its state dict, of the inner model or any of its wrappers.
-        height: rows of the canvas, height * width being the reference's ``seq_len``.
-        width: columns of the canvas.
-        num_heads: attention heads.
-        H_cycles: H cycles per supervision step.
-        L_cycles: L cycles per H cycle.
+        height, width: of the canvas, height * width being the reference's ``seq_len``.
+        num_heads, H_cycles, L_cycles: see `RecursiveConfig`.
         position: "rope_1d" or "none"; a file with learned positions or a mixer says so itself.
         expansion: of the mixer's token MLP.
         prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
@@ -61,10 +97,11 @@ def load_reference_trm(
         ValueError: the file holds something else, or its shapes do not fit the arguments.
         FileNotFoundError: there is no such file.
     """
-    name = str(source) if isinstance(source, str | Path) else "the state dict"
-    weights = source if isinstance(source, Mapping) else read_checkpoint(Path(source))
-    theirs = unwrap(weights)
-    _check_kind(name, theirs)
+    name, weights = _read(source)
+    theirs = _unwrapped(weights)
+    missing = [key for key in _TRM_NEEDED if key not in theirs]
+    if missing or any(key.startswith("H_level.") for key in theirs):
+        _refuse(name, "a reference TRM", theirs, missing)
     learned = theirs.get("embed_pos.embedding_weight")
     mixer = "L_level.layers.0.mlp_t.down_proj.weight" in theirs
     prefix = theirs.get("puzzle_emb.weights")
@@ -72,10 +109,10 @@ def load_reference_trm(
         prefix_length = 0
     elif prefix_length is None:
         prefix_length = 16 if learned is None else learned.shape[0] - height * width
-        if learned is not None and prefix_length < 1:
+        if prefix_length < 1:
             raise ValueError(
-                f"{name} has learned positions for {learned.shape[0]} tokens, prefix included; "
-                f"{height} x {width} leaves none for the prefix. Check height and width."
+                f"{name} has fewer learned positions than {height} x {width} cells and a prefix. "
+                "Check height and width."
             )
     vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
     if prefix is not None and prefix_length == 0:
@@ -98,9 +135,9 @@ def load_reference_trm(
         prefix_size=None if prefix is None else prefix.shape[1],
     )
     model = TinyRecursiveModel(config)
-    ours = {_rename(key): value.float() for key, value in theirs.items() if key not in _LOCAL}
+    weights = {key: value.float() for key, value in theirs.items() if key not in _LOCAL}
     try:
-        model.load_state_dict(ours)
+        model.load_state_dict({_renamed(key, _TRM_NAMES): x for key, x in weights.items()})
     except RuntimeError as error:
         raise ValueError(
             f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length}, "
@@ -131,22 +168,163 @@ def to_reference_state_dict(model: TinyRecursiveModel) -> dict[str, Tensor]:
     state = {}
     for key, value in model.state_dict().items():
         name = key.replace("layers", "L_level.layers")
-        for theirs, ours in _NAMES:
+        for theirs, ours in _TRM_NAMES:
             if theirs not in ("mlp_t", "L_level.layers"):
                 name = name.replace(ours, theirs)
         state[name.replace("mixing.", token_mlp)] = value.detach()
     return state
 
 
-def read_checkpoint(path: Path) -> Mapping[str, Any]:
-    """The contents of a file of plain tensors.
+def load_nanogpt(
+    source: str | Path | Mapping[str, Any],
+    *,
+    height: int,
+    width: int,
+    num_heads: int | None = None,
+    position: str | None = None,
+) -> GPT:
+    """Build a model from nanoGPT's weights; what the file tells is read from it.
+
+    Token ids keep the meaning that they had where the weights were trained.
+
+    Args:
+        source: a checkpoint as nanoGPT's ``train.py`` writes it, as a file or its contents, or a
+            state dict.
+        height, width: of the canvas, row ends not counted. Learned tables for longer sequences or
+            larger canvases are cut.
+        num_heads: attention heads; only for a state dict, a checkpoint says so itself.
+        position: "none", "sinusoidal" or "rope_2d"; only where neither learned tables nor stored
+            buffers say so.
 
     Raises:
-        ValueError: it is no such file, or does not hold a dict.
+        ValueError: the file holds something else, its shapes do not fit the arguments, or it does
+            not say what was left out.
         FileNotFoundError: there is no such file.
     """
-    if path.suffix == ".safetensors":
-        raise ValueError(f"{path} looks like safetensors; give a file written by torch.save.")
+    name, content = _read(source)
+    arguments: Mapping[str, Any] = {}
+    if "model_args" in content and isinstance(content.get("model"), Mapping):
+        content, arguments = content["model"], content["model_args"]
+    theirs = _unwrapped(content)
+    missing = [key for key in _GPT_NEEDED if key not in theirs]
+    if missing:
+        _refuse(name, "a nanoGPT checkpoint", content, missing)
+    tied = theirs["transformer.wte.weight"]
+    if not torch.equal(theirs.get("lm_head.weight", tied), tied):
+        raise ValueError(f"{name} has a head of its own; here, embedding and head share weights.")
+    shown = next((ours for key, ours in _GPT_POSITIONS.items() if key in theirs), None)
+    if shown is None and position is not None:
+        check_choice("position", position, ("none", "sinusoidal", "rope_2d"))
+    num_heads = _agree(name, "num_heads", arguments.get("n_head"), num_heads)
+    position = _agree(name, "position", shown, position)
+    vocab_size, hidden_size = tied.shape
+    config = GPTConfig(
+        height=height,
+        width=width,
+        vocab_size=vocab_size,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        num_layers=len({key.split(".")[2] for key in theirs if key.startswith("transformer.h.")}),
+        intermediate_size=theirs["transformer.h.0.mlp.c_fc.weight"].shape[0],
+        position=position,
+        bias="transformer.ln_f.bias" in theirs,
+    )
+
+    def cut(key: str, needed: int) -> Tensor:
+        if key not in theirs:
+            _refuse(name, "a nanoGPT checkpoint", theirs, [key])
+        if len(theirs[key]) < needed:
+            raise ValueError(
+                f"{name} has {len(theirs[key])} learned positions in {key}; a {height} x {width} "
+                f"canvas needs {needed}. Check height and width."
+            )
+        return theirs[key][:needed].float()
+
+    ours = {}
+    columns = width + 1  # the row end is a column
+    if position == "learned":
+        ours["position.weight"] = cut("transformer.wpe.weight", 1 + height * columns)
+    elif position == "learned_2d":  # row 0 and column 0 are the start token's
+        by_row = cut("transformer.wpe_h.weight", 1 + height)
+        by_column = cut("transformer.wpe_w.weight", 1 + columns)
+        ours["position.prefix"] = by_row[:1] + by_column[:1]
+        ours["position.rows"], ours["position.columns"] = by_row[1:], by_column[1:]
+    for key, value in theirs.items():
+        if key.endswith(_BUFFERS) or key == "lm_head.weight" or ".wpe" in key:
+            continue
+        if position == "rope_2d" and ".attn.c_attn." in key:
+            value = _reorder(value, _rope_order(config))
+        ours[_renamed(key, _GPT_NAMES)] = value.float()
+    model = GPT(config)
+    try:
+        model.load_state_dict(ours)
+    except RuntimeError as error:
+        raise ValueError(f"{name} does not fit nanoGPT's shape: {error}") from error
+    return model
+
+
+def _agree(name: str, field: str, stored: Any, wanted: Any) -> Any:
+    """What the file says or what the caller says; an error where neither or both differently."""
+    if stored is None and wanted is None:
+        raise ValueError(f"{name} does not say its {field}: give {field}.")
+    if stored is not None and wanted is not None and stored != wanted:
+        raise ValueError(f"{name} has {field} {stored}, not {wanted}: leave {field} out.")
+    return wanted if stored is None else stored
+
+
+def to_nanogpt_state_dict(model: GPT) -> dict[str, Tensor]:
+    """The model's weights under nanoGPT's names, without the tables that its variants compute.
+
+    Raises:
+        ValueError: no variant of nanoGPT has such positions.
+    """
+    config = model.config
+    if config.position not in ("learned", "learned_2d", "sinusoidal", "rope_2d"):
+        raise ValueError(
+            "nanoGPT and its variants know position learned, learned_2d, sinusoidal or rope_2d; "
+            f"this model has {config.position}."
+        )
+    state: dict[str, Tensor] = {}
+    ours = {key: value.detach() for key, value in model.state_dict().items()}
+    if config.position == "learned":
+        state["transformer.wpe.weight"] = ours["position.weight"]
+    elif config.position == "learned_2d":
+        # The start token sits at row 0, column 0, both for itself alone: only their sum matters.
+        start = ours["position.prefix"]
+        state["transformer.wpe_h.weight"] = torch.cat((start, ours["position.rows"]))
+        state["transformer.wpe_w.weight"] = torch.cat((0 * start, ours["position.columns"]))
+    for key, value in ours.items():
+        if key.startswith("position."):
+            continue
+        if config.position == "rope_2d" and ".qkv." in key:
+            value = _reorder(value, _rope_order(config).argsort())
+        for old, new in reversed(_GPT_NAMES):
+            key = key.replace(new, old)
+        state[key] = value
+    return state | {"lm_head.weight": ours["embed_tokens.weight"]}
+
+
+def _rope_order(config: GPTConfig) -> Tensor:
+    """Their channels of a head in our order, int64 [head_dim].
+
+    They turn neighbouring channels together, the first half of a head by the column, the second by
+    the row; we turn channels half a head apart.
+    """
+    pairs = torch.arange(config.hidden_size // config.num_heads).view(-1, 2)
+    return pairs.T.flatten()
+
+
+def _reorder(qkv: Tensor, order: Tensor) -> Tensor:
+    """Queries and keys, [3 * D, ...] with the values, their channels in another order per head."""
+    q, k, v = qkv.unflatten(0, (3, -1, len(order)))  # [heads, head_dim, ...] each
+    return torch.stack((q[:, order], k[:, order], v)).flatten(0, 2)
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What to call a source, and its contents; a file has to be one of plain tensors."""
+    if isinstance(source, Mapping):
+        return "the state dict", source
+    path = Path(source)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
@@ -155,10 +333,10 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
         ) from error
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} holds a {type(content).__name__}, expected a state dict.")
-    return content
+    return str(path), content
 
 
-def unwrap(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _unwrapped(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same weights without the prefixes that wrappers put in front of their names."""
     unwrapped = {}
     for key, value in weights.items():
@@ -169,27 +347,13 @@ def unwrap(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return unwrapped
 
 
-def _rename(key: str) -> str:
-    for theirs, ours in _NAMES:
+def _renamed(key: str, names: tuple[tuple[str, str], ...]) -> str:
+    for theirs, ours in names:
         key = key.replace(theirs, ours)
     return key
 
 
-def _check_kind(name: str, weights: Mapping[str, Tensor]) -> None:
-    """Raise a ValueError that names what the file looks like unless it is a reference TRM."""
-    needed = (
-        "embed_tokens.embedding_weight",
-        "lm_head.weight",
-        "q_head.weight",
-        "H_init",
-        "L_level.layers.0.mlp.down_proj.weight",
-    )
-    missing = [key for key in needed if key not in weights]
-    if missing or any(key.startswith("H_level.") for key in weights):
-        refuse(name, "a reference TRM", weights, missing)
-
-
-def refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str]) -> NoReturn:
+def _refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str]) -> NoReturn:
     """Raise a ValueError that says what kind of file this is instead of the one wanted."""
     lacks = f" It lacks {', '.join(missing)}." if missing else ""
     raise ValueError(f"{name} is not {wanted}; it looks like {kind_of(weights)}.{lacks}")
@@ -197,7 +361,7 @@ def refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str
 
 def kind_of(content: Mapping[str, Any]) -> str:
     """What a file's content looks like, from its keys."""
-    keys = list(unwrap(content))
+    keys = list(_unwrapped(content))
     if any(key.startswith("H_level.") for key in keys):
         return "an HRM with separate H and L networks"
     if "pytorch-lightning_version" in keys:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from trm.models.bias import all_pairs, all_rows
+from trm.models.canvas_transformer import Context
 from trm.models.capture import attention_calls, outputs_of
-from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
 from trm.models.layers import Attention

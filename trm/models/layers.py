@@ -1,7 +1,7 @@
 """Layers that both model families are built from: attention, SwiGLU, RMS norm, initialisation."""
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,11 +28,25 @@ class RelativeKeys(NamedTuple):
         return each.gather(-1, classes.expand(*each.shape[:-1], -1))
 
 
-class Cache(Protocol):
-    """Keys and values of earlier tokens."""
+class KeyValueCache:
+    """Keys and values of a causal layer for the tokens seen so far, in memory taken once.
+
+    Args:
+        shape: [B, heads, S, head_dim], S being the longest sequence to come.
+        dtype, device: of keys and values.
+    """
+
+    def __init__(self, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device):
+        self.keys = torch.empty(shape, dtype=dtype, device=device)
+        self.values = torch.empty_like(self.keys)
+        self.length = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append [B, heads, N, head_dim] each; returns all keys and all values so far."""
+        new = slice(self.length, self.length + keys.shape[2])
+        self.keys[:, :, new], self.values[:, :, new] = keys, values
+        self.length = new.stop
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
 # The longest bfloat16 sequence for which plain matrix products beat the blocked CPU kernel of
@@ -252,7 +266,7 @@ class Attention(nn.Module):
         keys: Tensor | None = None,
         *,
         causal: bool = False,
-        cache: Cache | None = None,
+        cache: KeyValueCache | None = None,
         seen: Tensor | None = None,
         relative: RelativeKeys | None = None,
     ) -> Tensor:

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from trm.models.bias import bias_on_others
-from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.canvas_transformer import CanvasTransformer, Context, on_tokens
 from trm.models.configs import IN_ORDER, LoopedConfig
-from trm.models.context import Context, on_tokens
 
 
 class LoopedTransformer(CanvasTransformer):
@@ -60,7 +59,7 @@ class LoopedTransformer(CanvasTransformer):
 
     @property
     def in_order(self) -> bool:
-        """Whether no cell depends on what comes after it, see `trm.models.in_order`."""
+        """Whether no cell depends on what comes after it, see `trm.models.ordered`."""
         config, step = self.config, ("encode", "iterate", "loops", "network", "remembered")
         own = any(
             getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
@@ -71,7 +70,7 @@ class LoopedTransformer(CanvasTransformer):
             and config.hint_threshold > 0
         )
         placed = config.crop and not config.prefix_length
-        simple = not self.position.absolute and not self.position.by_query
+        simple = self.position.of_offsets
         return ordered and placed and simple and not own
 
     def pairs(self, height: int, width: int) -> int:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trm.models.canvas_transformer import CanvasTransformer
+from trm.models.canvas_transformer import CanvasTransformer, Context
 from trm.models.configs import RecursiveConfig
-from trm.models.context import Context
 from trm.models.layers import truncated_normal_
 
 

@@ -16,13 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from augment.symmetry import SYMMETRIES, apply, invert
-from trm.models.canvas_transformer import CanvasTransformer
+from canvas.hints import ORIENTATION
+from trm.models.canvas_transformer import CanvasTransformer, Context
 from trm.models.configs import UprightLoopedConfig, UprightRecursiveConfig
-from trm.models.context import Context
 from trm.models.coordinates import Coordinates
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
-from trm.models.vocabulary import ORIENTATION
 
 
 @dataclass

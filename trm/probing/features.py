@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from canvas.render import to_sequences
+from trm.models.canvas_transformer import Context
 from trm.models.capture import inputs_of, outputs_of
-from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named
 from trm.probing.cells import Examples, token_of_cell

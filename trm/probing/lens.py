@@ -15,8 +15,8 @@ from canvas.render import to_sequences
 from canvas.symbols import MASK
 from trm.models.capture import outputs_of
 from trm.models.gpt import GPT
-from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.ordered import work_in_order
 from trm.probing.cells import token_of_cell
 from trm.probing.features import loops_of
 from trm.solving.rollout import Predictor

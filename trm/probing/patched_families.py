@@ -8,12 +8,12 @@ from torch import Tensor
 
 from canvas.render import to_sequences
 from canvas.symbols import ROW_END
+from trm.models.canvas_transformer import Context
 from trm.models.capture import attention_of
-from trm.models.context import Context
 from trm.models.gpt import GPT
-from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.layers import Attention
+from trm.models.ordered import work_in_order
 from trm.probing.features import loops_of
 from trm.probing.lens import gpt_site
 from trm.probing.patched_runs import Runs, Site, SiteHook

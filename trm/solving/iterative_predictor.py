@@ -9,10 +9,9 @@ import torch
 from canvas import symbols
 from canvas.render import Drawing
 from trm.models.draws import Noise
-from trm.models.fronts import runs_along_fronts, work_along_fronts
-from trm.models.in_order import work_in_order
 from trm.models.iterative import IterativeModel
 from trm.models.looped import LoopedTransformer
+from trm.models.ordered import runs_along_fronts, work_along_fronts, work_in_order
 from trm.solving.hint_reading import hints_after, likeliest
 from trm.solving.iteration import iterate
 from trm.solving.memory import Memory
@@ -200,7 +199,7 @@ class IterativePredictor(Predictor):
     def _in_order(
         self, inputs: np.ndarray, tokens: torch.Tensor, log_probs: bool
     ) -> Prediction | None:
-        """See `trm.models.in_order`; None where that cannot be done."""
+        """See `trm.models.ordered`; None where that cannot be done."""
         above = None if self.memory is None else self.memory.above(inputs)
         assert isinstance(self.model, LoopedTransformer)
         worked = work_in_order(self.model, tokens, above)

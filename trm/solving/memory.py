@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from canvas.symbols import BLANK, MASK
-from trm.models.in_order import RowCache
+from trm.models.ordered import RowCache
 from trm.solving.rollout import Prediction
 
 _Key = tuple[tuple[int, ...], bytes]
@@ -20,7 +20,7 @@ class Memory:
     """Of one model; canvases are found by what stands on them.
 
     A canvas that comes again is not worked out again. Nor is what is above the last row of one that
-    comes with its next row masked, where the model works in order (`trm.models.in_order`). Nothing
+    comes with its next row masked, where the model works in order (`trm.models.ordered`). Nothing
     of what is kept changes an answer.
     """
 

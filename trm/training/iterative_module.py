@@ -10,9 +10,9 @@ import torch.distributed
 from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
 from trm.models.halting import Carry
-from trm.models.in_order import work_in_order
 from trm.models.iterative import Batch, IterativeModel
 from trm.models.looped import LoopedTransformer
+from trm.models.ordered import work_in_order
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule

@@ -11,10 +11,10 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import Drawing
 from canvas.symbols import BLANK
-from trm.models import fronts
+from trm.models import ordered
 from trm.models.configs import LoopedConfig
-from trm.models.fronts import runs_along_fronts
 from trm.models.looped import LoopedTransformer
+from trm.models.ordered import runs_along_fronts
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor, Rollout
 from trm.solving.solver import Solver
@@ -69,9 +69,9 @@ def drawn(task: str, pairs: list, margin: int = 2) -> Drawing:
 
 @pytest.fixture
 def counted(monkeypatch) -> list[int]:
-    """How many pages each call worked out along fronts."""
+    """How many pages each call worked out along ordered."""
     pages = []
-    work = fronts.work_along_fronts
+    work = ordered.work_along_fronts
 
     def watched(model, tokens, *more):
         pages.append(len(tokens))
@@ -103,14 +103,14 @@ def test_pages_that_are_too_many_for_once_are_split(monkeypatch):
     drawing = drawn("lattice", [(100 + i, 999 - i) for i in range(12)])
     predictor, sizes = near(), []
     at_once = predictor.free_running(drawing)
-    work = fronts._Front.__init__
+    work = ordered._Front.__init__
 
     def watched(self, model, lanes, tokens, answer):
         sizes.append(len(tokens))
         work(self, model, lanes, tokens, answer)
 
-    monkeypatch.setattr(fronts._Front, "__init__", watched)
-    monkeypatch.setattr(fronts, "_CELLS", 36)  # six lanes: the operand, two times two, and one
+    monkeypatch.setattr(ordered._Front, "__init__", watched)
+    monkeypatch.setattr(ordered, "_CELLS", 36)  # six lanes: the operand, two times two, and one
     assert same(predictor.free_running(drawing), at_once)
     assert sizes == [6, 6]
 
@@ -130,7 +130,7 @@ def test_who_watches_rows_or_cells_gets_them_one_by_one(counted):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"neighbourhood": "before"}, {"radius": 2}, {"halt_pool": "mean"}, {"attend_self": True}],
+    [{"neighbourhood": "before"}, {"radius": 2}, {"halt_pool": "first"}, {"attend_self": True}],
     ids=str,
 )
 def test_cells_that_depend_on_more_are_worked_out_otherwise(changes):
@@ -172,13 +172,13 @@ class Waits(TorchDispatchMode):
 
 
 def test_a_column_is_worked_out_without_waiting_for_the_device(monkeypatch):
-    waits, work = Waits(), fronts._Front._work
+    waits, work = Waits(), ordered._Front._work
 
     def watched(*args):
         with waits:
             work(*args)
 
-    monkeypatch.setattr(fronts._Front, "_work", watched)
+    monkeypatch.setattr(ordered._Front, "_work", watched)
     near().free_running(drawn("lattice", ALIKE))
     assert waits.noted == []
     with waits:  # what would have been noted

@@ -111,7 +111,7 @@ TOKENS = {
         "prefix_length": 3,
     },
     "skip_blank and rope_2d": {"skip_blank": True, "position": "rope_2d", "halt_pool": "mask"},
-    "skip_blank and learned": {"skip_blank": True, "position": "learned", "halt_pool": "mean"},
+    "skip_blank and learned": {"skip_blank": True, "position": "learned", "halt_pool": "mask"},
     "skip_blank and alibi": {"skip_blank": True, "position": "alibi"},
     "skip_blank and shaw": {"skip_blank": True, "position": "shaw"},
     "skip_blank and the nearest cells": {
@@ -129,8 +129,7 @@ TOKENS = {
     "crop and rows alone": {
         "crop": True,
         "position": "relative_2d",
-        "neighbourhood": "local",
-        "radius": 1,
+        "neighbourhood": "before",
         "halt_pool": "mask",
     },
     "crop and states of hints": {

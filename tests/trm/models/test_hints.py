@@ -217,7 +217,7 @@ def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
             assert (likeliest(logits)[0].numpy() == found[name][i]).all()
 
 
-@pytest.mark.parametrize("neighbourhood", ["all", "local", "local_lines", "before", "just_before"])
+@pytest.mark.parametrize("neighbourhood", ["all", "local_lines", "before", "just_before"])
 @torch.no_grad()
 def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
     model = recursive(crop=True, position="relative_2d", radius=1, neighbourhood=neighbourhood)
@@ -237,19 +237,11 @@ def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
 
 
 @pytest.mark.parametrize(
-    ("neighbourhood", "radius", "rows"),
-    [
-        ("local", 0, 1),
-        ("local", 1, 3),
-        ("local", 2, 5),
-        ("before", 2, 3),
-        ("just_before", 0, 3),
-        ("just_before", 2, 3),
-    ],
+    ("neighbourhood", "radius"), [("before", 2), ("just_before", 0), ("just_before", 2)]
 )
 @torch.no_grad()
 def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
-    neighbourhood, radius, rows, monkeypatch
+    neighbourhood, radius, monkeypatch
 ):
     model = recursive(crop=True, radius=radius, neighbourhood=neighbourhood, direction_bias=2.0)
     torch.nn.init.normal_(model.position.weight)
@@ -258,7 +250,7 @@ def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
     low[:, 3] = BLANK
     both = torch.cat((tall, low))
     context = model.encode(both)
-    assert list(context.bias.shape) == [2, 2, 3, 4, 4 * rows]
+    assert list(context.bias.shape) == [2, 2, 3, 4, 12]
     mine, seen = model(both, steps=2), introspect(model, both, 2).attention
     boxes = Coordinates.boxes
     monkeypatch.setattr(

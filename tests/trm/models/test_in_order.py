@@ -10,9 +10,9 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, MASK
 from trm.models.configs import LoopedConfig, UprightLoopedConfig
 from trm.models.hints import UNDECIDED
-from trm.models.in_order import _Pages, work_in_order
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
+from trm.models.ordered import _Pages, work_in_order
 from trm.models.upright import UprightLoopedTransformer
 from trm.solving.hint_reading import hints_after
 from trm.solving.iterative_predictor import IterativePredictor
@@ -250,7 +250,7 @@ def test_more_canvases_are_filled_at_once_where_a_cell_sees_few_rows(symmetry):
     )
     assert at_once(far, 15, 26) == 1
     assert at_once(near, 15, 26) == 2**18 // (15 * 26)
-    rows = IterativePredictor(make(neighbourhood="local"), 5)
+    rows = IterativePredictor(make(neighbourhood="before", attend_self=True), 5)
     assert at_once(rows, 15, 26) == 2**18 // (15 * 26 * 3 * 26)
     assert IterativePredictor(make(crop=False), 5).pairs(15, 26) == (15 * 26) ** 2
 
@@ -317,7 +317,12 @@ def test_a_predictor_of_ones_own_stays_what_it_is_when_it_remembers():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"hint_threshold": 0.0}, {"neighbourhood": "local"}, {"attend_self": True}, {"crop": False}],
+    [
+        {"hint_threshold": 0.0},
+        {"neighbourhood": "local_lines"},
+        {"attend_self": True},
+        {"crop": False},
+    ],
 )
 def test_a_model_whose_cells_depend_on_later_ones_takes_steps(changes):
     model = LoopedTransformer(LoopedConfig(**(SMALL | changes)))

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.models.interop import load_reference_trm
-from trm.models.interop_gpt import load_nanogpt, to_nanogpt_state_dict
+from trm.models.interop import load_nanogpt, load_reference_trm, to_nanogpt_state_dict
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 KINDS = {

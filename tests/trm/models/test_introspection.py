@@ -58,7 +58,7 @@ def test_it_changes_nothing_and_leaves_nothing_behind():
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1},
         {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1, "few": True},
         {"attend_self": False},
-        {"attend_self": False, "crop": True, "neighbourhood": "local", "radius": 1},
+        {"attend_self": False, "crop": True, "neighbourhood": "before", "radius": 1},
         {"position": "shaw"},
     ],
     ids=["all", "written", "prefix", "local_nearest", "listed", "others", "rows of others", "keys"],

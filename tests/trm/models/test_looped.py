@@ -9,8 +9,8 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from trm.models.canvas_transformer import on_canvas
 from trm.models.configs import LoopedConfig, RecursiveConfig
-from trm.models.context import on_canvas
 from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
@@ -63,7 +63,7 @@ SEES = {
     "all": {},
     "rope": {"position": "rope_2d"},
     "nothing that tells places": {"position": "none"},
-    "rows of a box": {"crop": True, "neighbourhood": "local", "radius": 1},
+    "rows of a box": {"crop": True, "neighbourhood": "before"},
     "written cells": {"skip_blank": True, "neighbourhood": "local_lines"},
     "the nearest": {"neighbourhood": "local_nearest", "radius": 1},
 }
@@ -92,7 +92,7 @@ def test_without_its_own_state_a_cell_follows_from_the_state_of_others(
 
 
 def test_a_lone_cell_without_its_own_state_is_still_a_number():
-    model = make(attend_self=False, skip_blank=True, neighbourhood="local")
+    model = make(attend_self=False, skip_blank=True, neighbourhood="local_lines")
     tokens = torch.full((1, 3, 5), BLANK)
     tokens[0, 0, 0], tokens[0, 2, 4] = MASK, MASK
     loop = Loop(model, tokens)
@@ -112,8 +112,8 @@ HINTED = {
 
 
 @torch.no_grad()
-def test_a_step_that_is_taught_is_one_from_states_that_are_right():
-    model = make(**HINTED, neighbourhood="local", radius=1)
+def test_a_step_from_hints_is_one_from_states_that_are_right():
+    model = make(**HINTED, neighbourhood="just_before", radius=1)
     tokens = batch()["inputs"]
     context = model.encode(tokens)
     state = torch.randn_like(context.inputs)
@@ -135,7 +135,7 @@ def test_what_lies_below_the_row_to_fill_in_is_not_worked_on_where_nothing_sees_
     above = tokens.clone()
     above[:, 3] = BLANK
     assert model.encode(tokens).inputs.shape[1] == 15
-    assert make(neighbourhood="local", **cut).encode(tokens).inputs.shape[1] == 20
+    assert make(neighbourhood="local_lines", **cut).encode(tokens).inputs.shape[1] == 20
     for said, expected in zip(model(tokens, steps=3), model(above, steps=3), strict=True):
         torch.testing.assert_close(said, expected)
     filled = tokens.masked_fill(tokens == MASK, 1)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from canvas import symbols
-from trm.models.bias import attention_bias
+from trm.models.bias import attention_bias, neighbourhood_mask
 from trm.models.configs import IN_ORDER, NEIGHBOURHOODS, POSITIONS
-from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
+from trm.models.coordinates import Coordinates, relative_classes
 from trm.models.layers import Attention, rotate
 from trm.models.positions import Relative2D, make_position
 
@@ -39,7 +39,7 @@ def sees(neighbourhood, radius, a, b):
 
 @pytest.mark.parametrize(
     ("neighbourhood", "radius"),
-    [("local_lines", 0), ("local_lines", 2), ("local", 1), ("before", 1), ("just_before", 2)],
+    [("local_lines", 0), ("local_lines", 2), ("before", 1), ("just_before", 2)],
 )
 def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood, radius):
     cells = [(row, column) for row in range(5) for column in range(7)]
@@ -66,7 +66,8 @@ def test_prefix_and_cells_always_see_each_other(neighbourhood):
 
 def test_the_horizon_is_the_last_written_cell_in_each_direction():
     size, written = (6, 7), torch.rand(42, generator=torch.Generator().manual_seed(1)) < 0.4
-    near = neighbourhood_mask(Coordinates.canvas(*size), "local", 1)
+    cells = list(itertools.product(range(size[0]), range(size[1])))
+    near = torch.tensor([[abs(a - c) < 2 and abs(b - d) < 2 for c, d in cells] for a, b in cells])
     seen = neighbourhood_mask(Coordinates.canvas(*size), "local_nearest", 1, written[None])[0]
     for row, column in itertools.product(range(size[0]), range(size[1])):
         expected = near[row * size[1] + column].clone()
@@ -89,7 +90,7 @@ def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
     assert some.columns[0].tolist() == [-1, 1, 2]
     assert some.present.tolist() == [[True] * 3, [True, True, False]]
     assert len(some) == 3
-    for neighbourhood in ("all", "local"):
+    for neighbourhood in ("all", "local_lines"):
         mask = neighbourhood_mask(some, neighbourhood, 2)
         assert mask[0].all()
         assert mask[1].tolist() == [[True, True, False]] * 2 + [[True, True, True]]

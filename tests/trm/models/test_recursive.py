@@ -87,7 +87,7 @@ def test_only_the_last_H_cycle_carries_a_gradient():
 
 def test_relative_bias_sees_the_same_working_wherever_it_lies_on_the_canvas():
     # One network pass looks one step around; the border is out of sight of the cells compared.
-    settings = {"position": "relative_2d", "neighbourhood": "local", "radius": 1}
+    settings = {"position": "relative_2d", "neighbourhood": "just_before", "radius": 1}
     model = make(**settings, H_cycles=1, L_cycles=1)
     torch.nn.init.normal_(model.position.weight)
     working = canvases(2, 3, 3)

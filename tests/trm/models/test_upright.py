@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from augment.symmetry import SYMMETRIES, apply
+from canvas.hints import ORIENTATION
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked, row_steps
@@ -9,7 +10,6 @@ from trm.models.configs import UprightLoopedConfig, UprightRecursiveConfig
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.models.upright import UprightLoopedTransformer, UprightRecursiveModel
-from trm.models.vocabulary import ORIENTATION
 
 SMALL = {
     "hidden_size": 32,
@@ -18,7 +18,7 @@ SMALL = {
     "intermediate_size": 32,
     "crop": True,
     "position": "relative_2d",
-    "neighbourhood": "local",
+    "neighbourhood": "local_lines",
     "radius": 1,
     "halt_pool": "mask",
     "hints": {"carry": 11, ORIENTATION: 8},

@@ -25,7 +25,7 @@ from trm.solving.solver import Solver
 TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))
 HINTS = hint_classes(TASK.rules, 3)
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
-CANVAS = {"position": "relative_2d", "neighbourhood": "local", "halt_pool": "mask"}
+CANVAS = {"position": "relative_2d", "neighbourhood": "local_lines", "halt_pool": "mask"}
 QUICK = Settings(steps=(1, 2), problems=4, train_problems=24, cells=6, iterations=8)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from canvas.hints import ORIENTATION
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
@@ -13,7 +14,6 @@ from trm.models.iterative import map_state
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
 from trm.models.upright import UprightRecursiveModel
-from trm.models.vocabulary import ORIENTATION
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
 from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig

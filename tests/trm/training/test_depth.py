@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from canvas.multiplication import Multiplication
+from trm.models.canvas_transformer import Context
 from trm.models.configs import LoopedConfig, RecursiveConfig
-from trm.models.context import Context
 from trm.models.halting import Carry
 from trm.models.iterative import State, map_state
 from trm.models.looped import LoopedTransformer

@@ -1,0 +1,499 @@
+"""The ways a transformer can know where its tokens are on a canvas.
+
+A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
+or biases attention scores; a neighbourhood of `trm.models.bias` goes with any of them. All but
+those that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
+model (the same cells in reading order, row ends being one more column). Shapes are those of cells
+that a whole batch shares; where each sample has its own, a batch dimension comes first.
+"""
+
+import inspect
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from canvas.choices import check_choice
+from canvas.plugins import load_class
+from canvas.symbols import DIGIT_ZERO
+from trm.models.configs import POSITIONS, RANDOMISED_RANGE
+from trm.models.coordinates import Coordinates, offset_classes, relative_classes
+from trm.models.layers import RelativeKeys, Rotation, truncated_normal_
+
+# Rows down and columns right of the eight directions, clockwise from up.
+_DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+
+
+class Position(nn.Module):
+    """A position encoding. A subclass says one or more of these things, and leaves the rest.
+
+    Its constructor is given the settings that its parameters name, see `make_position`.
+
+    Attributes:
+        absolute: whether it tells where a token is, not only how two of them lie to each other.
+    """
+
+    absolute = True
+
+    def accepts(self, cells: Coordinates) -> bool:
+        """Whether the encoding serves these cells."""
+        return True
+
+    def vectors(
+        self, cells: Coordinates, generator: torch.Generator | None = None
+    ) -> Tensor | None:
+        """What to add to the embeddings, [S, hidden_size]; ``generator`` is for ``randomised``."""
+        return None
+
+    def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
+        """What to add to the embeddings where that depends on the tokens, [B, T, hidden_size].
+
+        Asked of sequences alone, int64 [B, T] from their first token on; what a token is given
+        depends on none after it.
+        """
+        return None
+
+    def rotation(self, cells: Coordinates) -> Rotation | None:
+        """Cosines and sines to rotate queries and keys with, float32 [S, head_dim / 2] each."""
+        return None
+
+    def bias(self, cells: Coordinates) -> Tensor | None:
+        """What to add to the attention scores of query i and key j, [num_heads, S, S]."""
+        return None
+
+    def relative_keys(self, cells: Coordinates) -> RelativeKeys | None:
+        """What to add to key j when query i looks at it, of [S, S] pairs."""
+        return None
+
+    @property
+    def by_query(self) -> bool:
+        """Whether what two tokens are to each other depends on what the query holds."""
+        return type(self).relative_keys is not Position.relative_keys
+
+    @property
+    def of_offsets(self) -> bool:
+        """Whether all that it says are numbers that follow from how two tokens lie."""
+        return not self.absolute and not self.by_query
+
+
+class NoPosition(Position):
+    """No information at all.
+
+    A causal model without a position encoding (NoPE) still tells places apart: each token sees how
+    many precede it.
+    """
+
+    absolute = False
+
+
+def make_position(name: str, **settings: Any) -> Position:
+    """A position encoding, given those of the settings that its constructor asks for by name.
+
+    Args:
+        name: one of ``POSITIONS``, or ``module.Class`` of one's own.
+        settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
+            radius, std (of learned vectors), amplitude (of sinusoids), bias_scale and
+            direction_bias. What is left out has the constructor's default; head_dim follows.
+
+    Raises:
+        ValueError: there is no such encoding, it asks for something else, or the head size does not
+            suit the rotation.
+    """
+    if "." not in name:
+        check_choice("position", name, POSITIONS)
+    kind = load_class(POSITIONS.get(name, name), Position, "position")
+    settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
+    asked = inspect.signature(kind).parameters.values()
+    needed = {p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+    if needed - settings.keys():
+        raise ValueError(
+            f"position {name} asks for {', '.join(sorted(needed - settings.keys()))}; there are "
+            f"{', '.join(sorted(settings))}"
+        )
+    return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})
+
+
+class Learned(Position):
+    """One learned vector per flat position, prefix included (GPT-2; ABS_LEARNED).
+
+    Needs exactly the canvas that it was made for: on another width the same flat position is
+    another cell.
+    """
+
+    exact = True
+
+    def __init__(
+        self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
+    ):
+        super().__init__()
+        self.height, self.width = height, width
+        self._make(hidden_size, prefix_length, std)
+
+    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
+        places = prefix_length + self.height * self.width
+        self.weight = nn.Parameter(torch.empty(places, hidden_size))
+        truncated_normal_(self.weight, std)
+
+    def accepts(self, cells: Coordinates) -> bool:
+        """Whether they lie on a canvas that the vectors were made for."""
+        return fits(cells, self.height, self.width, self.exact)
+
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+        """Learned vectors, [S, hidden_size]."""
+        check_canvas("learned", cells, self.height, self.width, self.exact)
+        return F.embedding(cells.index, self.weight)
+
+
+class Learned2D(Learned):
+    """A learned vector per row plus one per column (position coupling, CUSTOM_PID).
+
+    Prefix tokens have learned vectors of their own. Smaller canvases use the top left part.
+    """
+
+    exact = False
+
+    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
+        # Row and column are summed: each carries half of the variance.
+        std = std / math.sqrt(2)
+        self.rows = nn.Parameter(torch.empty(self.height, hidden_size))
+        self.columns = nn.Parameter(torch.empty(self.width, hidden_size))
+        truncated_normal_(self.rows, std)
+        truncated_normal_(self.columns, std)
+        # Not an empty parameter: one that never gets a gradient stalls distributed training.
+        self.prefix: nn.Parameter | None = None
+        if prefix_length:
+            self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
+            truncated_normal_(self.prefix, std * math.sqrt(2))
+
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+        """Sums of row and column vectors, [S, hidden_size]."""
+        check_canvas("learned_2d", cells, self.height, self.width, self.exact)
+        p = cells.prefix_length
+        on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
+        if self.prefix is None:
+            return on_canvas
+        prefix = self.prefix.expand(*on_canvas.shape[:-2], -1, -1)
+        return torch.cat((prefix, on_canvas), dim=-2)
+
+
+class Sinusoidal(Position):
+    """Fixed sines (even channels) and cosines (odd channels) of the flat position.
+
+    Vaswani et al. 2017, section 3.5, times ``amplitude``.
+    """
+
+    def __init__(self, hidden_size: int, amplitude: float = 1.0):
+        super().__init__()
+        self.hidden_size, self.amplitude = hidden_size, amplitude
+
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+        """The fixed table's first S rows, float32 [S, hidden_size]."""
+        return self._table(cells.index)
+
+    def _table(self, positions: Tensor) -> Tensor:
+        angles = angles_of(positions, self.hidden_size)
+        return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+class Randomised(Sinusoidal):
+    """Sinusoids at a random, sorted choice of a longer range of positions (Ruoss et al. 2023).
+
+    Places further out than a training sequence is long are then no news at evaluation. Only the
+    order of the positions means anything.
+    """
+
+    def __init__(
+        self, hidden_size: int, position_range: int = RANDOMISED_RANGE, amplitude: float = 1.0
+    ):
+        super().__init__(hidden_size, amplitude)
+        self.position_range = position_range
+
+    def accepts(self, cells: Coordinates) -> bool:
+        """Whether there are no more tokens than positions."""
+        return cells.places <= self.position_range
+
+    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+        """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
+        if not self.accepts(cells):
+            raise ValueError(
+                f"randomised draws from {self.position_range} positions, got {cells.places} "
+                "tokens: take a smaller canvas."
+            )
+        generator = generator or torch.Generator().manual_seed(0)
+        drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
+        places = drawn[: cells.places].sort().values.to(cells.rows.device)
+        return self._table(places[cells.index])
+
+
+class Abacus(Position):
+    """A learned vector for a digit's place in its number, at a random offset (Abacus embeddings).
+
+    McLeish et al. 2024, "Transformers can do arithmetic with the right embeddings" (arXiv
+    2405.17399): digits that run on count 1, 2, 3, ... from the first of them, which sequences of
+    canvases begin with the lowest, and behind a blank they count from 1 again; all other tokens
+    count 0 and are given nothing. In training one number is added to all counts of a batch, drawn
+    so that the longest number still fits, and all vectors get practice; then it is 0. Digits beyond
+    the last of ``max_digits`` vectors share it. Of sequences alone: a causal model finds out the
+    rest as it does without a position encoding.
+    """
+
+    absolute = False
+
+    def __init__(self, hidden_size: int, max_digits: int = 128, std: float = 0.02):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_digits, hidden_size))
+        truncated_normal_(self.weight, std)
+
+    def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The vectors of digits, [B, T, D]; without a generator the offset is 0."""
+        digit = (ids >= DIGIT_ZERO) & (ids < DIGIT_ZERO + 10)
+        index = torch.arange(1, ids.shape[1] + 1, device=ids.device).expand_as(ids)
+        count = index - index.masked_fill(digit, 0).cummax(dim=1).values  # of others 0
+        most = len(self.weight)
+        offset = 0
+        if generator is not None:
+            spare = max(most - int(count.max()), 0)
+            offset = int(torch.randint(spare + 1, (), generator=generator, device=generator.device))
+        chosen = F.embedding((count + offset - 1).clamp(0, most - 1), self.weight)
+        return chosen * digit.unsqueeze(-1)
+
+
+class Rope1D(Position):
+    """Rotation by the flat position, prefix included (RoFormer, Su et al. 2021)."""
+
+    absolute = False
+    multiple = 2  # of which the head size is
+
+    def __init__(self, head_dim: int):
+        super().__init__()
+        if head_dim % self.multiple:
+            raise ValueError(
+                f"this rotation needs a head size that is a multiple of {self.multiple}, got "
+                f"{head_dim}; change hidden_size or num_heads."
+            )
+        self.head_dim = head_dim
+
+    def rotation(self, cells: Coordinates) -> Rotation:
+        """Cosines and sines, float32 [S, head_dim / 2] each."""
+        angles = self._angles(cells)
+        return angles.cos(), angles.sin()
+
+    def _angles(self, cells: Coordinates) -> Tensor:
+        return angles_of(cells.index, self.head_dim)
+
+
+class Rope2D(Rope1D):
+    """Half of the rotated pairs turn with the column, half with the row.
+
+    The pairs are channels i and i + head_dim / 2; the first half of them belongs to the column.
+    Prefix tokens sit at row -1, column -1.
+    """
+
+    multiple = 4
+
+    def _angles(self, cells: Coordinates) -> Tensor:
+        places = (cells.columns, cells.rows)
+        return torch.cat([angles_of(x, self.head_dim // 2) for x in places], dim=-1)
+
+
+class Alibi(Position):
+    """A penalty on scores, proportional to the flat distance (ALiBi, Press et al. 2022).
+
+    Head h of n subtracts 2 ** (-8 (h + 1) / n) per token. A causal model meets distances to the
+    past only; in a bidirectional one the penalty is the same either way.
+    """
+
+    absolute = False
+
+    def __init__(self, num_heads: int):
+        super().__init__()
+        self.num_heads = num_heads
+
+    def bias(self, cells: Coordinates) -> Tensor:
+        """Penalties, float32 [num_heads, S, S]."""
+        index = cells.index.float()
+        heads = torch.arange(1, self.num_heads + 1, device=index.device)
+        slopes = torch.exp2(-8 * heads / self.num_heads)
+        distance = (index.unsqueeze(-2) - index.unsqueeze(-1)).abs()
+        return -slopes[:, None, None] * distance.unsqueeze(-3)
+
+
+class Fire(Position):
+    """A learned function of the flat distance, relative to how far on a token is (FIRE).
+
+    Functional interpolation for relative position encodings, Li et al. 2024 (arXiv 2310.04418): a
+    small network f gives each head's bias for the token at place i that looks at place j,
+
+        f(ψ(|i - j|) / ψ(max(L, i, j))),  ψ(x) = log(c x + 1).
+
+    Its argument stays between 0 and 1 however long the sequence is. L and c are learned, too. Of a
+    causal model j comes before i, as in the paper; in a bidirectional one the later of both counts.
+    """
+
+    absolute = False
+
+    def __init__(self, num_heads: int, hidden: int = 32):
+        super().__init__()
+        self.threshold = nn.Parameter(torch.tensor(64.0))  # L
+        self.slope = nn.Parameter(torch.tensor(0.1))  # c
+        self.inner, self.outer = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
+        for layer in (self.inner, self.outer):
+            truncated_normal_(layer.weight, 1 / math.sqrt(layer.in_features))
+            nn.init.zeros_(layer.bias)
+
+    def bias(self, cells: Coordinates) -> Tensor:
+        """Biases, [num_heads, S, S]: query i, key j."""
+        places = cells.index.float()
+        i, j = places.unsqueeze(-1), places.unsqueeze(-2)
+        longest = torch.maximum(torch.maximum(i, j), self.threshold.abs())
+        relative = self._squeezed((i - j).abs()) / self._squeezed(longest)
+        return self.outer(F.relu(self.inner(relative.unsqueeze(-1)))).movedim(-1, -3).contiguous()
+
+    def _squeezed(self, distance: Tensor) -> Tensor:
+        """ψ of a distance."""
+        return torch.log1p(self.slope.abs() * distance)
+
+
+class Shaw(Position):
+    """A learned vector for each distance, added to the keys (Shaw et al. 2018).
+
+    Self-attention with relative position representations (arXiv 1803.02155), equation 4: the score
+    of query i and key j is q_i · (k_j + a_clip(j - i)) / sqrt(head_dim), with flat places i and j.
+    The vectors are shared by the heads, as there, and here by the layers, too. Its second kind of
+    vector, added to the values, is left out: their table 3 finds no gain in it. Distances beyond
+    ``max_distance``, in either direction, count as this one.
+    """
+
+    absolute = False
+
+    def __init__(self, head_dim: int, max_distance: int = 16):
+        super().__init__()
+        self.max_distance = max_distance
+        self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
+        truncated_normal_(self.weight, 1 / math.sqrt(head_dim))
+
+    def relative_keys(self, cells: Coordinates) -> RelativeKeys:
+        """The vectors, and for each pair the clipped distance: the first is that far before."""
+        farthest = self.max_distance
+        distance = cells.index.unsqueeze(-2) - cells.index.unsqueeze(-1)
+        return RelativeKeys(self.weight, distance.clamp(-farthest, farthest) + farthest)
+
+
+class Relative2D(Position):
+    """A learned bias per head for the offset from query to key; fits a canvas of any size.
+
+    Offsets of up to ``radius`` rows and columns are distinguished exactly. Beyond, only the
+    direction counts: one class for each of the four axes and four diagonals and the eight octants
+    between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
+    2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].
+
+    The bias is ``bias_scale`` times the table. A bias has to reach several units before a head
+    looks one way only, and Adam moves each number by about its learning rate a step: unscaled, at a
+    rate that suits embeddings, it takes thousands of steps.
+
+    With ``direction_bias`` above 0 each head starts out preferring one of the eight directions, the
+    first head up and so on clockwise, by that many units at any distance.
+    """
+
+    absolute = False
+
+    def __init__(
+        self, num_heads: int, radius: int = 2, bias_scale: float = 1.0, direction_bias: float = 0.0
+    ):
+        super().__init__()
+        self.radius, self.scale = radius, bias_scale
+        # Filled in on the CPU: on the meta device such arithmetic imports PyTorch's compiler.
+        start = torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3, device="cpu")
+        distance = torch.arange(1, radius + 2, device="cpu")
+        for head in range(num_heads):
+            down, right = _DIRECTIONS_CLOCKWISE[head % len(_DIRECTIONS_CLOCKWISE)]
+            ray = offset_classes(distance * down, distance * right, radius)
+            start[head, ray] = direction_bias / bias_scale
+        self.weight = nn.Parameter(torch.empty(start.shape).copy_(start))
+
+    def bias(self, cells: Coordinates) -> Tensor:
+        """Biases, [num_heads, S, S]: query i, key j."""
+        return self.of(relative_classes(cells, self.radius))
+
+    def of(self, classes: Tensor) -> Tensor:
+        """The biases of classes [.., Q, K]: [.., num_heads, Q, K]."""
+        table = (self.weight * self.scale).t()
+        # The cache is kept small; the gradient with int32 indices takes three times as long.
+        bias = table.index_select(0, classes.flatten().long()).view(*classes.shape, -1)
+        return bias.movedim(-1, -3).contiguous()
+
+
+@dataclass(frozen=True)
+class PositionTerms:
+    """What a position encoding says of a canvas' whole sequence of S tokens, worked out once.
+
+    Attributes:
+        vectors: to be added to embeddings, [S, D] or [B, S, D], or None.
+        rotation: cosines and sines for queries and keys, [S, head_dim / 2] each, or None.
+        bias: on attention scores, [num_heads, S, S], or None.
+        relative: added to keys, or None.
+    """
+
+    vectors: Tensor | None
+    rotation: Rotation | None
+    bias: Tensor | None
+    relative: RelativeKeys | None
+
+    @staticmethod
+    def of(
+        position: Position,
+        cells: Coordinates,
+        dtype: torch.dtype,
+        generator: torch.Generator | None = None,
+    ) -> "PositionTerms":
+        """Of all tokens; of ``dtype`` is what attention reads."""
+        rotation, bias = position.rotation(cells), position.bias(cells)
+        return PositionTerms(
+            position.vectors(cells, generator),
+            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
+            None if bias is None else bias.to(dtype),
+            position.relative_keys(cells),
+        )
+
+    def select(self, first: int, last: int) -> "PositionTerms":
+        """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
+        new = slice(first, last)
+        of_keys = self.relative
+        return PositionTerms(
+            None if self.vectors is None else self.vectors[..., new, :],
+            None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
+            None if self.bias is None else self.bias[:, new, :last],
+            None if of_keys is None else of_keys._replace(classes=of_keys.classes[new, :last]),
+        )
+
+    def with_tokens(self, vectors: Tensor | None) -> "PositionTerms":
+        """And what `Position.token_vectors` gives these tokens, [B, S, D], if anything."""
+        if vectors is None:
+            return self
+        return replace(self, vectors=vectors if self.vectors is None else self.vectors + vectors)
+
+
+def angles_of(positions: Tensor, size: int) -> Tensor:
+    """Angles of ``size / 2`` frequencies from 1 down towards 1 / 10000, float32 [.., size / 2]."""
+    powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
+    return positions.float().unsqueeze(-1) * 10000.0**-powers
+
+
+def fits(cells: Coordinates, height: int, width: int, exact: bool) -> bool:
+    """Whether a table made for height x width serves these cells."""
+    smaller = cells.height <= height and cells.width <= width
+    return (cells.height, cells.width) == (height, width) or (smaller and not exact)
+
+
+def check_canvas(name: str, cells: Coordinates, height: int, width: int, exact: bool) -> None:
+    """Raise a ValueError unless a table made for height x width serves these cells."""
+    if fits(cells, height, width, exact):
+        return
+    raise ValueError(
+        f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x {width}, "
+        f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
+        "rope_1d, rope_2d, sinusoidal, alibi, fire, shaw or relative_2d, which take any size."
+    )
