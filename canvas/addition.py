@@ -7,7 +7,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
-from canvas.hint_rows import add_row, digit_classes, kind_rows, shifted
+from canvas.hints import add_row, digit_classes, kind_rows, shifted
 from canvas.layouts import (
     ANSWER,
     CARRIES,
@@ -40,7 +40,7 @@ class Column(Layout):
     subtasks: tuple[str, ...] = ("first_addend", "addend_above", "digit_sum")
 
     def row_kinds(self, addends: int) -> list[int]:
-        """The kind of every row of a working, the addends' among them."""
+        """The kind of every row of a worked solution, the addends' among them."""
         return [*[GIVEN] * addends, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -133,7 +133,7 @@ class ColumnCarries(Column):
     hints = ("row_kind", "sum", "sum_carry", "carry")
 
     def row_kinds(self, addends: int) -> list[int]:
-        """The kind of every row of a working, the addends' among them."""
+        """The kind of every row of a worked solution, the addends' among them."""
         return [*[GIVEN] * addends, CARRIES, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -207,7 +207,7 @@ class Addition(Task):
     """The sum of two or more numbers from 0 up.
 
     Attributes:
-        layout: how the working is written down, one of `layouts` or a class of one's own.
+        layout: how the worked solution is written down, one of `layouts` or a class of one's own.
         base: of the digits, 2 to 10.
         digits: fewest and most digits of an addend.
         addends: fewest and most of them.

@@ -4,13 +4,12 @@ A number is a row of digits, least significant first. Everything is vectorised o
 loops over digits only where a carry has to travel, so no Python integer is made per sample.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 BASES = range(2, 11)
-_PART = 512  # digits that int() reads at once: it may refuse more than 640
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,10 @@ def parse(text: str, base: int = 10, smallest: int = 1) -> int:
 
 
 def _to_int(text: str, base: int) -> int:
-    """The number that any number of digits write, the highest first."""
+    """The number that any number of digits write, highest first; `int` may refuse more than 640."""
     value = 0
-    for start in range(0, len(text), _PART):
-        part = text[start : start + _PART]
+    for start in range(0, len(text), 512):
+        part = text[start : start + 512]
         value = value * base ** len(part) + int(part, base)
     return value
 
@@ -172,6 +171,23 @@ def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
     columns = x.padded(n).astype(np.int16)
     columns[:, shift : shift + y.digits.shape[1]] += y.digits
     return _carry(columns, x.base, start=shift)
+
+
+def partial_products(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:
+    """Each multiplier digit's place i, the products a · b_i, and which samples have that digit."""
+    n = int(b.lengths.max())
+    multiplicands = Numbers(np.repeat(a.digits, n, axis=0), np.repeat(a.lengths, n), a.base)
+    products = times_digit(multiplicands, b.digits[:, :n].reshape(-1))
+    for i in range(n):
+        yield i, products[i::n], i < b.lengths
+
+
+def running_sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.ndarray]]:
+    """As `partial_products`, with the running sum up to and including place i after the product."""
+    total: Numbers | None = None
+    for i, partial, present in partial_products(a, b):
+        total = partial if total is None else add_shifted(total, partial, i)
+        yield i, partial, total, present
 
 
 def drop_lowest_digit(x: Numbers) -> Numbers:

@@ -1,8 +1,17 @@
-"""The canvas that problems are drawn on: of a fixed size, or cut to fit."""
+"""How large canvases are, and blank rows and columns that are put into them.
+
+A canvas has a fixed size, or is cut to its problems. Blank lines between what belongs together keep
+a model from learning places by heart. On sequences they are random spaces (Shen et al. 2023,
+"Positional description matters for transformers arithmetic", arXiv 2311.14737).
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
-from canvas.problems import MOST_CELLS
+import numpy as np
+
+from canvas.problems import MOST_CELLS, random_below
+from canvas.render import Drawing
 from canvas.task import Task
 
 
@@ -62,10 +71,10 @@ class Canvas:
     def size(
         self, rows: int, columns: int, spare: tuple[int, int] | None = None
     ) -> tuple[int, int]:
-        """Height and width for workings of that many rows and columns.
+        """Height and width for worked solutions of that many rows and columns.
 
         Args:
-            rows, columns: of the longest working.
+            rows, columns: of the longest worked solution.
             spare: rows and columns to add if the canvas is cut; None: the middle of the margin.
         """
         if self.height is not None and self.width is not None:
@@ -73,3 +82,90 @@ class Canvas:
         more = spare or ((self.margin + 1) // 2,) * 2
         height, width = rows + more[0], columns + more[1]
         return (max(height, width),) * 2 if self.square else (height, width)
+
+
+@dataclass
+class Blanks:
+    """How many are put into the training samples of a batch, between 0 and these numbers.
+
+    Attributes:
+        rows: the most blank rows between the rows of a worked solution.
+        columns: the most blank columns between the digits of the operands.
+    """
+
+    rows: int = 0
+    columns: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rows < 0 or self.columns < 0:
+            raise ValueError(
+                f"data.blanks: rows and columns are 0 or more, not {self.rows} and {self.columns}"
+            )
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """Where blank rows and columns are put into B canvases of one size.
+
+    Attributes:
+        rows: ``int64 [B, H + rows]``, which row of a canvas each new one is; -1: a blank one.
+        columns: ``int64 [B, W + columns]``, the same of columns.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @staticmethod
+    def draw(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
+        """Rows between those that are used, and columns between the leftmost given and the last.
+
+        So what a row has at a new column is told by the operands above it. Where there is nothing
+        in between, blanks join those at the left and upper edge.
+
+        Args:
+            drawing: of B problems.
+            number: how many rows and how many columns.
+            words: random, ``uint64 [B, rows + columns]``.
+        """
+        _, height, width = drawing.canvases.shape
+        shown = np.any(drawing.given, axis=1)
+        first = shown.argmax(axis=1)
+        last = width - 1 - shown[:, ::-1].argmax(axis=1)
+        by_row, by_column = words[:, : number[0]], words[:, number[0] :]
+        bottom = drawing.top + drawing.heights - 1
+        return Insertion(
+            _sources(height, drawing.top, bottom, by_row), _sources(width, first, last, by_column)
+        )
+
+    def __call__(self, cells: np.ndarray, blank: Any) -> np.ndarray:
+        """Cells ``[B, H, W]`` or ``[B, H, W, N]`` with the new lines, and ``blank`` in these."""
+        if (self.rows.shape[1], self.columns.shape[1]) == cells.shape[1:3]:
+            return cells  # there are none
+        sample = np.arange(len(cells))[:, None, None]
+        rows, columns = self.rows[:, :, None], self.columns[:, None, :]
+        moved = cells[sample, rows.clip(0), columns.clip(0)]
+        moved[self.blank] = blank
+        return moved
+
+    @property
+    def blank(self) -> np.ndarray:
+        """The cells of new lines, ``bool [B, H + rows, W + columns]``."""
+        return (self.rows < 0)[:, :, None] | (self.columns < 0)[:, None, :]
+
+    def row(self, row: np.ndarray) -> np.ndarray:
+        """Where a row ``int64 [B]`` of each canvas has come to."""
+        return (self.rows == row[:, None]).argmax(axis=1)
+
+
+def _sources(size: int, first: np.ndarray, last: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Which of ``size`` lines each new one is, ``[B, size + N]``, -1 where it is a blank one.
+
+    Blank lines are put in front of lines first + 1 to last, all ``int64 [B]``, each drawn by itself
+    from words ``[B, N]``; in front of all lines where there are none of these.
+    """
+    B, N = words.shape
+    gaps = (last - first)[:, None]
+    before = np.where(gaps > 0, first[:, None] + 1 + random_below(words, gaps.clip(1)), 0)
+    blank = np.zeros((B, size + N), dtype=bool)
+    blank[np.arange(B)[:, None], np.sort(before, axis=1) + np.arange(N)] = True
+    return np.where(blank, -1, (~blank).cumsum(axis=1) - 1)

@@ -1,14 +1,27 @@
-"""Names that users choose from, and what they may have meant by others.
+"""Names that users choose from, among them those of classes in files of their own.
 
 Knows nothing of canvases: it stands in the lowest package so that all of them can use it.
 """
 
-from collections.abc import Iterable
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import field, fields
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 CHOICES, OPEN = "choices", "open"  # of a field's metadata
+
+
+class OwnCodeError(ValueError):
+    """Something is wrong with a class that is not this project's."""
 
 
 def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
@@ -36,21 +49,140 @@ def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> s
 def one_of(default: str, choices: Iterable[str], open: bool = False) -> Any:
     """A dataclass's field whose value is one of some names: `check_choices` checks it.
 
-    An open one can also be a name with dots, of code of the user's own.
+    An open one can also be a name with dots, of a class of the user's own.
     """
     return field(default=default, metadata={CHOICES: tuple(choices), OPEN: open})
 
 
 def check_choices(settings: Any, prefix: str = "") -> None:
-    """Raise a ValueError where a field made by `one_of` has another value.
-
-    Args:
-        settings: an instance of a dataclass.
-        prefix: of the fields' names, in the message.
-    """
+    """Raise a ValueError where a dataclass's field made by `one_of` has another value."""
     for entry in fields(settings):
         if CHOICES in entry.metadata:
             value = getattr(settings, entry.name)
-            if entry.metadata.get(OPEN) and isinstance(value, str) and "." in value:
-                continue
-            check_choice(prefix + entry.name, value, entry.metadata[CHOICES])
+            if not (entry.metadata.get(OPEN) and isinstance(value, str) and "." in value):
+                check_choice(prefix + entry.name, value, entry.metadata[CHOICES])
+
+
+def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | type:
+    """What a name stands for: an entry of a table, or a class of the user's own.
+
+    Args:
+        name: a key of the table, or a dotted name like ``mine.Totals``, which is imported.
+        known: the table.
+        kind: what an own class has to be derived from.
+        what: is looked for, for messages, like ``layout``.
+
+    Raises:
+        ValueError: there is no such entry, or the class cannot be used; one sentence says why.
+    """
+    if name in known:
+        return known[name]
+    if "." not in name:
+        check_choice(what, name, known)
+    return load_class(name, kind, what)
+
+
+def load_class(name: str, kind: type, what: str) -> type:
+    """The class of a dotted name, its module imported; the working folder is looked through last.
+
+    Raises:
+        ValueError: there is no such class, it is of another kind, or lacks a method.
+    """
+    module_name, _, class_name = name.rpartition(".")
+    module = _import(module_name, f"{what} {name}")
+    found = getattr(module, class_name, None)
+    file = Path(getattr(module, "__file__", None) or module_name).name
+    if found is None:
+        names = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise OwnCodeError(
+            f"{what} {name}: {file} has no {class_name}.{did_you_mean(class_name, names)}"
+        )
+    needed = f"{kind.__module__}.{kind.__name__}"
+    if not isinstance(found, type) or not issubclass(found, kind):
+        raise OwnCodeError(
+            f"{what} {name} ({file}) is not a {kind.__name__}: derive the class from {needed}"
+        )
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise OwnCodeError(f"{what} {name} ({file}) lacks {', '.join(missing)}: see {needed}")
+    return found
+
+
+def class_name(kind: type) -> str:
+    """The dotted name by which `load_class` finds a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def import_code(word: str) -> ModuleType:
+    """Import what ``--import`` names: a module, or a file that ends in ``.py``.
+
+    A file's module has the file's name without its ending.
+
+    Raises:
+        ValueError: there is none, another module has its name, or it cannot be imported.
+    """
+    what = f"--import {word}"
+    if not word.endswith(".py"):
+        return _import(word, what)
+    file = Path(word).resolve()
+    if not file.is_file():
+        raise OwnCodeError(f"{what}: there is no such file")
+    if (loaded := sys.modules.get(file.stem)) is not None:
+        if Path(getattr(loaded, "__file__", None) or "").resolve() == file:
+            return loaded
+        raise OwnCodeError(f"{what}: another module is already called {file.stem}; rename the file")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[file.stem]
+        raise OwnCodeError(f"{what}: {_failure(error)}") from error
+    return module
+
+
+def check_imported(name: str, what: str, packages: tuple[str, ...]) -> None:
+    """Refuse a dotted name of code that nobody has asked for: a checkpoint imports nothing.
+
+    Args:
+        name: of a class; a short name, of a table, is always fine.
+        what: it is, for the message.
+        packages: those whose classes may be named.
+
+    Raises:
+        ValueError: its module is of none of the packages, and has not been imported.
+    """
+    module = name.rpartition(".")[0]
+    if module and module.partition(".")[0] not in packages and module not in sys.modules:
+        raise OwnCodeError(
+            f"its {what} is {name}, which is not part of this package: name the module, or the "
+            f"file, that it is in, like --import {module}"
+        )
+
+
+def look_here() -> None:
+    """Have modules sought in the working folder, too, after all other places."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+
+
+def _import(name: str, what: str) -> ModuleType:
+    look_here()
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise OwnCodeError(
+                f"{what}: there is no module {name}, neither installed nor in this folder"
+            ) from None
+        raise OwnCodeError(f"{what}: {_failure(error)}") from error
+
+
+def _failure(error: Exception) -> str:
+    """Where and why an import failed."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}: {type(error).__name__}: {error}"

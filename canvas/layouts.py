@@ -8,6 +8,7 @@ where things stand. The layouts of multiplication and of addition are beside the
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Prompt:
     Attributes:
         symbols: ``uint8 [B, R, C]`` ids, blank but for what is given.
         given: ``bool [B, R, C]``, cells that are shown from the start.
-        heights, widths: ``int64 [B]``, the space that each working needs at most.
+        heights, widths: ``int64 [B]``, the space that each worked solution needs at most.
         first_step: ``int64 [B]``, the first row that has to be worked out; all rows below it have
             to be, too.
     """
@@ -57,10 +58,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Worked(Prompt):
-    """The same with the finished workings.
+    """The same with worked solutions.
 
     Attributes:
-        truth: ``uint8 [B, R, C]`` ids, blank outside a working.
+        truth: ``uint8 [B, R, C]`` ids, blank outside a worked solution.
         kinds: ``int8 [B, R]``, each row's index in `ROW_KINDS`, `ABSENT` below the last row.
     """
 
@@ -68,7 +69,7 @@ class Worked(Prompt):
     kinds: np.ndarray
 
     def trimmed(self) -> "Worked":
-        """A single working without the columns at its left end that its answer leaves blank."""
+        """A single one without the columns at its left end that its answer leaves blank."""
         assert len(self) == 1
         used = (self.truth[0] != symbols.BLANK).any(axis=0)
         first = int(np.argmax(used))
@@ -77,13 +78,13 @@ class Worked(Prompt):
 
 
 class Row(NamedTuple):
-    """One row of every working that has it."""
+    """One row of every worked solution that has it."""
 
     kind: int
     numbers: Numbers  # [B]
     shift: int  # blank columns at its right end
-    row: np.ndarray | int  # which one of the working, [B] or the same for all
-    present: np.ndarray  # bool [B], which workings have it
+    row: np.ndarray | int  # which one of the worked solution, [B] or the same for all
+    present: np.ndarray  # bool [B], which worked solutions have it
 
 
 class Addend(NamedTuple):
@@ -95,13 +96,13 @@ class Addend(NamedTuple):
 
 
 class HintRow(NamedTuple):
-    """A hint along one row of every working that has it."""
+    """A hint along one row of every worked solution that has it."""
 
     name: str
     classes: np.ndarray  # uint8 [B, n], from the right
     shift: int  # columns at the right end where there is no such quantity: class 0
-    row: np.ndarray | int  # which one of the working, [B] or the same for all
-    present: np.ndarray  # bool [B], which workings have it
+    row: np.ndarray | int  # which one of the worked solution, [B] or the same for all
+    present: np.ndarray  # bool [B], which worked solutions have it
     beyond: np.ndarray | int = 0  # class of all columns to the left, [B] or the same for all
     written: np.ndarray | bool = False  # whether it is what the row writes, [B] or the same for all
 
@@ -152,9 +153,8 @@ class Layout(ABC):
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         """The ids of each operand, ``uint8``, least significant first, by what it is called.
 
-        The content ``uint8 [R, C]`` is one working, left to right, cut to its bounding box; its one
-        sign is at ``sign``. Blanks may lie around the ids, and these need not be digits; the reader
-        says so.
+        The content ``uint8 [R, C]`` is one worked solution, left to right, cut to its bounding box;
+        its one sign is at ``sign``. Blanks may lie around the ids, and these need not be digits.
 
         Raises:
             ValueError: the sign is not where the layout puts it.
@@ -162,10 +162,10 @@ class Layout(ABC):
 
     @abstractmethod
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """Row and column of the answer's digits, least significant first, in one working.
+        """Row and column of the answer's digits, least significant first, in one worked solution.
 
-        The content ``uint8 [R, C]`` is a finished working cut to its bounding box. What stands
-        there need not be digits where the working is flawed; the reader says so.
+        The content ``uint8 [R, C]`` is a worked solution cut to its bounding box. What stands
+        there need not be digits where the worked solution is flawed; the reader says so.
         """
 
     def first_step(self, problems: Problems) -> np.ndarray:
@@ -203,8 +203,8 @@ class Layout(ABC):
     def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
         """Some hints and sub-tasks, from the right: ``uint8 [B, R, C + 3]``, column 2 the last.
 
-        Column 1 lies outside the working, on its right. Those at both ends stand for all columns
-        that are farther out.
+        Column 1 lies outside, on the right of the solution. Those at both ends stand for all
+        columns that are farther out.
         """
         heights, widths = self.sizes(problems)
         size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 3
@@ -237,12 +237,15 @@ class Layout(ABC):
         return Prompt(*self._shown(content, problems, sizes))
 
     def work(self, problems: Problems) -> Worked:
-        """Problems with their finished workings."""
+        """Problems with their worked solutions.
+
+        Raises:
+            ValueError: `rows` and `room` of the layout do not agree.
+        """
         content, sizes = self._operands(problems)
         prompt = self._shown(content, problems, sizes)
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)
-        first = self.first_step(problems)
-        kinds[np.arange(content.shape[1]) < first[:, None]] = GIVEN
+        kinds[np.arange(content.shape[1]) < self.first_step(problems)[:, None]] = GIVEN
         for kind, numbers, shift, row, present in self.rows(problems.operands):
             too_wide = shift + self.margin + numbers.lengths > sizes[1]
             outside = present & (too_wide | (row >= sizes[0]))
@@ -265,17 +268,14 @@ class Layout(ABC):
         return Worked(*prompt, _left_to_right(content, sizes[1], symbols.BLANK), kinds)
 
     def sizes(self, problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns ``int64 [B]`` that each problem's working needs at most."""
-        rooms = {}  # lengths repeat
-        for lengths in map(tuple, problems.lengths.tolist()):
-            if lengths not in rooms:
-                rooms[lengths] = self.room([n for n in lengths if n], problems.base)
-        found = [rooms[lengths] for lengths in map(tuple, problems.lengths.tolist())]
+        """Rows and columns ``int64 [B]`` that each problem's worked solution needs at most."""
+        room = cache(lambda *lengths: self.room([n for n in lengths if n], problems.base))
+        found = [room(*lengths) for lengths in problems.lengths.tolist()]
         heights, widths = np.array(found, dtype=np.int64).reshape(-1, 2).T
         return heights, widths
 
     def _operands(self, problems: Problems) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Right-to-left content with the operands on it, and the sizes of the workings."""
+        """Right-to-left content with the operands on it, and the sizes of the worked solutions."""
         sizes = self.sizes(problems)
         shape = (len(problems), *(int(size.max(initial=1)) for size in sizes))
         content = np.full(shape, symbols.BLANK, dtype=np.uint8)
@@ -313,7 +313,7 @@ def write(
     numbers: Numbers,
     present: np.ndarray | None = None,
 ) -> None:
-    """Write numbers into one row of each right-to-left working, ``shift`` columns from its end."""
+    """Write numbers into one row of right-to-left content, ``shift`` columns from its right end."""
     n = min(numbers.digits.shape[1], content.shape[2] - shift)
     ids = numbers.digits[:, :n] + np.uint8(symbols.DIGIT_ZERO)
     inside = np.arange(n) < numbers.lengths[:, None]
@@ -338,7 +338,7 @@ def table(layouts: Sequence[Layout]) -> Mapping[str, Layout]:
 
 
 def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndarray:
-    """Right-to-left cells ``[B, R, C]`` the other way round, each working's first column at 0."""
+    """Right-to-left cells ``[B, R, C]`` the other way round, each one's first column at 0."""
     B, R, C = cells.shape
     room = np.full((B, R, 2 * C), empty, dtype=cells.dtype)
     room[:, :, :C] = cells[:, :, ::-1]

@@ -4,20 +4,18 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
 
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers
-from canvas.hint_rows import (
-    add_row,
-    digit_classes,
-    kind_rows,
-    product_rows,
-    shifted,
+from canvas.arithmetic import (
+    Numbers,
+    add_shifted,
+    drop_lowest_digit,
+    partial_products,
+    running_sums,
 )
-from canvas.lattice import Lattice
+from canvas.hints import add_row, digit_classes, kind_rows, product_rows, products_ahead, shifted
 from canvas.layouts import (
     ANSWER,
     GIVEN,
@@ -32,34 +30,26 @@ from canvas.layouts import (
     table,
     write,
 )
-from canvas.partial_products import (
-    digit_products,
-    partial_products,
-    partials_and_sums,
-    running_sums,
-    value_of,
-)
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
 
 
 class RowLayout(Layout):
-    """Layouts that write the operands above the working, and the product in the last row."""
+    """Layouts that write the operands above all other rows, and the product in the last row."""
 
     sign = symbols.TIMES
 
-    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        """Height and width for operands of so many digits."""
-        digits_a, digits_b = lengths
-        return self.height(digits_b), max(digits_a + digits_b, digits_b + 2)
-
     @abstractmethod
     def height(self, digits_b: int) -> int:
-        """Rows of a working, the operands among them."""
+        """Rows of a worked solution, the operands among them."""
 
     def row_kinds(self, digits_b: int) -> list[int]:
-        """The kind of every row of a working, the operands' among them."""
+        """The kind of every row of a worked solution, the operands' among them."""
         return [GIVEN, GIVEN, *[PARTIAL] * (self.height(digits_b) - 3), ANSWER]
+
+    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        digits_a, digits_b = lengths
+        return self.height(digits_b), max(digits_a + digits_b, digits_b + 2)
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """Hints that all these layouts share, and ``multiplicand`` in the rows of the operands.
@@ -93,24 +83,20 @@ class RowLayout(Layout):
             yield HintRow("adding", adding[:, None], 0, row, below, adding)
 
     def hint_classes(self, name: str, base: int) -> int:
-        """See `Layout`; ``diagonal`` and ``adding`` have the few that they need."""
         few = {"diagonal": 2, "adding": 3}
         return few[name] if name in few else super().hint_classes(name, base)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        """The multiplicand in the first row, the sign and the multiplier in the second."""
         a, b = problems.operands
         write(content, 0, 0, a)
         write(content, 1, 0, b)
         content[np.arange(len(b)), 1, b.lengths + 1] = self.sign
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
-        """The first row, and what is right of the sign in the second."""
         self._check_sign(sign, (1, sign[1]))
         return {"multiplicand": content[0, ::-1], "multiplier": content[1, : sign[1] : -1]}
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """The last row."""
         return [(len(content) - 1, column) for column in filled_span(content[-1])]
 
 
@@ -149,22 +135,18 @@ class Standard(RowLayout):
             yield HintRow("sum_carry", carried, 0, 3 + i, last, 1)
 
     def height(self, digits_b: int) -> int:
-        """Rows of a working."""
         return digits_b + 3
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
         a, b = operands
         for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
-            last = b.lengths == i + 1
-            yield Row(ANSWER, total, 0, 3 + i, last)
+            yield Row(ANSWER, total, 0, 3 + i, b.lengths == i + 1)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What each row is the sum of."""
         a, b = operands
-        partials, _ = partials_and_sums(a, b, base)
-        product = [Addend(value_of(row, base), 1, i) for i, row in enumerate(partials)]
+        partials, _ = _partials_and_sums(a, b, base)
+        product = [Addend(_value(row, base), 1, i) for i, row in enumerate(partials)]
         return [*partials, product]
 
 
@@ -178,7 +160,6 @@ class RunningSum(RowLayout):
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
-        """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[PARTIAL] * digits_b, *[SUM] * (digits_b - 1), ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -208,20 +189,17 @@ class RunningSum(RowLayout):
         yield from _accumulated(a, b, 2 + b.lengths, "total")
 
     def height(self, digits_b: int) -> int:
-        """Rows of a working."""
         return 2 * digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
         a, b = operands
         for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             yield Row(SUM, total, 0, 2 + i + b.lengths, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What each row is the sum of."""
         a, b = operands
-        partials, sums = partials_and_sums(a, b, base)
+        partials, sums = _partials_and_sums(a, b, base)
         return partials + sums
 
 
@@ -232,7 +210,6 @@ class Interleaved(RowLayout):
     hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum")
 
     def row_kinds(self, digits_b: int) -> list[int]:
-        """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[PARTIAL, SUM] * (digits_b - 1), PARTIAL, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -259,20 +236,17 @@ class Interleaved(RowLayout):
             yield HintRow("carry", carried, 0, row, present, 1)
 
     def height(self, digits_b: int) -> int:
-        """Rows of a working."""
         return 2 * digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
         a, b = operands
         for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What each row is the sum of."""
         a, b = operands
-        rows = zip(*partials_and_sums(a, b, base), strict=True)
+        rows = zip(*_partials_and_sums(a, b, base), strict=True)
         return [row for pair in rows for row in pair]
 
 
@@ -286,7 +260,6 @@ class Accumulate(RowLayout):
     )  # fmt: skip
 
     def row_kinds(self, digits_b: int) -> list[int]:
-        """The kind of every row of a working."""
         return [GIVEN, GIVEN, *[SUM] * (digits_b - 1), ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -307,64 +280,149 @@ class Accumulate(RowLayout):
         yield from _accumulated(a, b, np.full(len(b), 2), "product")
 
     def height(self, digits_b: int) -> int:
-        """Rows of a working."""
         return digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
         a, b = operands
         for i, _, total, present in running_sums(a, b):
             yield Row(SUM, total, 0, 2 + i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What each row is the sum of."""
         a, b = operands
         rows, total = [], 0
-        for factor in digit_products(a, b, base):
+        for factor in _digit_products(a, b, base):
             rows.append([Addend(total, 1, 0), factor])
-            total = value_of(rows[-1], base)
+            total = _value(rows[-1], base)
         return rows
 
 
 class Direct(RowLayout):
-    """a; ``*_b``; the product at once, without any working (implicit reasoning, Deng et al. 2023).
+    """a; ``*_b``; the product at once, nothing written out (implicit reasoning, Deng et al. 2023).
 
-    Its hints are those that need no working either.
+    Its hints are those that follow from the operands' rows alone.
     """
 
     name = "direct"
     hints = ("row_kind", "multiplicand", "column_multiplier")
 
     def height(self, digits_b: int) -> int:
-        """Rows of a working."""
         return 3
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The one row that has to be worked out."""
         a, b = operands
         for i, _, total, _ in running_sums(a, b):
             yield Row(ANSWER, total, 0, 2, b.lengths == i + 1)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What the product is the sum of: a, with each digit of b."""
         a, b = operands
-        return [digit_products(a, b, base)]
+        return [_digit_products(a, b, base)]
 
 
-def _accumulated(
-    a: Numbers, b: Numbers, first: np.ndarray, told: Literal["product", "total"]
-) -> Iterator[HintRow]:
+class Lattice(Layout):
+    """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
+
+    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i, never more than one digit longer than a. The
+    product is read down the last column of the grid and along its last row::
+
+        _321_*      t_0 = 321·4            = 1284  → 4
+        1284_4      t_1 = 128 + 321·5      = 1733  → 3
+        1733_5      t_2 = 173 + 321·6      = 2099  → 2099
+        2099_6                                       321 · 654 = 209934
+    """
+
+    name = "lattice"
+    sign = symbols.TIMES
+    margin = 2
+    hints = ("row_kind", "multiplicand", "multiplier", "product", "carry", "sum_carry")
+
+    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
+        """The hints: digits meet where a column and a row cross.
+
+        - ``multiplicand``: of a, in all rows of the column; from the cell above.
+        - ``multiplier``: the row's, in the margin, too; from the digit there, then from the right.
+        - ``product``, ``carry``: the digit of a · b_i in the cell on the left, and the carry out
+          of that cell; from the digits that meet there, and the carry on the right.
+        - ``sum_carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i; it adds the product on the
+          right, the symbol above left, and the carry from the right.
+        - ``row_kind``: the last row has no digit below its own in the margin.
+        """
+        a, b = operands
+        yield from kind_rows(lambda n: [GIVEN, *[SUM] * (n - 1), ANSWER], b.lengths, self.margin)
+        digits_a, above = digit_classes(a), np.zeros((len(a), 1), dtype=np.uint8)
+        yield HintRow("multiplicand", digits_a, 0, 0, np.ones(len(a), dtype=bool))
+        for (i, partial, _), (_, total, _, row, present) in zip(
+            partial_products(a, b), self.rows(operands), strict=True
+        ):
+            digit = b.digits[:, i]
+            yield HintRow("multiplicand", digits_a, 0, row, present)
+            of_row = 1 + digit
+            yield HintRow("multiplier", of_row[:, None], -self.margin, row, present, of_row)
+            yield from products_ahead(a, digit, 0, row, present)
+            carried = add_row(above, digit_classes(partial), a.base)[1]
+            yield HintRow("sum_carry", carried, 0, row, present, 1)
+            above = digit_classes(total)[:, 1:]
+
+    def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        digits_a, digits_b = lengths
+        return digits_b + 1, digits_a + 1 + self.margin
+
+    def first_step(self, problems: Problems) -> np.ndarray:
+        """The multiplicand takes up a row, the multiplier does not."""
+        return np.ones(len(problems), dtype=np.int64)
+
+    def given_columns(self) -> int:
+        return 1
+
+    def write_operands(self, content: np.ndarray, problems: Problems) -> None:
+        a, b = problems.operands
+        write(content, 0, self.margin, a)
+        content[:, 0, 0] = self.sign
+        inside = np.arange(b.digits.shape[1]) < b.lengths[:, None]
+        digits = np.where(inside, b.digits + np.uint8(symbols.DIGIT_ZERO), symbols.BLANK)
+        rows = min(digits.shape[1], content.shape[1] - 1)
+        content[:, 1 : 1 + rows, 0] = digits[:, :rows]
+
+    def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
+        a, b = operands
+        total: Numbers | None = None
+        for i, partial, present in partial_products(a, b):
+            total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
+            yield Row(SUM, total, 0, 1 + i, present)
+
+    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
+        a, b = operands
+        rows, total = [], 0
+        for number, digit, _ in _digit_products(a, b, base):
+            rows.append([Addend(total // base, 1, 0), Addend(number, digit, 0)])
+            total = _value(rows[-1], base)
+        return rows
+
+    def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
+        self._check_sign(sign, (0, content.shape[1] - 1))
+        top = content[0, : -self.margin]
+        return {"multiplicand": top[::-1], "multiplier": content[1:, -1]}
+
+    def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
+        """The last column of the grid, and the last row."""
+        last, column = len(content) - 1, content.shape[1] - 1 - self.margin
+        filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK)
+        start = int(filled[0]) if filled.size else column
+        down = [(row, column) for row in range(1, last)]
+        return [*down, *((last, place) for place in range(column, start - 1, -1))]
+
+
+def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Iterator[HintRow]:
     """The hints of rows that add one partial product each to the row above.
 
     Args:
         a, b: the operands.
         first: ``int64 [B]``, the first of these rows.
-        told: which digit of a cell is a hint, that of the product or of the total.
+        which: digit of a cell is a hint, that of the ``product`` or of the ``total``.
     """
     above = np.zeros((len(a), 1), dtype=np.uint8)
     for i, partial, total, present in running_sums(a, b):
         yield from product_rows(a, b.digits[:, i], i, first + i, present)
-        if told == "product":
+        if which == "product":
             first_one = i == 0  # the total is the product
             yield HintRow("product", digit_classes(partial), i, first + i, present, 0, first_one)
         else:
@@ -374,12 +432,36 @@ def _accumulated(
         above = digit_classes(total)[:, i + 1 :]
 
 
+def _digit_products(a: int, b: int, base: int) -> list[Addend]:
+    """The products a · b_i that a · b is the sum of."""
+    factors: list[Addend] = []
+    while b:
+        b, digit = divmod(b, base)
+        factors.append(Addend(a, digit, len(factors)))
+    return factors
+
+
+def _value(addends: list[Addend], base: int) -> int:
+    """The number that addends come to."""
+    return sum(number * factor * base**shift for number, factor, shift in addends)
+
+
+def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], list[list[Addend]]]:
+    """The addends of the products a · b_i, and of the running sums of these."""
+    partials, sums, total = [], [], 0
+    for number, digit, i in _digit_products(a, b, base):
+        partials.append([Addend(number, digit, 0)])
+        sums.append([Addend(total, 1, 0), Addend(number * digit, 1, i)])
+        total = _value(sums[-1], base)
+    return partials, sums
+
+
 @dataclass
 class Multiplication(TwoOperands):
     """The product of two numbers from 1 up.
 
     Attributes:
-        layout: how the working is written down, one of `layouts` or a class of one's own.
+        layout: how it is written down, one of `layouts` or a class of one's own.
         base: of the digits, 2 to 10.
         digits_a: fewest and most digits of the multiplicand.
         digits_b: fewest and most digits of the multiplier.
@@ -390,10 +472,8 @@ class Multiplication(TwoOperands):
 
     layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()])
     sign, signs = "x", "x*×X"
-    smallest = 1
 
     layout: str = layout_field("lattice", layouts)
 
     def answer(self, operands: Sequence[int]) -> int:
-        """The product."""
         return prod(operands)

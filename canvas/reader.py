@@ -27,7 +27,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     """Operands and answer of one canvas ``uint8 [H, W]``.
 
     Raises:
-        ValueError: the canvas is no finished working in that layout; the message says why.
+        ValueError: the canvas is no worked solution in that layout; the message says why.
     """
     rows, columns = np.nonzero(canvas != symbols.BLANK)
     if not rows.size:

@@ -21,7 +21,7 @@ class Drawing:
     Attributes:
         canvases: ``uint8 [B, H, W]`` ids, blank but for what is given.
         given: ``bool [B, H, W]``, cells that are shown from the start.
-        top, left: ``int64 [B]``, where each working's space begins.
+        top, left: ``int64 [B]``, where each worked solution's space begins.
         heights, widths, first_step: as in `Prompt`.
     """
 
@@ -60,7 +60,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class WorkedDrawing(Drawing):
-    """The same with the finished workings, for training and evaluation.
+    """The same with the worked solutions, for training and evaluation.
 
     Attributes:
         truth: ``uint8 [B, H, W]`` ids.
@@ -112,20 +112,20 @@ def draw(
     """Draw problems on ``height × width`` canvases, each at its own offset.
 
     Raises:
-        ValueError: a working would not fit; the message says which canvas it needs.
+        ValueError: a worked solution would not fit; the message says which canvas it needs.
     """
     B = len(prompt)
     top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))
     left = np.broadcast_to(np.asarray(left, dtype=np.int64), (B,))
     if (top < 0).any() or (left < 0).any():
-        raise ValueError("a working cannot begin above or left of its canvas: use offsets from 0")
+        raise ValueError("nothing can be drawn above or left of a canvas: use offsets from 0")
     too_large = (top + prompt.heights > height) | (left + prompt.widths > width)
     if too_large.any():
         i = int(np.argmax(too_large))
         rows, columns = int(prompt.heights[i]), int(prompt.widths[i])
         offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
         raise ValueError(
-            f"a working of {rows} x {columns} cells{offset} needs a canvas of at least "
+            f"a worked solution of {rows} x {columns} cells{offset} needs a canvas of at least "
             f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
         )
     return Drawing(
@@ -146,7 +146,7 @@ def draw_worked(
     top: np.ndarray | int = 0,
     left: np.ndarray | int = 0,
 ) -> WorkedDrawing:
-    """As `draw`, with the finished workings."""
+    """As `draw`, with the worked solutions."""
     drawing = draw(worked, height, width, top, left)
     truth = _placed(worked.truth, symbols.BLANK, (height, width), drawing.top, drawing.left)
     return WorkedDrawing(**vars(drawing), truth=truth, kinds=worked.kinds)
@@ -233,7 +233,7 @@ def sequences_of(
     """As `sequences`.
 
     Args:
-        truth: ``uint8 [B, H, W]``, the finished workings.
+        truth: ``uint8 [B, H, W]``, the worked solution.
         given: ``bool [B, H, W]``, cells that no label counts.
         first: ``int64 [B]``, the first row that has to be worked out.
     """

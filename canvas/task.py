@@ -2,7 +2,7 @@
 
 A task is one class. It says how long operands are drawn, what the right answer is, how a problem
 is written in a line, and which layouts draw it on a canvas; everything else follows. Multiplication
-and addition are in modules of their own, `canvas.tasks` lists them.
+and addition are in modules of their own, `canvas` lists them.
 """
 
 import re
@@ -15,9 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 from canvas.arithmetic import BASES, parse
-from canvas.choices import CHOICES, OPEN
+from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve
 from canvas.layouts import Layout
-from canvas.plugins import OwnCodeError, resolve
 from canvas.problems import MOST_DIGITS, Problems
 
 _SHOWN = 60  # characters of what was typed that an error repeats

@@ -15,8 +15,8 @@ import torch
 import yaml
 
 import trm.models
+from canvas.choices import load_class
 from canvas.hints import ORIENTATION, hint_classes
-from canvas.plugins import load_class
 from canvas.task import Task
 from trm.checkpoints.loading import config_class
 from trm.cli import TRAINING, command_parser

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from canvas.choices import did_you_mean
-from canvas.plugins import import_code
+from canvas.choices import did_you_mean, import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, add_verbosity
 from trm.processes import INTERRUPTED, TERMINATED, Terminated

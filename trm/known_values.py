@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from canvas.blanks import Blanks
-from canvas.canvas_size import Canvas
+from canvas.canvas_size import Blanks, Canvas
 from canvas.task import Task
 from trm.known_settings import Filled, filled
 from trm.known_trainer import check_trainer

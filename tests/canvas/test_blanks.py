@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from canvas import symbols
-from canvas.blanks import Blanks, Insertion
+from canvas.canvas_size import Blanks, Insertion
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, random_words
 from canvas.render import WorkedDrawing, draw_worked

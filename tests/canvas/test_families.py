@@ -1,9 +1,9 @@
 import pytest
 
 from canvas.addition import Addition
-from canvas.families import FAMILIES, family_problems
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, split_of
+from canvas.sampling import FAMILIES, family_problems
 
 TASK = Multiplication(digits_a=(1, 4), digits_b=(1, 4))
 every_family = pytest.mark.parametrize("family", FAMILIES)

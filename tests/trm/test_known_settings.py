@@ -8,8 +8,7 @@ import lightning as L
 import pytest
 from jsonargparse import ArgumentParser
 
-from canvas.choices import CHOICES, OPEN
-from canvas.plugins import load_class
+from canvas.choices import CHOICES, OPEN, load_class
 from canvas.task import Task
 from trm.checkpoints.loading import config_class
 from trm.configs import read_config

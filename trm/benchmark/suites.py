@@ -26,12 +26,11 @@ import numpy as np
 from augment.symmetry import apply
 from canvas.addition import Addition
 from canvas.choices import check_choice
-from canvas.families import FAMILIES
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DIGITS, MOST_OPERANDS, Problems, Split
 from canvas.render import draw_worked
-from canvas.sampling import sample
+from canvas.sampling import FAMILIES, sample
 from canvas.task import Task
 from trm.evaluation.cell_problems import problems_of
 from trm.evaluation.grid_schema import FAMILY, Key

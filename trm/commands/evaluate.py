@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from augment.symmetry import SYMMETRIES
-from canvas.families import FAMILIES
+from canvas.sampling import FAMILIES
 from canvas.task import Task
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (

@@ -113,9 +113,9 @@ def _run_program(args: argparse.Namespace) -> int:
     """Work one problem out by the program, and print it."""
     from rich.console import Console
 
+    from canvas import TASKS
     from canvas.picture import to_terminal
     from canvas.render import draw_worked
-    from canvas.tasks import TASKS
     from trm.rasp.programs import PROGRAMS
     from trm.rasp.running import check_program, run_program
 

@@ -7,9 +7,8 @@ from math import prod
 import numpy as np
 
 from canvas.arithmetic import Numbers
-from canvas.families import family_problems
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
-from canvas.sampling import sample
+from canvas.sampling import family_problems, sample
 from canvas.task import Task
 from trm.evaluation.grid_schema import FAMILY, Key
 
@@ -26,7 +25,7 @@ def problems_of(
     Args:
         task: whose problems are asked.
         axes: what the size is measured in: two of the task's measures; or `FAMILY` and digits, for
-            problems of a family of `canvas.families`.
+            problems of a family of `canvas.sampling`.
         size: of the cell.
         problems, seed: see `cell_problems`.
     """

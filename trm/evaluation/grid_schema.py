@@ -92,7 +92,7 @@ AXES = {  # what sizes of problems are measured in
     "digits": "digits",  # of the longest addend; short, as axes are
     "addends": "addends",
 }
-LABELS = AXES | {FAMILY: "family"}  # of structured problems, see `canvas.families`
+LABELS = AXES | {FAMILY: "family"}  # of structured problems, see `canvas.sampling`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
 UNKNOWN = "range unknown"  # what a model was trained on

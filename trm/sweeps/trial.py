@@ -16,7 +16,7 @@ import lightning as L
 import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from canvas.plugins import look_here
+from canvas.choices import look_here
 from canvas.task import Task
 from trm.processes import Processes
 from trm.training.config_errors import explained

@@ -10,9 +10,8 @@ import lightning as L
 import numpy as np
 import torch
 
-from canvas.choices import did_you_mean
+from canvas.choices import class_name, did_you_mean
 from canvas.hints import draw_hints
-from canvas.plugins import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints import CHECKPOINT_KEY, FORMAT

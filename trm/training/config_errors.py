@@ -12,10 +12,10 @@ import lightning as L
 from jsonargparse import ArgumentParser
 
 from augment.random_views import RandomViews
-from canvas.blanks import Blanks
+from canvas import TASKS
+from canvas.canvas_size import Blanks
 from canvas.choices import did_you_mean
 from canvas.task import Task
-from canvas.tasks import TASKS
 from trm.checkpoints.loading import config_class
 from trm.known_settings import no_setting
 from trm.models.gpt import GPT

@@ -11,11 +11,10 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.random_views import RandomViews
 from augment.transforms import BasicTransform, SampleTransform
-from canvas.blanks import Blanks
-from canvas.canvas_size import Canvas
+from canvas import task_data
+from canvas.canvas_size import Blanks, Canvas
 from canvas.problems import Split
 from canvas.task import Task
-from canvas.tasks import task_data
 from trm.training.beyond import BEYOND, Longer, longer
 from trm.training.configs import check_least
 from trm.training.curriculum import Curriculum, Stage

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from docstring_parser import parse
 from torch import nn
 
-from canvas.choices import CHOICES, OPEN
-from canvas.plugins import class_name
-from canvas.tasks import TASKS
+from canvas import TASKS
+from canvas.choices import CHOICES, OPEN, class_name
 from trm.checkpoints.loading import config_class
 from trm.training.config_errors import NETWORK, NETWORKS, TASK
 from trm.training.data import CanvasDataModule

@@ -17,9 +17,8 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from augment.symmetry import SYMMETRIES
-from canvas.choices import did_you_mean
+from canvas.choices import did_you_mean, import_code, load_class, look_here
 from canvas.hints import ORIENTATION, hint_classes
-from canvas.plugins import import_code, load_class, look_here
 from canvas.task import Task
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint

@@ -17,8 +17,7 @@ from torch.utils.data import Dataset
 from augment.random_views import RandomViews
 from augment.symmetry import recognise
 from augment.transforms import SampleTransform
-from canvas.blanks import Blanks, Insertion
-from canvas.canvas_size import Canvas
+from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from canvas.families import FAMILIES
+from canvas.sampling import FAMILIES
 from trm.commands.evaluate import lengths
 from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND
 

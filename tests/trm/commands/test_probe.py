@@ -6,9 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
-from canvas.lattice import Lattice
-from canvas.multiplication import Multiplication
-from canvas.tasks import task_data
+from canvas import task_data
+from canvas.multiplication import Lattice, Multiplication
 from trm.checkpoints import DATA_KEY
 from trm.probing.results import read_study
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 import yaml
 
+from canvas import task_data
 from canvas.addition import Addition
-from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import grid_models as models

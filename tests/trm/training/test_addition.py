@@ -6,11 +6,11 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from canvas import task_data
 from canvas.addition import Addition
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems, split_of
 from canvas.render import IGNORE, row_steps
-from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.training.data import Canvas

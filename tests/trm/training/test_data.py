@@ -8,14 +8,14 @@ import torch
 from augment.random_views import RandomViews
 from augment.symmetry import SYMMETRIES, apply
 from augment.transforms import CanvasShift, SampleTransform
-from canvas.blanks import Blanks
+from canvas import task_class
+from canvas.canvas_size import Blanks
 from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
-from canvas.tasks import task_class
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key, shown
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from canvas.plugins import class_name
-from canvas.tasks import TASKS
+from canvas import TASKS
+from canvas.choices import class_name
 from trm.models.configs import NEIGHBOURHOODS
 from trm.models.gpt import GPT
 from trm.models.looped import LoopedTransformer

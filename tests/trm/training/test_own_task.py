@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from canvas.plugins import import_code
+from canvas.choices import import_code
 from canvas.problems import Problems
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
