@@ -97,13 +97,17 @@ def load_class(name: str, kind: type, what: str) -> type:
         raise OwnCodeError(
             f"{what} {name}: {file} has no {class_name}.{did_you_mean(class_name, names)}"
         )
-    needed = f"{kind.__module__}.{kind.__name__}"
     if not isinstance(found, type) or not issubclass(found, kind):
         raise OwnCodeError(
-            f"{what} {name} ({file}) is not a {kind.__name__}: derive the class from {needed}"
+            f"{what} {name} ({file}) is not a {kind.__name__}: derive the class from "
+            f"{kind.__module__}.{kind.__name__}"
         )
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise OwnCodeError(f"{what} {name} ({file}) lacks {', '.join(missing)}: see {needed}")
+        base = next(base for base in found.__mro__ if missing[0] in vars(base))
+        raise OwnCodeError(
+            f"{what} {name} ({file}) lacks {', '.join(missing)}: see "
+            f"{base.__module__}.{base.__name__}"
+        )
     return found
 
 

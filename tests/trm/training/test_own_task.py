@@ -175,7 +175,7 @@ def test_a_run_with_a_task_of_ones_own_is_resumed_exactly(mine, command, debug):
 FAULTY = {
     "lacks": (
         "from canvas.task import TwoOperands\n\n\nclass Half(TwoOperands):\n    layout = 'x'\n",
-        "lacks.Half (lacks.py, line 4) lacks answer: see canvas.task.Task",
+        "lacks.Half (lacks.py) lacks answer: see canvas.task.Task",
     ),
     "syntax": ("x = 1\ny = (\n", "syntax.py, line 2: '(' was never closed"),
     "fails": ("x = 1\n\nx / 0\n", "fails.py, line 3: ZeroDivisionError: division by zero"),
