@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choice
-from canvas.plugins import load_class
+from canvas.choices import check_choice, load_class
 from canvas.symbols import DIGIT_ZERO
 from trm.models.configs import POSITIONS, RANDOMISED_RANGE
 from trm.models.coordinates import Coordinates, offset_classes, relative_classes

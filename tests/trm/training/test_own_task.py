@@ -262,7 +262,7 @@ class Narrow(Column):
 @pytest.mark.parametrize(
     ("layout", "told"),
     [
-        ("Rowless", "poor.Rowless (poor.py, line 6) lacks answer_cells, read_operands, room, rows"),
+        ("Rowless", "poor.Rowless (poor.py) lacks answer_cells, read_operands, room, rows"),
         ("Particular", "layout poor.Particular: it has to be made without arguments: "),
         ("Rowles", "poor.Rowles: poor.py has no Rowles. Did you mean Rowless?"),
     ],
