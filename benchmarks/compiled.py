@@ -20,7 +20,6 @@ import torch
 
 from trm.models.configs import GPTConfig
 from trm.shipped_configs import find_config
-from trm.training.compilation import compiled
 from trm.training.data import CanvasDataModule
 from trm.training.lightning_cli import TrainingCLI
 
@@ -43,7 +42,8 @@ def modules(name: str) -> tuple[dict[str, Any], Any, str]:
         step = SimpleNamespace(log_every_n_steps=0, global_step=0, current_epoch=0)
         module._trainer = SimpleNamespace(**vars(step), global_rank=0, world_size=1)
         if way == "compiled":
-            module._compiled = compiled(getattr(module.model, module.compiled_method), True)
+            method = getattr(module.model, module.compiled_method)
+            module._compiled = torch.compile(method, dynamic=True)
         built[way] = module.train()
     built["compiled"].load_state_dict(built["eager"].state_dict())
     gpt = isinstance(module.model.config, GPTConfig)

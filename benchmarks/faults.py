@@ -193,8 +193,8 @@ def fit(times: int, dice: random.Random) -> Iterator[str]:
     They are those of a run that nothing disturbed, bit for bit, in one folder, with one curve.
     """
     common = [str(SCRIPT), "fit", "--config", str(DEBUG), "--quiet", "--ckpt_path", "last"]
-    common += ["--trainer.max_epochs", "6", "--figures.every_n_validations", "9"]
-    common += ["--panels.every_n_validations", "9", "--model.depth.random_start", "0.3"]
+    common += ["--trainer.max_epochs", "6"]
+    common += ["--model.depth.random_start", "0.3"]
     carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
     carry += ["--model.depth.exploration", "0.5", "--model.network.config.skip_blank", "true"]
     carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]

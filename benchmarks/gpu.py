@@ -48,7 +48,6 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.precision import cpu_multiplies_bfloat16
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
 from trm.training.configs import DepthConfig
 from trm.training.data import CanvasDataModule
 from trm.training.depth import carried_step
@@ -234,18 +233,17 @@ def computed_in(precision: str, kind: str) -> AbstractContextManager[Any]:
     return torch.autocast(kind, torch.bfloat16, enabled=precision == BFLOAT16)
 
 
-def ours(config: Config, device: str, precision: str, mode: Compile, **tokens: bool) -> Training:
+def ours(config: Config, device: str, precision: str, mode: bool, **tokens: bool) -> Training:
     """This package's model."""
     torch.manual_seed(0)
     model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens)).to(device)
     depth = DepthConfig(**config.model["depth"])
     if mode:
-        model.iterate = compiled(model.iterate, mode)  # type: ignore[method-assign]
+        model.iterate = torch.compile(model.iterate, dynamic=True)  # type: ignore[method-assign]
     carry: Carry | None = None
 
     def loss(batch: dict[str, Tensor]) -> Tensor:
         nonlocal carry
-        begin_step(mode)
         result, carry = carried_step(model, batch, carry, depth, _loss)
         return result.loss
 
@@ -257,7 +255,7 @@ def _loss(*tensors: Tensor) -> Any:
 
 
 def theirs(
-    folder: Path, config: Config, device: str, precision: str, mode: Compile, batch: int
+    folder: Path, config: Config, device: str, precision: str, mode: bool, batch: int
 ) -> Training:
     """The published TRM, whose model casts its weights itself."""
     cells = config.data["canvas"]["height"] * config.data["canvas"]["width"]
@@ -329,7 +327,6 @@ class Benchmark:
         if self.halves:
             yield self._ours("eager", FLOAT32, False)
         if not self.options.eager:
-            yield self._ours("as CUDA graphs", self.best, GRAPHS)
             yield from self._theirs("compiled", True)
         yield self._ours("eager, `crop: true`", self.best, False, crop=True)
         yield self._ours("eager, `skip_blank: true`", self.best, False, skip_blank=True)
@@ -343,14 +340,14 @@ class Benchmark:
     ) -> Case:
         return Case(section, name, precision, measure, self.options.batch)
 
-    def _theirs(self, how: str, mode: Compile) -> Iterator[Case]:
+    def _theirs(self, how: str, mode: bool) -> Iterator[Case]:
         """Of the published TRM, if there is a checkout."""
         if folder := self.options.reference:
             name = f"{folder.resolve().name} {revision(folder)}"
             make = partial(theirs, folder, self.config, self.device, self.best, mode)
             yield self._case(TRAINING, f"{name}, {how}", self.best, partial(self.step, name, make))
 
-    def _ours(self, how: str, precision: str, mode: Compile, **tokens: bool) -> Case:
+    def _ours(self, how: str, precision: str, mode: bool, **tokens: bool) -> Case:
         def make(size: int) -> Training:
             return ours(self.config, self.device, precision, mode, **tokens)
 

@@ -29,8 +29,7 @@ from trm.solving.solver import Solver
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.depth import fresh_step
 from trm.training.losses import step_loss
-from trm.training.optimisers import build_optimizer
-from trm.training.schedules import build_schedule
+from trm.training.optimisers import build_optimizer, build_schedule
 
 TASK, SHAPE = "trm/quick", "trm/reference"
 ENOUGH = 0.95  # of the problems

@@ -24,8 +24,8 @@ from trm.training.iterative_module import IterativeModule
 from trm.training.lightning_cli import train
 
 CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
-STEP = ("Throughput", "Gradients", "LearningRateMonitor")  # callbacks of every step
-FIGURES = ("SamplePanels", "ValidationFigures")  # of validations
+STEP = ("Cost", "Gradients", "LearningRateMonitor")  # callbacks of every step
+FIGURES = ("Pictures",)  # of validations
 
 
 class Stopwatch:

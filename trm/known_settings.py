@@ -27,8 +27,7 @@ ROOTS = {  # sections of a config, and the class of each; None: the config names
     "data": "trm.training.data.CanvasDataModule",
     "trainer": "lightning.pytorch.trainer.trainer.Trainer",
     "checkpoint": "trm.training.callbacks.BestCheckpoint",
-    "panels": "trm.training.sample_panels.SamplePanels",
-    "figures": "trm.training.run_page.ValidationFigures",
+    "panels": "trm.training.pictures.Pictures",
 }
 _OF_CLASSES = ("class_path", "init_args", "dict_kwargs")  # what a class has beside its settings
 _OPTION = re.compile(rf"--((?:{'|'.join(ROOTS)})(?:\.\w+)*)(?:=(.*))?", re.S)

@@ -36,8 +36,6 @@ def check_values(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> 
     Raises:
         ValueError: a value is refused.
     """
-    from trm.training.configs import check_least
-
     try:
         parts = {part.name: part for part in filled(words, configs)}
     except yaml.YAMLError:
@@ -47,9 +45,6 @@ def check_values(words: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> 
     if isinstance(task, Task) and isinstance(canvas, Canvas):
         more = (blanks.rows, blanks.columns) if isinstance(blanks, Blanks) else (0, 0)
         canvas.check(task, more)
-    for section in ("data", "model"):
-        with suppress(TypeError):
-            check_least(section, parts[section].settings if section in parts else {})
     if "trainer" in parts:
         check_trainer(parts["trainer"].settings)
 

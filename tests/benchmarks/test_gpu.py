@@ -78,7 +78,7 @@ def test_what_does_not_fit_into_the_time_is_listed(gpu, tmp_path, monkeypatch):
     cases = [line for line in lines if "float" in line and line.startswith("| ")]
     assert len(cases) >= 14
     assert all("not run: the time was up" in line for line in cases)
-    for name in ("ours, as CUDA graphs", "1 device", "2 devices"):
+    for name in ("ours, eager", "1 device", "2 devices"):
         assert any(line.startswith(f"| {name} |") for line in cases)
 
 

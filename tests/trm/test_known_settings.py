@@ -15,8 +15,7 @@ from trm.configs import read_config
 from trm.known_settings import _names, _settings_of, check_settings
 from trm.training.callbacks import BestCheckpoint
 from trm.training.data import CanvasDataModule
-from trm.training.run_page import ValidationFigures
-from trm.training.sample_panels import SamplePanels
+from trm.training.pictures import Pictures
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FILES = [path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name != "studies"]
@@ -45,7 +44,7 @@ def test_text_tells_of_all_that_the_classes_take(name):
     module, made = (load_class(path, object, "class") for path in (model["class_path"], network))
     taken = arguments(module, "model") | arguments(L.Trainer, "trainer")
     taken |= arguments(CanvasDataModule, "data") | arguments(BestCheckpoint, "checkpoint")
-    taken |= arguments(SamplePanels, "panels") | arguments(ValidationFigures, "figures")
+    taken |= arguments(Pictures, "panels")
     assert taken <= set(told)
     for at, kind in (
         ("model.network.config", config_class(made)),
@@ -171,7 +170,7 @@ def test_a_name_is_one_of_those_that_there_are(setting, value, meant):
         ["--data.canvas.height=null"],
         ["--data.canvas.square", "True"],
         ["--data.canvas.square"],
-        ["--model.compile=reduce-overhead"],
+        ["--model.compile=true"],
         ["--model.network.config.position=mine.Position"],
         ["--trainer.precision=bf16-mixed"],
         ["--trainer.devices=auto"],

@@ -40,15 +40,13 @@ def test_the_values_of_a_shipped_config_are_accepted(path):
             "hidden_size must be a multiple of num_heads, got 12 and 8.",
         ),
         (["--model.network.config.H_cycles=0"], "H_cycles must be 1 or more, got 0."),
-        (["--model.optimizer.momentum", "1.5"], "momentum lies from 0 to below 1, got 1.5"),
+        (["--model.optimizer.lr=-1"], "optimizer.lr is 0 or more, not -1"),
         (["--model.schedule.warmup_steps=-3"], "warmup_steps is at least 0, got -3"),
         (
             ["--model.depth.no_grad_steps=[3, 1]"],
             "depth.no_grad_steps is [fewest, most] from 0 up, not [3, 1]",
         ),
         (["--model.loss.halt_weight=-1"], "loss.halt_weight is 0 or more, not -1"),
-        (["--model.solve_steps", "0"], "model.solve_steps is 1 or more, not 0"),
-        (["--data.batch_size=0"], "data.batch_size is 1 or more, not 0"),
         (["--data.workers=-1"], "data.workers is 0 or more, not -1"),
         (["--data.task.base=1"], "the base is 2 to 10, not 1"),
         (
@@ -184,12 +182,12 @@ def test_accelerators_are_those_that_lightning_has():
 
 
 def test_the_last_config_counts():
-    wrong = {"model": {"init_args": {"optimizer": {"ns_steps": 0}}}}
-    right = {"model": {"init_args": {"optimizer": {"ns_steps": 5}}}}
+    wrong = {"model": {"init_args": {"schedule": {"warmup_steps": -1}}}}
+    right = {"model": {"init_args": {"schedule": {"warmup_steps": 5}}}}
     check_values([], [QUICK, wrong, right])
-    with pytest.raises(ValueError, match="ns_steps lies in"):
+    with pytest.raises(ValueError, match="warmup_steps is 0 or more"):
         check_values([], [QUICK, right, wrong])
-    check_values(["--model.optimizer.ns_steps=4"], [QUICK, wrong])
+    check_values(["--model.schedule.warmup_steps=4"], [QUICK, wrong])
 
 
 def test_positions_that_are_drawn_need_room_for_the_canvas_of_the_data():

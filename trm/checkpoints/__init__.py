@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
 # Entries of a checkpoint.
 CHECKPOINT_KEY = "trm"  # which model the weights belong to, and how it solves
 DATA_KEY = "CanvasDataModule"  # the data module's own state, see it
-COST_KEY = "cost"  # what training has taken: see `trm.training.cost`
+COST_KEY = "cost"  # what training has taken: see `Cost` in `trm.training.callbacks`
 
 FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 

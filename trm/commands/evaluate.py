@@ -217,12 +217,12 @@ def _show(grid: dict[str, Any], output: Path) -> None:
 
     from trm.evaluation.report import markdown, print_summary
     from trm.figures.heatmaps import save_grid
-    from trm.figures.tensorboard_curves import write_board
+    from trm.figures.tensorboard_curves import write_tensorboard
 
     sweep(output, "grid.*")
     with replacing(output / PICTURE) as part:
         save_grid(part, grid)
     with replacing(output / REPORT) as part:
         part.write_text(markdown(grid, PICTURE), encoding="utf-8")
-    write_board(output, grid)
+    write_tensorboard(output, grid)
     print_summary(Console(highlight=False), grid)

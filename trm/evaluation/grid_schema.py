@@ -22,7 +22,7 @@
         seed        of its training's problems, null: not known
         config      its run's config.yaml as data, null: there is none beside the checkpoint
         step, epoch             of training
-        cost        of training: {flops, samples, seconds}, see `trm.training.cost`; null: not known
+        cost        of training: {flops, samples, seconds}, see `Cost` of training; null: unknown
         cells       a list, row by row:
             row, column             the size of its problems along both axes; of a battery the
                                     name of a family, and the digits of the longer operand

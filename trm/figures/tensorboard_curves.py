@@ -1,9 +1,10 @@
-"""An evaluation as a page of TensorBoard: each model's grid as a picture, its shares as curves.
+"""An evaluation on TensorBoard: each model's grid as a picture, its shares as curves.
 
 A model is a run of its own, so that TensorBoard lays models over one another.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from trm.figures.heatmaps import grid_figure
 _OURS = ".trm-evaluate"  # what the names of our files end in
 
 
-def write_board(output: Path, grid: dict[str, Any]) -> None:
-    """Draw a grid for TensorBoard, below ``output``, in the place of an earlier page of it.
+def write_tensorboard(output: Path, grid: dict[str, Any]) -> None:
+    """Draw a grid for TensorBoard, below ``output``, in the place of an earlier one.
 
     Args:
         output: the evaluation's folder.
@@ -40,12 +41,15 @@ def write_board(output: Path, grid: dict[str, Any]) -> None:
     for number, model in enumerate(grid["models"], start=1):
         # A name may hold what that of a folder cannot; with the number they differ all the same.
         name = re.sub(r"[^\w.-]", "_", model["name"])
-        with SummaryWriter(str(folder / f"{number}_{name}"), filename_suffix=_OURS) as board:
+        with SummaryWriter(str(folder / f"{number}_{name}"), filename_suffix=_OURS) as writer:
             # All models in one picture would be wider than the window.
             image = pixels(grid_figure(grid | {"models": [model]}))
-            board.add_image("evaluation/grid", image, dataformats="HWC")
-            first, second = axes_of(grid)
-            _write(board, model, (LABELS[first], LABELS[second]))
+            writer.add_image("evaluation/grid", image, dataformats="HWC")
+            first, second = (LABELS[axis] for axis in axes_of(grid))
+            for tag, value, step, meaning in _curves(model, first, second):
+                one = Summary.Value(tag=tag, simple_value=value)
+                describe(one, meaning)
+                writer._get_file_writer().add_summary(Summary(value=[one]), step)
 
 
 def describe(value: Summary.Value, meaning: str) -> None:
@@ -59,34 +63,27 @@ def describe(value: Summary.Value, meaning: str) -> None:
     value.metadata.plugin_data.plugin_name = plugin
 
 
-def _write(board: SummaryWriter, model: Model, axes: tuple[str, str]) -> None:
-    file = board._get_file_writer()
-
-    def add(tag: str, value: float, step: int, meaning: str) -> None:
-        one = Summary.Value(tag=tag, simple_value=value)
-        describe(one, meaning)
-        file.add_summary(Summary(value=[one]), step)
-
+def _curves(model: Model, first: str, second: str) -> Iterator[tuple[str, float, int, str]]:
+    """Tag, value, step and meaning of each point."""
     for figure, meaning in FIGURES.items():
         total = pooled(model["cells"], figure)
         if total.total:
-            description = f"{meaning}, share over all cells, at the checkpoint's optimiser step"
-            add(f"all_cells/{figure}", total.value, model["step"], description)
+            meaning = f"{meaning}, share over all cells, at the checkpoint's optimiser step"
+            yield f"all_cells/{figure}", total.value, model["step"], meaning
     for where in REGIONS:
         total = pooled(cell for cell in model["cells"] if cell["region"] == where)
         if total.total:
-            description = f"Whole solutions right, share over cells: {where}, as seen from training"
-            add(f"solutions/{where.replace(' ', '_')}", total.value, model["step"], description)
+            meaning = f"Whole solutions right, share over cells: {where}, as seen from training"
+            yield f"solutions/{where.replace(' ', '_')}", total.value, model["step"], meaning
     for cell in sorted(model["cells"], key=lambda cell: (cell["row"], cell["column"])):
-        right = share(cell)
-        if right is not None and right.total:
-            row, column = cell["row"], cell["column"]
-            if isinstance(row, str):
-                family = re.sub(r"[^\w.]+", "_", row)
-                tag, step = f"by_{axes[1]}/{family}", column
-                description = f"Whole solutions right, {row}, by {axes[1]} (the step)"
-            else:
-                tag = f"by_{axes[0].replace(' ', '_')}/{axes[1].replace(' ', '_')}_{column:02d}"
-                description = f"Whole solutions right, {axes[1]} {column}, by {axes[0]} (the step)"
-                step = row
-            add(tag, right.value, step, description)
+        right, row, column = share(cell), cell["row"], cell["column"]
+        if right is None or not right.total:
+            continue
+        if isinstance(row, str):
+            family = re.sub(r"[^\w.]+", "_", row)
+            meaning = f"Whole solutions right, {row}, by {second} (the step)"
+            yield f"by_{second}/{family}", right.value, column, meaning
+        else:
+            tag = f"by_{first.replace(' ', '_')}/{second.replace(' ', '_')}_{column:02d}"
+            meaning = f"Whole solutions right, {second} {column}, by {first} (the step)"
+            yield tag, right.value, row, meaning

@@ -1,7 +1,6 @@
 """Figures of a validation: where problems and rows are right, and after how many steps.
 
-Drawn with matplotlib's `Figure` on the Agg canvas, without pyplot and its global state. Shares are
-drawn on a sequential scale that colour-blind people can read, and written out as well.
+Shares are drawn on a sequential scale that colour-blind people can read, and written out as well.
 """
 
 from collections.abc import Mapping
@@ -9,16 +8,13 @@ from collections.abc import Mapping
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GRID, HIGHLIGHT, INK
+from canvas.picture import GREY, GRID, HIGHLIGHT, INK
 from trm.evaluation.statistics import Share
 
-_COLOURS = matplotlib.colormaps["cividis"]
 _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
-_GREY = "#595959"
 
 
 def size_figure(
@@ -31,14 +27,13 @@ def size_figure(
         solved: ``bool [B]``, free-running.
         axes_names: what the sizes are measured in.
     """
-    figure = _figure(2.8)
-    axes = figure.subplots()
+    figure, axes = _figure(2.8, f"solutions right, % of {len(solved):,}")
     tall, wide = int(rows.max()), int(columns.max())
     asked, right = (np.zeros((tall, wide)) for _ in range(2))
     np.add.at(asked, (rows - 1, columns - 1), 1)
     np.add.at(right, (rows - 1, columns - 1), solved)
     share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
-    axes.imshow(share, cmap=_COLOURS, vmin=0, vmax=1, origin="upper", aspect="auto")
+    axes.imshow(share, cmap=matplotlib.colormaps["cividis"], vmin=0, vmax=1, aspect="auto")
     if max(tall, wide) <= _MOST_WRITTEN:
         for i, j in zip(*np.nonzero(asked), strict=True):
             value, colour = share[i, j], "white" if share[i, j] < 0.5 else "black"
@@ -46,7 +41,6 @@ def size_figure(
     axes.set(xlabel=axes_names[1], ylabel=axes_names[0])
     axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
     axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
-    axes.set_title(f"solutions right, % of {len(solved):,}", fontsize=11)
     return figure
 
 
@@ -56,8 +50,7 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
     Args:
         rows: right among the rows of each kind, from the true rows before them.
     """
-    figure = _figure(1.3 + 0.6 * len(rows))
-    axes = figure.subplots()
+    figure, axes = _figure(1.3 + 0.6 * len(rows), "rows from true rows, 95 % intervals")
     for y, share in enumerate(rows.values()):
         low, high = share.interval
         value = 100 * share.value
@@ -66,10 +59,8 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
         label = f"{value:.1f} % of {share.total:,}"
         axes.text(1, y - 0.3, label, va="bottom", ha="left", color=INK)
     axes.set_yticks(range(len(rows)), list(rows))
-    axes.set_ylim(len(rows) - 0.5, -0.85)
-    axes.set(xlim=(0, 102), xlabel="rows right, %")
-    axes.set_title("rows from true rows, 95 % intervals", fontsize=11)
-    _plain(axes)
+    axes.set(xlim=(0, 102), ylim=(len(rows) - 0.5, -0.85), xlabel="rows right, %")
+    axes.grid(color=GRID, linewidth=0.6)
     return figure
 
 
@@ -80,37 +71,25 @@ def steps_figure(right: np.ndarray, trained: int) -> Figure:
         right: ``bool [T, N]``, whether each of N rows is right after each of T steps.
         trained: most supervision steps that training takes.
     """
-    figure = _figure(2.6)
-    axes = figure.subplots()
+    figure, axes = _figure(2.6, f"{right.shape[1]} rows after each step, 95 % intervals")
     shares = [Share(int(step.sum()), right.shape[1]) for step in right]
     x = np.arange(1, len(shares) + 1)
     low, high = (100 * np.array([share.interval[end] for share in shares]) for end in (0, 1))
     axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
     axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
-    axes.axvline(trained, color=_GREY, linestyle="--", linewidth=1)
-    axes.annotate(
-        "most in training",
-        (trained, 3),
-        xytext=(5, 0),
-        textcoords="offset points",
-        color=_GREY,
-    )
+    axes.axvline(trained, color=GREY, linestyle="--", linewidth=1)
+    axes.text(trained, 3, " most in training", color=GREY)
     axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=11)
-    _plain(axes)
+    axes.grid(color=GRID, linewidth=0.6)
     return figure
 
 
-def _figure(height: float) -> Figure:
+def _figure(height: float, title: str) -> tuple[Figure, Axes]:
     """As wide as TensorBoard shows a picture without shrinking it much."""
     figure = Figure(figsize=(4.2, height), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(color=GRID, linewidth=0.6)
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=11)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes

@@ -38,7 +38,7 @@ class Found:
 
     Attributes:
         shares: of whole solutions right, by cell or region.
-        cost: of training up to the checkpoint, see `trm.training.cost`; None: not known.
+        cost: of training up to the checkpoint, see `trm.training.callbacks.Cost`; None: not known.
         loss: of the checkpoint on validation, where losses are equal; None: not known.
         flops, seconds: of solving a problem, the mean of the cells; None: not known.
     """

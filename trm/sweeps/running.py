@@ -65,7 +65,7 @@ class State:
         config: SHA-256 of the config.
         stage: one of `STAGES`.
         trained: whether training has come to its end.
-        cost: of training up to the checkpoint that is evaluated, see `trm.training.cost`; None:
+        cost: of training up to the checkpoint that is evaluated, see `Cost` of training; None:
             not known.
         losses: on validation, by the names of the checkpoints kept then, where losses are equal.
         evaluated: evaluations that are finished, see `wanted`.

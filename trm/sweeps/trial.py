@@ -19,8 +19,8 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from canvas.choices import look_here
 from canvas.task import Task
 from trm.processes import Processes
+from trm.training.callbacks import Cost
 from trm.training.config_errors import explained
-from trm.training.cost import Cost
 from trm.training.lightning_cli import TrainingCLI, train
 
 _BATCHES, _LONGEST = 16, 15.0  # whose operations are counted, or that are timed; seconds of each

@@ -1,25 +1,36 @@
-"""What goes along with training: the best weights and the last, gradients and speed."""
+"""What goes along with training: checkpoints, gradients, cost and speed, and what is printed."""
 
+import json
 import shutil
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import (
+    BasePredictionWriter,
     LearningRateMonitor,
     ModelCheckpoint,
+    RichProgressBar,
 )
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
+from rich import get_console
+from rich.console import Console
+from rich.progress import TimeRemainingColumn
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from canvas.choices import did_you_mean
+from trm.checkpoints import COST_KEY
+from trm.evaluation.statistics import Share
 from trm.files import replacing
-from trm.training.beyond import BEYOND
-from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED
+from trm.flops import counted_flops
+from trm.training.canvas_module import FIGURES, CanvasModule, logs_at
+from trm.training.data import BEYOND, VALIDATED
+from trm.training.runs import CHECKPOINTS
 from trm.training.samples import hint_key
 
 
@@ -33,22 +44,23 @@ class BestCheckpoint(ModelCheckpoint):
     _from: Path | None = None  # the checkpoint that a run goes on from
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Refuse a figure that there will be none of, before anything is trained.
+        """Refuse a figure that is not measured, before anything is trained.
 
         Raises:
-            ValueError: no validation of this run logs such a figure, nor may a class of the user's.
+            ValueError: it is of problems beyond training's, or its name is misspelt.
         """
-        if self.monitor and self.monitor.startswith(f"{BEYOND}/"):
+        name = self.monitor or ""
+        if name.startswith(f"{BEYOND}/"):
             raise ValueError(
-                f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
-                "by which no checkpoint may be chosen: take validation/solved"
+                f"checkpoint.monitor: {name} is of problems longer than those of training, by "
+                "which no checkpoint may be chosen: take validation/solved"
             )
-        figures = validated_figures(trainer, pl_module)
-        parts = (pl_module, *trainer.callbacks)  # type: ignore[attr-defined]
-        ours = all(type(part).__module__.startswith(("trm.", "lightning.")) for part in parts)
-        if stage == "fit" and ours and self.monitor and self.monitor not in figures:
-            near = did_you_mean(self.monitor, figures) or f" There are {', '.join(figures)}."
-            raise ValueError(f"checkpoint.monitor: there is no figure {self.monitor}.{near}")
+        groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
+        known = [f"{group}/{figure}" for group in groups if group != BEYOND for figure in FIGURES]
+        known += [f"{VALIDATED[0]}/{hint_key(hint)}" for hint in getattr(pl_module, "hints", ())]
+        near = did_you_mean(name, known, 0.8)  # a class of the user's own may log others
+        if stage == "fit" and name not in known and near:
+            raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
         super().setup(trainer, pl_module, stage)
 
     def on_load_checkpoint(
@@ -63,30 +75,22 @@ class BestCheckpoint(ModelCheckpoint):
         It is looked for in the run's own folder, where it was, and beside the checkpoint that the
         run goes on from. Without a file there is no best one yet.
         """
+        if self._from is not None:
+            moved = {"": ""}
+            for path in state_dict["best_k_models"]:
+                here = Path(str(self.dirpath), Path(path).name)
+                places = (here, Path(path), self._from.with_name(here.name))
+                found = next((place for place in places if place.is_file()), None)
+                if found is None:
+                    return
+                _copy(found, here)
+                moved[path] = str(here)
+            state_dict = state_dict | {
+                "dirpath": self.dirpath,
+                "best_k_models": {moved[k]: v for k, v in state_dict["best_k_models"].items()},
+                **{k: moved[state_dict[k]] for k in ("best_model_path", "kth_best_model_path")},
+            }
         super().load_state_dict(state_dict)
-        if self._from is None:
-            return
-        self.best_k_models = {}
-        for path, score in state_dict["best_k_models"].items():
-            place = Path(str(self.dirpath), Path(path).name)
-            beside = self._from.with_name(place.name)
-            found = next((file for file in (place, Path(path), beside) if file.is_file()), None)
-            if found is not None:
-                self._bring(found, place)
-                self.best_k_models[str(place)] = score
-        best_first = sorted(self.best_k_models.items(), key=lambda held: float(held[1]))
-        if self.mode == "max":
-            best_first.reverse()
-        self.best_model_path, self.best_model_score = best_first[0] if best_first else ("", None)
-        if len(best_first) == self.save_top_k:
-            self.kth_best_model_path, self.kth_value = best_first[-1]
-
-    @rank_zero_only
-    def _bring(self, file: Path, place: Path) -> None:
-        if file.resolve() != place.resolve():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(place) as part:
-                shutil.copyfile(file, part)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         """Whether the checkpoint is to be kept, given the figure that is monitored."""
@@ -101,14 +105,12 @@ class BestCheckpoint(ModelCheckpoint):
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
 
 
-def validated_figures(trainer: L.Trainer, module: L.LightningModule) -> list[str]:
-    """The figures that each validation of a run logs, by their names."""
-    training_problems = getattr(getattr(trainer, "datamodule", None), "training_problems", 0)
-    groups = VALIDATED if training_problems else VALIDATED[:1]
-    steps = getattr(module, "deepest", 0)
-    names = [name for name in FIGURES if steps or name != "supervision_steps"]
-    hints = [f"{VALIDATED[0]}/{hint_key(name)}" for name in getattr(module, "hints", ())]
-    return [*(f"{group}/{name}" for group in groups for name in names), *hints]
+@rank_zero_only
+def _copy(file: Path, to: Path) -> None:
+    if file.resolve() != to.resolve():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(to) as part:
+            shutil.copyfile(file, part)
 
 
 class LastCheckpoint(ModelCheckpoint):
@@ -161,7 +163,7 @@ class Gradients(L.Callback):
     def on_before_backward(
         self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor
     ) -> None:
-        """Keep the loss, to tell it."""
+        """Keep the loss, for the message."""
         self._loss = loss.detach()
 
     def on_before_optimizer_step(
@@ -170,7 +172,7 @@ class Gradients(L.Callback):
         """Measure, on all devices alike: gradients have been averaged."""
         gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        step, logs = trainer.global_step, (trainer.global_step + 1) % _every(trainer) == 0
+        step, logs = trainer.global_step, logs_at(trainer, trainer.global_step + 1)
         if logs:
             pl_module.log("train/gradient_norm", norm)
         before = self._lost if self._lost is not None else norm.new_zeros(2, dtype=torch.int64)
@@ -178,18 +180,13 @@ class Gradients(L.Callback):
         first = torch.where(before[0] > 0, before[1], step)
         self._lost = torch.stack([(before[0] + 1) * bad, first])
         if logs or norm.device.type == "cpu":
-            self._check(trainer, pl_module)
+            self.on_save_checkpoint(trainer, pl_module, {})
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Write no lost weights down."""
-        self._check(trainer, pl_module)
-
-    def _check(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._lost is None:
-            return
-        lost, first = self._lost.tolist()
+        """Stop where numbers are lost: such weights are not written down either."""
+        lost, first = (0, 0) if self._lost is None else self._lost.tolist()
         scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
         if lost < (self.patience if scaled else 1):
             return
@@ -205,56 +202,45 @@ class Gradients(L.Callback):
         )
 
 
-def _every(trainer: L.Trainer) -> int:
-    """Optimiser steps from one logged figure to the next; Lightning's 0 logs none of them."""
-    return int(trainer.log_every_n_steps) or sys.maxsize  # type: ignore[attr-defined]
+class Cost(L.Callback):
+    """Adds up what training takes, keeps it in every checkpoint, and logs how fast it goes.
 
+    A checkpoint's entry `COST_KEY` then holds, over all interruptions,
 
-def memory_gib(device: torch.device) -> float:
-    """The most memory that training has taken so far: of the accelerator, or of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**30
-    if device.type == "mps":
-        return torch.mps.driver_allocated_memory() / 2**30
-    return _peak_resident() / 2**30
+        flops    of training, over all devices: those of every `every`-th batch, which are counted,
+                 stand for the others
+        samples  seen, over all devices; under the `carry` schedule once a supervision step
+        seconds  by the clock, without validation
 
+    Where the trainer logs, `speed/samples_per_second` (over all devices) and
+    `speed/seconds_per_step` are means since they were last logged, without the first batch of a
+    run; `speed/memory_gib` is the most that this device has taken.
 
-def _peak_resident() -> int:
-    """Bytes; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
-
-
-class Throughput(L.Callback):
-    """Logs `speed/samples_per_second` (over all devices), `speed/seconds_per_step` and
-    `speed/memory_gib`, the most that one device has taken.
-
-    The first two are means over the optimiser steps since the last time they were logged, which is
-    every `log_every_n_steps` of the trainer. The time from one batch's end to the next one's
-    counts; the first step and any that a validation came before do not. Under the `carry` schedule
-    a sample is counted once for each of its supervision steps.
+    Args:
+        every: batches from one whose operations are counted to the next.
     """
 
-    def __init__(self) -> None:
-        self._end: float | None = None  # of the last batch; None: the next one is not counted
-        self._logged = 0  # the optimiser step
-        self._clear()
+    _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")
 
-    def _clear(self) -> None:
-        self._seconds, self._samples, self._batches = 0.0, 0, 0
+    def __init__(self, every: int = 64) -> None:
+        self.every = every
+        self.counted_batches, self.batches, self.samples = 0, 0, 0
+        self.counted_flops, self.seconds = 0, 0.0
+        self._begun: float | None = None  # when the time that is not added up yet began
+        self._counting: tuple[ExitStack, FlopCounterMode] | None = None
+        self._logged: tuple[int, float, int, int] | None = None  # step, seconds, samples, batches
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin anew."""
-        self._end, self._logged = None, trainer.global_step
-        self._clear()
+    @property
+    def flops(self) -> float:
+        """Of all batches so far, on one device."""
+        return self.counted_flops / max(1, self.counted_batches) * self.batches
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Leave out the time until the end of the next training batch."""
-        self._end = None
+    def on_train_batch_start(self, *args: Any, **more: Any) -> None:
+        """Begin to count, perhaps, and start the clock where it was stopped."""
+        self._begun = time.perf_counter() if self._begun is None else self._begun
+        if self.batches % self.every == 0:
+            stack = ExitStack()
+            self._counting = stack, stack.enter_context(counted_flops())
 
     def on_train_batch_end(
         self,
@@ -264,19 +250,201 @@ class Throughput(L.Callback):
         batch: dict[str, Any],
         batch_idx: int,
     ) -> None:
-        """Count the batch, and log where the trainer does."""
+        """Add the batch up, and log where the trainer does."""
+        if self._counting is not None:
+            _, counter = self._counting
+            self.on_exception()
+            self.counted_flops += counter.get_total_flops()
+            self.counted_batches += 1
         now = time.perf_counter()
-        if self._end is not None:
-            self._seconds += now - self._end
-            self._samples += len(next(iter(batch.values()))) * trainer.world_size
-            self._batches += 1
-        self._end = now
-        step = trainer.global_step
-        if step == self._logged or step % _every(trainer) or not self._batches:
+        self.seconds += now - (now if self._begun is None else self._begun)
+        self._begun = now
+        self.batches += 1
+        self.samples += len(next(iter(batch.values()))) * trainer.world_size
+
+        state = trainer.global_step, self.seconds, self.samples, self.batches
+        before = self._logged or state
+        if self._logged is None:
+            self._logged = state
+        if state[0] == before[0] or not logs_at(trainer, state[0]):
             return
-        self._logged = step
-        seconds_per_step = self._seconds / self._batches * trainer.accumulate_grad_batches
-        pl_module.log("speed/samples_per_second", self._samples / self._seconds)
-        pl_module.log("speed/seconds_per_step", seconds_per_step)
+        self._logged = state
+        _, seconds, samples, batches = (b - a for a, b in zip(before, state, strict=True))
+        per_step = seconds / batches * trainer.accumulate_grad_batches
+        pl_module.log("speed/samples_per_second", samples / seconds)
+        pl_module.log("speed/seconds_per_step", per_step)
         pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
-        self._clear()
+
+    def on_validation_start(self, *args: Any, **more: Any) -> None:
+        """Stop the clock until the next batch."""
+        self._begun = None
+
+    def on_train_end(self, *args: Any, **more: Any) -> None:
+        """Stop the clock."""
+        self._begun = self._logged = None
+
+    def on_exception(self, *args: Any, **more: Any) -> None:
+        """Stop counting operations."""
+        if self._counting is not None:
+            self._counting[0].close()
+            self._counting = None
+
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Write down what it has cost so far."""
+        cost = {"samples": self.samples, "seconds": self.seconds}
+        checkpoint[COST_KEY] = {"flops": self.flops * trainer.world_size, **cost}
+        checkpoint["trm.cost"] = [getattr(self, name) for name in self._STATE]
+
+    def on_load_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Go on from what it has cost; from nothing where a checkpoint does not say."""
+        if trainer.state.fn == "fit" and "trm.cost" in checkpoint:
+            for name, value in zip(self._STATE, checkpoint["trm.cost"], strict=True):
+                setattr(self, name, value)
+
+
+def memory_gib(device: torch.device) -> float:
+    """The most memory that training has taken so far: of the accelerator, or of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory() / 2**30
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (peak if sys.platform == "darwin" else 1024 * peak) / 2**30
+
+
+class TrainingBar(RichProgressBar):
+    """The progress of training in a line that fits a terminal of 80 columns."""
+
+    _SHORT = (  # figures, their short names and how they are written
+        ("train/loss", "loss", "{:.3f}"),
+        ("train/row_accuracy", "rows", "{:.0%}"),
+        ("validation/solved", "solved", "{:.1%}"),
+    )
+
+    def configure_columns(self, trainer: L.Trainer) -> list[Any]:
+        """The epoch, a bar as wide as there is space, batches, and the time to the epoch's end."""
+        epoch, bar, batches, *_ = super().configure_columns(trainer)
+        bar.bar_width = min(40, max(8, get_console().width - 70))
+        return [epoch, bar, batches, TimeRemainingColumn()]
+
+    def get_metrics(
+        self, trainer: L.Trainer, pl_module: L.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """A few figures under short names."""
+        held = trainer.progress_bar_metrics
+        return {name: form.format(held[key]) for key, name, form in self._SHORT if key in held}
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """End the line after the last epoch: what is printed next would follow on it."""
+        super().on_train_epoch_end(trainer, pl_module)
+        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
+        if last and self.progress is not None:
+            self.progress.stop()
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        # Lightning's own counts epochs from 0. Steps or hours may end training instead.
+        of = f"/{most}" if (most := self.trainer.max_epochs or 0) > 0 else ""
+        return f"epoch {current_epoch + 1}{of}"
+
+
+class Milestones(L.Callback):
+    """Says in a line what each validation came to, where no terminal shows a progress bar."""
+
+    _SHOWN = (
+        "train/loss",
+        "validation/loss",
+        "train/row_accuracy",
+        *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
+    )
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Say it."""
+        if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
+            return
+        held = trainer.callback_metrics
+        figures = [f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held]
+        step = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
+        rank_zero_info(f"{step}: {', '.join(figures)}")
+
+
+class PredictionWriter(BasePredictionWriter):
+    """Writes each solved problem as a line of JSON, one file a device, beside the checkpoint's run.
+
+    That is the run's folder, or the checkpoint's own where it lies in no run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(write_interval="batch")
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Begin an empty file."""
+        folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
+        folder = folder.parent if folder.name == CHECKPOINTS else folder
+        self.file = folder / f"predictions-{trainer.global_rank}.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file.write_text("")
+
+    def write_on_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, prediction: Any, *_: Any
+    ) -> None:
+        """Append the batch's records."""
+        with self.file.open("a") as file:
+            file.writelines(json.dumps(record.data()) + "\n" for record in prediction)
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Say where they are."""
+        rank_zero_info(f"The solved problems are in {self.file}")
+
+
+class Scores(L.Callback):
+    """Prints the figures of a checkpoint that is scored: shares with counts and Wilson intervals.
+
+    Lightning's own table, bare means with sixteen digits, is left out for it.
+    """
+
+    _OF_ROWS = ("free_running_rows", "teacher_forced_rows", "confidence_accuracy")
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Begin anew."""
+        self._problems = self._rows = 0  # so far, on this device
+
+    def on_validation_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
+    ) -> None:
+        """Count."""
+        if trainer.state.fn != "fit" and isinstance(pl_module, CanvasModule):
+            self._problems += len(outputs["validated"].problems)
+            self._rows += len(outputs["validated"].forced.rows_exact)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Print."""
+        if trainer.state.fn == "fit" or not isinstance(pl_module, CanvasModule):
+            return
+        counts = torch.tensor([self._problems, self._rows], device=pl_module.device)
+        problems, rows = trainer.strategy.reduce(counts, reduce_op="sum").tolist()
+        self._print(trainer.callback_metrics, problems, rows)
+
+    on_test_batch_end: Any = on_validation_batch_end
+    on_test_end = on_validation_end
+
+    @rank_zero_only
+    def _print(self, figures: dict[str, Tensor], problems: int, rows: int) -> None:
+        console = Console(highlight=False, soft_wrap=True)
+        widest = max(map(len, figures), default=0)
+        for name, value in sorted(figures.items()):
+            figure = name.rpartition("/")[2]
+            total = problems if figure == "solved" else rows if figure in self._OF_ROWS else 0
+            text = f"{float(value):.4g}"
+            if total:
+                text = str(Share(round(float(value) * total), total))
+            elif figure == "teacher_forced_cells" or figure.startswith(hint_key("")):
+                text = f"{100 * float(value):.2f} %"
+            console.print(f"{name:<{widest}}  {text}")

@@ -1,6 +1,5 @@
 """What both families' LightningModules share: they connect, and compute nothing themselves."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
@@ -10,7 +9,7 @@ import lightning as L
 import numpy as np
 import torch
 
-from canvas.choices import class_name, did_you_mean
+from canvas.choices import check_choice, class_name
 from canvas.hints import draw_hints
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
@@ -19,13 +18,10 @@ from trm.plain_data import plain
 from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
-from trm.training.beyond import BEYOND, BEYOND_FIGURES
-from trm.training.compilation import GRAPHS, Compile, begin_step, compiled
-from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.data import VALIDATED, CanvasDataModule
-from trm.training.optimisers import build_optimizer
+from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
+from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
+from trm.training.optimisers import build_optimizer, build_schedule
 from trm.training.samples import hint_key
-from trm.training.schedules import build_schedule
 
 ALL_HINTS = "all"  # of a layout, those that are not named
 
@@ -40,6 +36,7 @@ FIGURES = {
     "supervision_steps": "supervision steps that a row built on the true rows takes, on average",
     "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong",
 }
+BEYOND_FIGURES = ("solved", "teacher_forced_rows")  # and accuracy by hint
 
 
 class Validated(NamedTuple):
@@ -65,38 +62,24 @@ def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> 
         known: the hints that there are.
 
     Raises:
-        ValueError: a hint that there is not, or a weight that is none.
+        ValueError: an unknown hint, or a negative weight.
     """
     weights = dict(asked or {})
     for name, weight in weights.items():
-        if name != ALL_HINTS and name not in known:
-            raise ValueError(
-                f"model.hints: there is no hint {name!r} here, but {', '.join(known) or 'none'}."
-                f"{did_you_mean(name, known)}"
-            )
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"model.hints: the weight of {name} is 0 or more, not {weight}")
+        check_choice("a hint in model.hints", name, [*known, ALL_HINTS])
+        check_range(f"model.hints: the weight of {name}", weight, 0)
     rest = weights.pop(ALL_HINTS, 0.0)
     weights = {name: weights.get(name, rest) for name in known}
     return {name: weight for name, weight in weights.items() if weight > 0}
 
 
-def _hints_of(asked: Mapping[str, float] | None, model: Any) -> dict[str, float]:
-    """The weight of each hint that a network learns.
+def logs_at(trainer: L.Trainer, step: int) -> bool:
+    """Whether the trainer keeps what is logged at an optimiser step, from 1.
 
-    Raises:
-        ValueError: one that it has no head for, or a weight that is none.
+    What is logged at others is dropped, at a cost that small models feel.
     """
-    known = getattr(model.config, "hints", None) or {}
-    # A hint of weight 0 has no head.
-    asked = {name: weight for name, weight in (asked or {}).items() if weight or name in known}
-    if asked and not known:
-        raise ValueError(
-            f"model.hints: the network {class_name(type(model))} has no heads for hints: give its "
-            "config a field `hints`, the number of classes of each by its name, and the network a "
-            "method `read_hints`, or leave model.hints out"
-        )
-    return learned_hints(asked, known)
+    every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+    return every > 0 and step % every == 0
 
 
 class CanvasModule(L.LightningModule):
@@ -119,42 +102,36 @@ class CanvasModule(L.LightningModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         hints: Mapping[str, float] | None,
-        compile: Compile,
+        compile: bool,
         seed: int,
     ) -> None:
         super().__init__()
+        known = getattr(model.config, "hints", None) or {}
+        # A hint of weight 0 has no head.
+        hints = {name: weight for name, weight in (hints or {}).items() if weight or name in known}
+        if hints and not known:
+            raise ValueError(
+                f"model.hints: the network {class_name(type(model))} has no heads for hints: give "
+                "its config a field `hints`, the number of classes of each by its name, and the "
+                "network a method `read_hints`, or leave model.hints out"
+            )
         self.model: Any = model
-        self.hints = _hints_of(hints, model)
+        self.hints = learned_hints(hints, known)
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
 
     def check(self, data: CanvasDataModule) -> None:
-        """Whether it can be trained on data.
-
-        Raises:
-            ValueError: graphs are to be recorded of batches that differ in size.
-        """
-        if self.compile_steps == GRAPHS and (
-            data.canvas.cut or not getattr(self.model, "fixed_tokens", True)
-        ):
-            raise ValueError(
-                f"model.compile {GRAPHS} records a graph of batches of one size: set "
-                "data.canvas.height and data.canvas.width, and skip_blank and crop to false, or "
-                "model.compile: true"
-            )
+        """Raise a ValueError where it cannot be trained on data."""
 
     def setup(self, stage: str) -> None:
-        """Before training: check the data, and compile what is trained, once.
-
-        It is traced when and where training begins.
-        """
+        """Before training: check the data, and compile what is trained, once."""
         data = getattr(self.trainer, "datamodule", None)
         if stage == "fit" and isinstance(data, CanvasDataModule):
             self.check(data)
         if stage == "fit" and self.compile_steps and self._compiled is None:
-            method = getattr(self.model, self.compiled_method)
-            self._compiled = compiled(method, self.compile_steps)
+            # Canvases cut to their problems differ in size from batch to batch.
+            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
 
     def trained(self) -> Any:
         """The model for the training step that begins, compiled if so wished.
@@ -164,7 +141,6 @@ class CanvasModule(L.LightningModule):
         """
         if self._compiled is None:
             return self.model
-        begin_step(self.compile_steps)
         model = copy(self.model)
         setattr(model, self.compiled_method, self._compiled)
         return model
@@ -181,110 +157,6 @@ class CanvasModule(L.LightningModule):
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to say beside the model's config: its family, how it solves."""
 
-    def batch_seed(self, batch_idx: int) -> int:
-        """Of what is drawn for a training batch as a whole: its own, and on every device the same.
-
-        A function of (seed, epoch, batch), so that batches whose gradients are added up differ.
-        """
-        own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
-        return int(own[0] >> np.uint64(1))
-
-    @property
-    def logs_this_step(self) -> bool:
-        """Whether the trainer keeps what this training step logs.
-
-        What is logged between its logging steps is dropped, at a cost that small models feel.
-        """
-        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        return every > 0 and (self.global_step + 1) % every == 0
-
-    def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures."""
-        for name, value in figures.items():
-            self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
-
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of being right, from what validation's rows came with instead."""
-        return scores
-
-    def validation_step(
-        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
-    ) -> dict[str, Validated]:
-        """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        group = VALIDATED[0]
-        if dataloader_idx:
-            group = self.trainer.datamodule.groups[dataloader_idx]  # type: ignore[attr-defined]
-        return {"validated": self.score(batch, group)}
-
-    def test_step(
-        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
-    ) -> dict[str, Validated]:
-        """As `validation_step`, on the test split."""
-        return {"validated": self.score(batch, "test")}
-
-    def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
-        """Solve whole problems; returns a record of each, see `Solution.record`."""
-        problems, drawing = batch
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        solver = Solver(self.predictor(), data.task)
-        return [solution.record() for solution in solver.solve_drawing(problems, drawing)]
-
-    def score(self, batch: tuple[Problems, WorkedDrawing], group: str) -> Validated:
-        """Solve a batch of problems, and log how that went and whether the model knew."""
-        validated = self.evaluate(batch, group, self.predictor())
-        if group != BEYOND:
-            self.log_confidence(validated.forced, group)
-        return validated
-
-    def evaluate(
-        self, batch: tuple[Problems, WorkedDrawing], group: str, predictor: Predictor
-    ) -> Validated:
-        """Solve a batch of problems and log how that went."""
-        problems, drawing = batch
-        free = predictor.free_running(drawing)
-        forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
-        rows_right = drawing.rows_right(free.canvases)
-        solved = (free.canvases == drawing.truth).all(axis=(1, 2))
-        rows, asked = len(forced.rows_exact), len(drawing)
-        figures = {
-            "solved": (solved.mean(), asked),
-            "free_running_rows": (rows_right.sum() / rows, rows),
-            "teacher_forced_rows": (forced.rows_exact.mean(), rows),
-            "teacher_forced_cells": (forced.cells_right.mean(), rows),
-        }
-        if forced.filled.steps.any():
-            figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
-        if group == BEYOND:
-            figures = {name: figures[name] for name in BEYOND_FIGURES}
-        else:
-            figures["loss"] = self.loss_on(drawing)
-        if self.hints and group != VALIDATED[1]:
-            figures |= self._hint_figures(problems, drawing, forced)
-        for name, (value, weight) in figures.items():
-            self.log(
-                f"{group}/{name}",
-                float(value),
-                batch_size=weight,
-                sync_dist=True,
-                prog_bar=name == "solved",
-                add_dataloader_idx=False,
-            )
-        return Validated(problems, drawing, solved, forced)
-
-    def _hint_figures(
-        self, problems: Problems, drawing: WorkedDrawing, forced: TeacherForced
-    ) -> dict[str, tuple[float, int]]:
-        """The share of right cells of each hint, and of how many."""
-        believed, step = self.believed_hints(drawing, forced)
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        truth = draw_hints(data.task.rules, problems, drawing, step, self.hints)
-        figures = {}
-        for name in self.hints:
-            right, counted = right_cells(believed[name], truth[name])
-            number = int(counted.sum())
-            figures[hint_key(name)] = (right.sum() / max(1, number), number)
-        return figures
-
     @abstractmethod
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
@@ -300,16 +172,98 @@ class CanvasModule(L.LightningModule):
             step at which each problem is, ``int64 [B]``, None: at the end.
         """
 
-    def log_confidence(self, forced: TeacherForced, group: str) -> None:
-        """Log how often the model rightly holds a row more likely right than wrong, or wrong."""
-        believed = forced.filled.confidence > 0.5
-        self.log(
-            f"{group}/confidence_accuracy",
-            float((believed == forced.rows_exact).mean()),
-            batch_size=len(believed),
-            sync_dist=True,
-            add_dataloader_idx=False,
-        )
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities of being right, from what validation's rows came with instead."""
+        return scores
+
+    def batch_seed(self, batch_idx: int) -> int:
+        """Of what is drawn for a training batch as a whole: its own, and on every device the same.
+
+        A function of (seed, epoch, batch), so that batches whose gradients are added up differ.
+        """
+        own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
+        return int(own[0] >> np.uint64(1))
+
+    def log_training(self, figures: dict[str, Any], hints: Mapping[str, torch.Tensor]) -> None:
+        """Log a training step's figures, and the accuracy of hints."""
+        figures |= {hint_key(name): share for name, share in hints.items()}
+        for name, value in figures.items():
+            self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
+
+    def validation_step(
+        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Validated]:
+        """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
+        data = getattr(self.trainer, "datamodule", None) if dataloader_idx else None
+        return {
+            "validated": self.score(batch, data.groups[dataloader_idx] if data else VALIDATED[0])
+        }
+
+    def test_step(
+        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
+    ) -> dict[str, Validated]:
+        """As `validation_step`, on the test split."""
+        return {"validated": self.score(batch, "test")}
+
+    def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
+        """Solve whole problems; returns a record of each, see `Solution.record`."""
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        solver = Solver(self.predictor(), data.task)
+        return [solution.record() for solution in solver.solve_drawing(*batch)]
+
+    def score(
+        self,
+        batch: tuple[Problems, WorkedDrawing],
+        group: str,
+        uncalibrated: Predictor | None = None,
+    ) -> Validated:
+        """Solve a batch of problems, and log how that went and whether the model knew.
+
+        Args:
+            batch: the problems.
+            group: under which name figures are logged.
+            uncalibrated: solves them instead of `predictor`; what its confidence is worth is not
+                logged.
+        """
+        problems, drawing = batch
+        predictor = uncalibrated or self.predictor()
+        free = predictor.free_running(drawing)
+        forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
+        solved = (free.canvases == drawing.truth).all(axis=(1, 2))
+        rows, asked = len(forced.rows_exact), len(drawing)
+        figures: dict[str, tuple[float, int]] = {
+            "solved": (solved.mean(), asked),
+            "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
+            "teacher_forced_rows": (forced.rows_exact.mean(), rows),
+            "teacher_forced_cells": (forced.cells_right.mean(), rows),
+        }
+        if forced.filled.steps.any():
+            figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
+        if uncalibrated is None:
+            held_right = forced.filled.confidence > 0.5
+            figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
+        if group == BEYOND:
+            figures = {name: figures[name] for name in BEYOND_FIGURES}
+        else:
+            figures["loss"] = self.loss_on(drawing)
+        if self.hints and group != VALIDATED[1]:
+            believed, step = self.believed_hints(drawing, forced)
+            data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+            truth = draw_hints(data.task.rules, problems, drawing, step, self.hints)
+            for name in self.hints:
+                right, counted = right_cells(believed[name], truth[name])
+                number = int(counted.sum())
+                figures[hint_key(name)] = (right.sum() / max(1, number), number)
+        for name, (value, weight) in figures.items():
+            self.log(
+                f"{group}/{name}",
+                float(value),
+                batch_size=weight,
+                sync_dist=True,
+                prog_bar=name == "solved",
+                add_dataloader_idx=False,
+            )
+        return Validated(problems, drawing, solved, forced)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Training batches go to the device; whole problems stay: solvers send what they need."""
@@ -322,14 +276,8 @@ class CanvasModule(L.LightningModule):
         optimizer = build_optimizer(self.model, self.optimizer)
         total = self.trainer.estimated_stepping_batches
         scheduler = build_schedule(optimizer, self.schedule, total)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {
-                "scheduler": scheduler,
-                "interval": "step",
-                "name": "learning_rate",
-            },
-        }
+        every_step = {"scheduler": scheduler, "interval": "step", "name": "learning_rate"}
+        return {"optimizer": optimizer, "lr_scheduler": every_step}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse the weights of another model: some would fit, and mean something else.

@@ -1,17 +1,22 @@
-"""A curriculum: what training problems are drawn from changes from stage to stage."""
+"""Which problems training draws: in stages, and with what is rare in place of what is common."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 
+from canvas.arithmetic import Numbers
 from canvas.choices import check_choice
+from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.plain_data import fits
+from trm.evaluation.columns import columns_of
+from trm.evaluation.contexts import digits_of
 
 _FIXED = ("layout", "base")  # of a run
+_SEARCHED = 50_000  # problems that are looked through for contexts, in some seconds
+_UNIT = 2.0**-53
 
 
 @dataclass
@@ -49,42 +54,88 @@ class Curriculum:
                 f"than the one before, from 1 up, not {', '.join(map(str, ends))}"
             )
         self.task = task
-        self.stages = [(stage.until, _narrowed(task, stage)) for stage in stages]
+        self.stages = []
+        for stage in stages:
+            try:
+                self.stages.append((stage.until, _narrowed(task, stage.task)))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"data.curriculum, until epoch {stage.until}: {error}") from None
 
     def at(self, epoch: int) -> Task:
         """What the problems of an epoch, from 0, are drawn from."""
         return next((task for until, task in self.stages if epoch < until), self.task)
 
 
-def _narrowed(task: Task, stage: Stage) -> Task:
-    """The task of a stage."""
-    where = f"data.curriculum, until epoch {stage.until}"
-    kinds = get_type_hints(type(task))
-    names = [part.name for part in fields(task) if part.name not in _FIXED]  # type: ignore[arg-type]
-    for name, value in stage.task.items():
-        if name in _FIXED:
-            raise ValueError(f"{where}: a run has one {name}: leave it out")
-        try:
-            check_choice("setting", name, names)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        if not fits(value, kinds[name]):
-            own = getattr(task, name)
-            like = list(own) if isinstance(own, tuple) else own
-            raise ValueError(f"{where}: {name} is {value!r}: write it like the run's own, {like}")
-    try:
-        found: Task = replace(task, **stage.task)  # type: ignore[type-var]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from None
+def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
+    """The task with some settings of a stage."""
+    names = [part.name for part in fields(task)]  # type: ignore[arg-type]
+    for name in settings:
+        check_choice("a setting", name, [name for name in names if name not in _FIXED])
+    found: Task = replace(task, **settings)  # type: ignore[type-var]
     for measure, (low, high) in found.ranges.items():
         least, most = task.ranges[measure]
         if low < least or high > most:
             raise ValueError(
-                f"{where}: {measure} [{low}, {high}] is not within the task's own, "
-                f"[{least}, {most}]: a curriculum chooses among the task's problems"
+                f"{measure} [{low}, {high}] is not within the task's own, [{least}, {most}]: a "
+                "curriculum chooses among the task's problems"
             )
-    try:
-        sample(found, 0, "train", 0, np.arange(1))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    sample(found, 0, "train", 0, np.arange(1))
     return found
+
+
+def has_contexts(task: Task) -> bool:
+    """Whether a task's layout says what its rows are sums of."""
+    return columns_of(task, sample(task, 0, "train", 0, np.arange(1))) is not None
+
+
+class RareContexts:
+    """Takes problems of a batch away and puts others with rarer contexts in their place.
+
+    50,000 problems of training are looked through for what meets in the digits of their rows, the
+    contexts (`trm.evaluation.contexts`). Of all contexts that problems of some lengths have, one is
+    drawn evenly, and then a problem with it, of the same lengths: what comes is rarer, never
+    longer.
+
+    Args:
+        task: of the problems; its layout says what its rows are sums of.
+        seed: of the problems that are looked through.
+    """
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task = task
+        problems = sample(task, seed, "train", 0, np.arange(_SEARCHED))
+        digits = digits_of(task, problems)
+        sizes = self._sizes(problems)
+        _, context = np.unique(digits.codes, return_inverse=True)
+        here = sizes[digits.problem] * (context.max() + 1) + context
+        _, which, met = np.unique(here, return_inverse=True, return_counts=True)
+        weights = np.bincount(digits.problem, 1 / met[which], len(problems))
+        order = np.argsort(sizes, kind="stable")
+        self._problems, self._found = problems[order], sizes[order]
+        self._weights = np.concatenate([[0.0], np.cumsum(weights[order])])
+
+    def among(self, problems: Problems, share: float, words: np.ndarray) -> Problems:
+        """The problems, so many of them on average exchanged.
+
+        Args:
+            problems: ``[B]``, of the task.
+            share: of those that are exchanged; problems of lengths that were not found stay.
+            words: ``uint64 [B, 2]``, random.
+        """
+        at = (words >> np.uint64(11)) * _UNIT  # 0 to 1
+        sizes = self._sizes(problems)
+        start, end = (np.searchsorted(self._found, sizes, side) for side in ("left", "right"))
+        exchanged = np.flatnonzero((at[:, 0] < share) & (end > start))
+        low, high = self._weights[start[exchanged]], self._weights[end[exchanged]]
+        place = np.searchsorted(self._weights, low + at[exchanged, 1] * (high - low), "right") - 1
+        place = np.clip(place, start[exchanged], end[exchanged] - 1)  # sums are rounded
+        operands = []
+        for mine, theirs in zip(problems.operands, self._problems.operands, strict=True):
+            digits = mine.digits.copy()
+            digits[exchanged] = theirs.digits[place]
+            operands.append(Numbers(digits, mine.lengths, mine.base))
+        return Problems(tuple(operands))
+
+    def _sizes(self, problems: Problems) -> np.ndarray:
+        """The operands' lengths as one number, ``int64 [B]``."""
+        return np.ravel_multi_index(tuple(problems.lengths.T), [n + 1 for n in self.task.longest])

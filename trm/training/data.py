@@ -13,18 +13,21 @@ from augment.random_views import RandomViews
 from augment.transforms import BasicTransform, SampleTransform
 from canvas import task_data
 from canvas.canvas_size import Blanks, Canvas
-from canvas.problems import Split
+from canvas.problems import MOST_DIGITS, Split
 from canvas.task import Task
-from trm.training.beyond import BEYOND, Longer, longer
-from trm.training.configs import check_least
-from trm.training.curriculum import Curriculum, Stage
-from trm.training.rare_contexts import has_contexts
+from trm.training.configs import check_range
+from trm.training.curriculum import Curriculum, Stage, has_contexts
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 
-# What a validation works out, and under which names it is logged; see also `BEYOND`.
+# What a validation works out, and under which names it is logged: problems of the validation split,
+# problems of training, and problems longer than any of training. The last show early whether a rule
+# is learned or a table. Nothing is chosen by them: a checkpoint that is picked for longer problems
+# would no longer say how far training carries by itself.
 VALIDATED = ("validation", "training_problems")
+BEYOND = "beyond"
 
 _WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
+_MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long beside training
 
 
 class EpochSampler(DistributedSampler):
@@ -57,7 +60,7 @@ class _Loader(DataLoader):
         yield from super().__iter__()
 
 
-def _as_they_are(batch: Any) -> Any:
+def _as_drawn(batch: Any) -> Any:
     return batch
 
 
@@ -86,8 +89,11 @@ class CanvasDataModule(L.LightningDataModule):
         blanks: how many blank rows and columns are put into training samples, at random.
         rare_contexts: share of training's problems that are drawn so that whatever meets in a digit
             (digits, multiplier digit, carry) is as likely as anything else that does, with operands
-            as long as those in whose place they come; see `trm.training.rare_contexts`.
+            as long as those in whose place they come; see `trm.training.curriculum.RareContexts`.
         workers: processes that draw samples; 0 draws them in the training process.
+
+    Raises:
+        ValueError: a number is too small, or settings do not go together.
     """
 
     def __init__(
@@ -108,38 +114,37 @@ class CanvasDataModule(L.LightningDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__()
-        blanks = blanks or Blanks()
-        canvas.check(task, (blanks.rows, blanks.columns))
-        check_least("data", locals())
-        self.task, self.canvas = task, canvas
+        self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
-        self.beyond_problems = beyond_problems
-        self.seed, self.workers = seed, workers
+        self.beyond_problems, self.rare_contexts = beyond_problems, rare_contexts
+        self.seed, self.views, self.workers = seed, views, workers
         self.stage = ""
-        if not 0 <= rare_contexts <= 1:
-            raise ValueError(f"data.rare_contexts is a share from 0 to 1, not {rare_contexts}")
+        canvas.check(task, (self.blanks.rows, self.blanks.columns))
+        for name in ("batch_size", "batches_per_epoch", "validation_problems"):
+            check_range(f"data.{name}", getattr(self, name), 1)
+        for name in ("training_problems", "beyond_problems", "workers"):
+            check_range(f"data.{name}", getattr(self, name), 0)
+        check_range("data.rare_contexts", rare_contexts, 0, 1)
         if rare_contexts and not has_contexts(task):
             raise ValueError(
                 f"data.rare_contexts: the layout {task.layout} does not say what its rows are sums "
                 "of, so that no context is known: leave it out"
             )
-        self.rare_contexts = rare_contexts
         if views and transforms:
             raise ValueError(
                 "data.views and data.transforms both turn training samples: give one of them"
             )
-        self.views = views
         self.transform = SampleTransform(transforms) if transforms else None
-        self.curriculum, self.blanks = Curriculum(task, curriculum or ()), blanks
+        self.curriculum = Curriculum(task, curriculum or ())
 
     def setup(self, stage: str) -> None:
         """Remember what is to be done: fit, validate, test or predict."""
         self.stage = stage
         if stage != "fit":
             return
-        if self.beyond_problems and self._longer().left_out:
-            rank_zero_info(f"data.beyond_problems: left out, as {self._longer().left_out}.")
+        if self.beyond_problems and (why := self.longer()[1]):
+            rank_zero_info(f"data.beyond_problems: left out, as {why}.")
         epochs = self.trainer.max_epochs if self.trainer else None
         if self.curriculum.stages and 0 < (epochs or 0) <= self.curriculum.stages[-1][0]:
             rank_zero_warn(
@@ -162,22 +167,17 @@ class CanvasDataModule(L.LightningDataModule):
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Training samples in their views; whole problems stay as they are."""
-        if self.views and isinstance(batch, dict):
-            return shown(batch, self.views)
-        return batch
+        return shown(batch, self.views) if self.views and isinstance(batch, dict) else batch
 
     def train_dataloader(self) -> DataLoader:
         """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
-        size = self.batch_size * self.batches_per_epoch
         module = self.trainer.lightning_module if self.trainer else None
-        kind = SAMPLES[getattr(module, "samples", "row_steps")]
-        hints = tuple(getattr(module, "hints", ()))
         return self._loader(
-            kind,
+            SAMPLES[getattr(module, "samples", "row_steps")],
             "train",
-            size,
+            self.batch_size * self.batches_per_epoch,
             transform=self.transform,
-            hints=hints,
+            hints=tuple(getattr(module, "hints", ())),
             curriculum=self.curriculum,
             blanks=self.blanks,
             rare_contexts=self.rare_contexts,
@@ -187,31 +187,43 @@ class CanvasDataModule(L.LightningDataModule):
     def groups(self) -> tuple[str, ...]:
         """What a validation works out, in this order: all but the first one only in a run."""
         validation, training = VALIDATED
-        if self.stage != "fit":
-            return (validation,)
-        beyond = self.beyond_problems and not self._longer().left_out
-        asked = {training: self.training_problems, BEYOND: beyond}
-        return (validation, *(group for group, number in asked.items() if number))
+        fits = self.stage == "fit"
+        more = [training] if fits and self.training_problems else []
+        more += [BEYOND] if fits and self.beyond_problems and not self.longer()[1] else []
+        return (validation, *more)
+
+    def longer(self) -> tuple[tuple[int, ...], str]:
+        """The digits of each operand of problems beyond the task's range, twice the longest.
+
+        Returns:
+            Them, and why such problems cannot be worked out in this run; empty if they can.
+        """
+        lengths = tuple(2 * n for n in self.task.longest)
+        if not self.canvas.cut:
+            return lengths, "training's canvas is of a fixed size"
+        if max(lengths) > MOST_DIGITS:
+            return lengths, f"numbers have at most {MOST_DIGITS:,} digits"
+        height, width = self.canvas.size(*self.task.rules.room(lengths, self.task.base))
+        if height * width > _MOST_CELLS:
+            return lengths, f"a canvas of {height} x {width} would take too long"
+        module = self.trainer.lightning_module if self.trainer else None
+        accepts = getattr(getattr(module, "model", None), "accepts", None)
+        if accepts is not None and not accepts(height, width):
+            return lengths, f"the model takes no canvas of {height} x {width}"
+        return lengths, ""
 
     def val_dataloader(self) -> list[DataLoader]:
         """Whole problems of each of the `groups`."""
-        validation, training = VALIDATED
-        loaders = {
-            validation: lambda: self._loader(
-                SolvedProblems, "validation", self.validation_problems
-            ),
-            training: lambda: self._loader(
-                SolvedProblems, "train", self.training_problems, task=self.curriculum.at(0)
-            ),
-            BEYOND: lambda: self._loader(
-                SolvedProblems, "validation", self.beyond_problems, lengths=self._longer().lengths
-            ),
-        }
-        return [loaders[group]() for group in self.groups]
-
-    def _longer(self) -> Longer:
-        module = self.trainer.lightning_module if self.trainer else None
-        return longer(self.task, self.canvas, getattr(module, "model", None))
+        loaders = []
+        for group in self.groups:
+            split: Split = "validation"
+            number, task, more = self.validation_problems, self.task, {}
+            if group == VALIDATED[1]:
+                split, number, task = "train", self.training_problems, self.curriculum.at(0)
+            elif group == BEYOND:
+                number, more = self.beyond_problems, {"lengths": self.longer()[0]}
+            loaders.append(self._loader(SolvedProblems, split, number, task, **more))
+        return loaders
 
     def test_dataloader(self) -> DataLoader:
         """Whole problems of the test split."""
@@ -240,14 +252,13 @@ class CanvasDataModule(L.LightningDataModule):
                 f"{self.beyond_problems} each: make the first a multiple of their number and the "
                 "others no smaller"
             )
-        asked = task or self.task
-        data = kind(asked, self.canvas, split, self.seed, size, self.batch_size, **more)
+        data = kind(task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         times = _WHOLE if kind is SolvedProblems else 1
         return _Loader(
             data,
             batch_size=times * self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),
-            collate_fn=_as_they_are,
+            collate_fn=_as_drawn,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),

@@ -11,7 +11,7 @@ better exploit test-time computation").
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -45,7 +45,7 @@ def fresh_step(
     seed: int,
     hints: Mapping[str, float] | None = None,
 ) -> StepResult:
-    """Start anew, take some free steps and then the supervised ones.
+    """Start anew, take some steps without gradient and then the supervised ones.
 
     Args:
         model: in training mode.
@@ -53,70 +53,29 @@ def fresh_step(
             int64 [B], from which follows which samples start from random states, and from which.
         depth: how many steps.
         loss: of (logits, halt_logits, labels, answer).
-        seed: the number of free steps follows from it; of the batch, on every device the same.
+        seed: the number of steps without gradient follows from it; of the batch, on every device
+            the same.
         hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
     draw = random.Random(seed)
     free = draw.randint(*depth.no_grad_steps)
-    buckets = _Buckets(model, batch, depth.length_buckets)
+    loop = Loop(model, batch["inputs"])
     if draw.random() < depth.hint_forcing:
-        for loop, own in buckets.parts:
-            classes = {name: own[hint_key(name)] for name in hints or {}}
-            loop.state = model.step_from_hints(loop.context, classes)
-        return _result(buckets, batch, loss, hints, 1.0)
-    for loop, own in buckets.parts:
-        if depth.random_start:
-            loop.state = random_starts(loop.state, depth.random_start, own["seeds"])
-        loop.advance(free)
+        classes = {name: batch[hint_key(name)] for name in hints or {}}
+        loop.state = model.step_from_hints(loop.context, classes)
+        return _result(loop, batch, loss, hints, 1.0)
+    if depth.random_start:
+        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
+    loop.advance(free)
     results = []
     for _ in range(depth.supervised_steps):
-        for loop, _ in buckets.parts:
-            loop.step()
-        result = _result(buckets, batch, loss, hints, float(free + depth.supervised_steps))
+        loop.step()
+        result = _result(loop, batch, loss, hints, float(free + depth.supervised_steps))
         if depth.hint_forcing:
             # What cannot be known yet would be far louder than what is still to be learned.
             result = replace(result, loss=result.last.total - result.last.lm)
         results.append(result)
     return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
-
-
-class _Buckets:
-    """A batch at work in parts of samples of about the same length, read as the whole batch.
-
-    Attributes:
-        parts: a loop on each part, and its samples.
-
-    Args:
-        model: that works on them.
-        batch: as for `fresh_step`.
-        number: of parts; 1, or a model that does not count its tokens: the batch as it is.
-    """
-
-    def __init__(self, model: IterativeModel, batch: Batch, number: int) -> None:
-        lengths = model.count_tokens(batch["inputs"]) if number > 1 else None
-        self._back, batches = None, [batch]
-        if lengths is not None:
-            order = lengths.argsort(stable=True)
-            self._back = order.argsort()
-            some = order.tensor_split(min(number, len(order)))
-            batches = [{name: part[index] for name, part in batch.items()} for index in some]
-        self.parts = [(Loop(model, own["inputs"]), own) for own in batches]
-
-    def read(self) -> tuple[Tensor, Tensor]:
-        """See `Loop`."""
-        logits, halt_logits = zip(*(loop.read() for loop, _ in self.parts), strict=True)
-        return self._whole(logits), self._whole(halt_logits)
-
-    def read_hints(self) -> dict[str, Tensor]:
-        """See `Loop`."""
-        found = [loop.read_hints() for loop, _ in self.parts]
-        return {name: self._whole([one[name] for one in found]) for name in found[0]}
-
-    def _whole(self, parts: Sequence[Tensor]) -> Tensor:
-        """In the order of the batch."""
-        if self._back is None:
-            return parts[0]
-        return torch.cat(list(parts)).index_select(0, self._back)
 
 
 def carried_step(
@@ -144,7 +103,7 @@ def carried_step(
 
 
 def _result(
-    loop: Loop | _Buckets,
+    loop: Loop,
     batch: Batch,
     loss: LossFunction,
     hints: Mapping[str, float] | None,

@@ -16,8 +16,7 @@ from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import TeacherForced
-from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.compilation import Compile
+from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
@@ -37,8 +36,7 @@ class GPTModule(CanvasModule):
             null: always as many as it solves with.
         hints: intermediate quantities that are learned beside the next token, and the weight of
             each in the loss, see `IterativeModule`.
-        compile: compile the layers for training (needs a C++ compiler on a CPU); with
-            `reduce-overhead` as CUDA graphs, for batches of one size.
+        compile: compile the layers for training (needs a C++ compiler on a CPU).
         seed: of the loops and the `randomised` positions that are drawn while training.
 
     Raises:
@@ -55,7 +53,7 @@ class GPTModule(CanvasModule):
         schedule: ScheduleConfig,
         train_loops: tuple[int, int] | None = None,
         hints: dict[str, float] | None = None,
-        compile: Compile = False,
+        compile: bool = False,
         seed: int = 0,
     ) -> None:
         if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:
@@ -86,7 +84,6 @@ class GPTModule(CanvasModule):
                 "GPT writes from the lowest digit up, row below row: remove them (its canvases are "
                 "shifted without them)"
             )
-        super().check(data)
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
@@ -103,30 +100,25 @@ class GPTModule(CanvasModule):
             classes = {name: batch[hint_key(name)] for name in self.hints}
             auxiliary, accuracy = hint_loss(model.read_hints(x), classes, self.hints)
             loss = loss + auxiliary
-        if self.logs_this_step:
+        if logs_at(self.trainer, self.global_step + 1):
             self._log_step(result, batch, accuracy)
         return loss
 
     def _log_step(
-        self,
-        result: SequenceLoss,
-        batch: TrainingBatch,
-        hints: Mapping[str, torch.Tensor] | None = None,
+        self, result: SequenceLoss, batch: TrainingBatch, hints: Mapping[str, torch.Tensor]
     ) -> None:
         rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
         right, counted = (
             part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
         )
         rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
-        self.log_training(
-            {
-                "loss": result.loss.detach(),
-                "cell_accuracy": result.accuracy,
-                "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
-                "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
-                **{f"hint_{name}": share for name, share in (hints or {}).items()},
-            }
-        )
+        figures = {
+            "loss": result.loss.detach(),
+            "cell_accuracy": result.accuracy,
+            "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
+            "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
+        }
+        self.log_training(figures, hints)
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
@@ -160,7 +152,7 @@ class GPTModule(CanvasModule):
         if dataloader_idx:  # of training or beyond it: these calibrate nothing
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
-        validated = self.evaluate(batch, "validation", predictor)
+        validated = self.score(batch, "validation", predictor)
         forced = validated.forced
         self._judged.append((forced.filled.confidence, forced.rows_exact))
         return {"validated": validated}

@@ -23,8 +23,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
 from trm.training.lightning_cli import SEED_HELP
-from trm.training.run_page import ValidationFigures
-from trm.training.sample_panels import SamplePanels
+from trm.training.pictures import Pictures
 
 _OWN = "module.Class of your own"
 _LEFT_OUT = (
@@ -102,8 +101,7 @@ def page(command: str) -> str:
             title += "".join(f", beside those of {base.__name__}" for base in bases)
             parts[title] = [key for key in network_keys(network) if key not in known]
     parts["pictures on TensorBoard"] = [
-        *keys_of(SamplePanels, "panels"),
-        *keys_of(ValidationFigures, "figures"),
+        *keys_of(Pictures, "panels"),
     ]
     width = min(100, shutil.get_terminal_size().columns)
     lines = [_HEAD.format(command=command)]

@@ -15,17 +15,16 @@ from trm.models.looped import LoopedTransformer
 from trm.models.ordered import work_in_order
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import TeacherForced
-from trm.training.canvas_module import CanvasModule
-from trm.training.compilation import Compile
+from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import (
     DepthConfig,
     LossConfig,
     OptimizerConfig,
     ScheduleConfig,
-    check_least,
+    check_range,
 )
 from trm.training.data import CanvasDataModule
-from trm.training.depth import LossFunction, StepResult, carried_step, fresh_step
+from trm.training.depth import LossFunction, carried_step, fresh_step
 from trm.training.losses import step_loss
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
@@ -44,8 +43,7 @@ class IterativeModule(CanvasModule):
         hints: intermediate quantities that are learned beside the answer, and the weight of each in
             the loss; ``all`` stands for those of the layout that are not named. The network has a
             head for each of them, see `canvas.hints`.
-        compile: compile the supervision step for training (needs a C++ compiler on a CPU); with
-            `reduce-overhead` as CUDA graphs, for batches of one size.
+        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
 
     Raises:
@@ -63,21 +61,15 @@ class IterativeModule(CanvasModule):
         loss: LossConfig,
         solve_steps: int = 16,
         hints: dict[str, float] | None = None,
-        compile: Compile = False,
+        compile: bool = False,
         seed: int = 0,
     ) -> None:
-        check_least("model", locals())
+        check_range("model.solve_steps", solve_steps, 1)
         if depth.schedule == "carry" and not network.can_carry:
             raise ValueError(
                 "depth.schedule carry takes a sample's state over from step to step, and this "
                 "network may turn the same page differently at the next one: set depth.schedule: "
                 "fresh"
-            )
-        if depth.length_buckets > 1 and network.fixed_tokens:
-            raise ValueError(
-                "depth.length_buckets sorts samples by how many tokens they have, and in this "
-                "network all have as many: set skip_blank or crop to true, or depth.length_buckets "
-                "to 1"
             )
         if depth.schedule == "fresh" and depth.hint_forcing and not network.builds_on_hints:
             raise ValueError(
@@ -101,38 +93,29 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "
                 "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
-        super().check(data)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
-        result = self._step(batch, batch_idx)
-        if self.logs_this_step:
-            self._log_step(result)
-        return result.loss
-
-    def _log_step(self, result: StepResult) -> None:
-        last = result.last
-        figures: dict[str, Any] = {
-            "loss": result.loss.detach(),
-            "loss_cells": last.lm.detach(),
-            "loss_halting": last.halt.detach(),
-            "cell_accuracy": last.cell_accuracy,
-            "row_accuracy": last.row_exact.float().mean(),
-            "halting_accuracy": last.halt_accuracy,
-        }
-        if self.depth.schedule == "carry":  # how many samples need; under `fresh` they are drawn
-            figures["supervision_steps"] = result.steps
-        figures |= {f"hint_{name}": share for name, share in result.hints.items()}
-        self.log_training(figures)
-
-    def _step(self, batch: Batch, batch_idx: int) -> StepResult:
-        loss = self._loss_function()
+        loss, hints = self._loss_function(), self.hints
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            seed = self.batch_seed(batch_idx)
-            return fresh_step(model, batch, self.depth, loss, seed, self.hints)
-        result, self.carry = carried_step(model, batch, self.carry, self.depth, loss, self.hints)
-        return result
+            result = fresh_step(model, batch, self.depth, loss, self.batch_seed(batch_idx), hints)
+        else:
+            result, self.carry = carried_step(model, batch, self.carry, self.depth, loss, hints)
+        if logs_at(self.trainer, self.global_step + 1):
+            last = result.last
+            figures: dict[str, Any] = {
+                "loss": result.loss.detach(),
+                "loss_cells": last.lm.detach(),
+                "loss_halting": last.halt.detach(),
+                "cell_accuracy": last.cell_accuracy,
+                "row_accuracy": last.row_exact.float().mean(),
+                "halting_accuracy": last.halt_accuracy,
+            }
+            if self.depth.schedule == "carry":  # how many samples need; under `fresh` it is drawn
+                figures["supervision_steps"] = result.steps
+            self.log_training(figures, result.hints)
+        return result.loss
 
     def _loss_function(self) -> LossFunction:
         return partial(

@@ -30,21 +30,21 @@ from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
+    Cost,
     Gradients,
     LastCheckpoint,
     LearningRates,
-    Throughput,
+    Milestones,
+    PredictionWriter,
+    Scores,
+    TrainingBar,
 )
 from trm.training.canvas_module import CanvasModule, learned_hints
 from trm.training.config_errors import explained
-from trm.training.cost import Cost
 from trm.training.data import CanvasDataModule
-from trm.training.predictions import PredictionWriter
-from trm.training.progress import Milestones, TrainingBar
-from trm.training.run_page import RunPage, ValidationFigures
+from trm.training.pictures import Pictures
 from trm.training.runs import NEWEST, Runs
-from trm.training.sample_panels import SamplePanels
-from trm.training.scores import Scores
+from trm.training.tensorboard import SavedConfig
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -110,8 +110,7 @@ class TrainingCLI(LightningCLI):
             }
         )
         parser.add_argument("--seed", type=int | None, help=SEED_HELP)
-        parser.add_lightning_class_args(SamplePanels, "panels")
-        parser.add_lightning_class_args(ValidationFigures, "figures")
+        parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Also look into the checkpoint, which Lightning itself would read with a traceback.
@@ -324,14 +323,13 @@ def train(
         args=arguments,
         parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands() if run else (), quiet)},
         seed_everything_default=0,
-        save_config_callback=RunPage,
+        save_config_callback=SavedConfig,
         processes=processes,
         oversubscribe=oversubscribe,
         run=run,
         trainer_defaults={
             "callbacks": [
                 LearningRates(),
-                Throughput(),
                 Cost(),
                 Gradients(),
                 Milestones(),

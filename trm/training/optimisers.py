@@ -1,4 +1,4 @@
-"""How weights move: AdamW, Adam-atan2 or Muon.
+"""How weights move: AdamW, Adam-atan2 or Muon, and how the learning rate changes over a run.
 
 Each choice is one `torch.optim.Optimizer`, which is what Lightning's automatic optimisation takes.
 """
@@ -10,28 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
-from canvas.choices import check_choice
-from trm.training.configs import LR_ADJUSTMENTS, OptimizerConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 
 HEADS = ("lm_head", "halt_head")  # modules with these names are output heads
 TABLES = ("embed", "position")  # modules whose name starts so are looked up, not multiplied
+_ATAN2_LENGTH = 1.27  # about 4 / pi, with which a step is as long as Adam's where m = sqrt(v)
+_MOMENTUM = 0.95  # of Muon: decay of the running mean of gradients, per step
+_NEWTON_SCHULZ_STEPS = 5  # which bring singular values near 1
 
 
 class AdamATan2(Optimizer):
-    """Adam without epsilon: the update is ``a * atan2(m, b * sqrt(v))``, m and v bias-corrected.
+    """Adam without epsilon: the update is ``a * atan2(m, sqrt(v))``, m and v bias-corrected.
 
     Bounded by ``lr * a * pi / 2`` and blind to the gradients' scale, however small (Everett et al.
-    2024, "Scaling Exponents Across Parameterizations and Optimizers"). ``a = 4 / pi`` gives Adam's
-    step length where m equals sqrt(v). Weight decay is decoupled.
-
-    Args:
-        params: parameters or parameter groups, as in any torch optimiser.
-        lr: learning rate.
-        betas: decay of the running means m and v, per step.
-        weight_decay: each step first multiplies the weights by ``1 - lr * weight_decay``.
-        a: length of the update. Set 1 for learning rates quoted for a kernel without this factor.
-        b: how soon the update saturates.
+    2024, "Scaling Exponents Across Parameterizations and Optimizers"). Weight decay is decoupled:
+    each step first multiplies the weights by ``1 - lr * weight_decay``.
     """
 
     def __init__(
@@ -40,12 +35,8 @@ class AdamATan2(Optimizer):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.0,
-        a: float = 1.27,
-        b: float = 1.0,
     ):
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "a": a, "b": b}
-        )
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -67,9 +58,7 @@ class AdamATan2(Optimizer):
                 # atan2 depends on a ratio: both bias corrections go to one side.
                 correction = (1 - beta1 ** state["step"]) / math.sqrt(1 - beta2 ** state["step"])
                 p.mul_(1 - lr * group["weight_decay"])
-                p.add_(
-                    torch.atan2(m, v.sqrt().mul_(group["b"] * correction)), alpha=-lr * group["a"]
-                )
+                p.add_(torch.atan2(m, v.sqrt().mul_(correction)), alpha=-lr * _ATAN2_LENGTH)
         return loss
 
 
@@ -87,14 +76,7 @@ class MuonWithAdamW(Optimizer):
         others: parameters or parameter groups, for AdamW.
         matrix_lr: learning rate of the matrices.
         matrix_weight_decay: their decoupled weight decay.
-        momentum: decay of the running mean of gradients, per step.
-        nesterov: look one step of momentum ahead.
-        ns_steps: Newton-Schulz iterations.
-        adjust_lr_fn: ``"original"`` or ``"match_rms_adamw"``: how the step depends on the shape.
-        lr, betas, eps, weight_decay: AdamW's settings, where a group does not set its own.
-
-    Raises:
-        ValueError: a parameter among the matrices is not two-dimensional.
+        lr, betas: AdamW's settings.
     """
 
     def __init__(
@@ -104,38 +86,15 @@ class MuonWithAdamW(Optimizer):
         *,
         matrix_lr: float = 0.02,
         matrix_weight_decay: float = 0.0,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_steps: int = 5,
-        adjust_lr_fn: str = "original",
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.95),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
     ):
-        check_choice("adjust_lr_fn", adjust_lr_fn, LR_ADJUSTMENTS)
-        matrices, others = list(matrices), list(others)
-        for p in matrices:
-            if p.ndim != 2:
-                raise ValueError(
-                    f"Muon moves matrices; a parameter of shape {list(p.shape)} belongs to AdamW"
-                )
         groups: list[dict[str, Any]] = []
-        if matrices:
-            muon = {
-                "params": matrices,
-                "name": "matrices",
-                "algorithm": "muon",
-                "lr": matrix_lr,
-                "weight_decay": matrix_weight_decay,
-                "momentum": momentum,
-                "nesterov": nesterov,
-                "ns_steps": ns_steps,
-                "adjust_lr_fn": adjust_lr_fn,
-            }
-            groups.append(muon)
-        if others:
-            adamw = torch.optim.AdamW(others, lr, betas, eps, weight_decay)
+        if matrices := list(matrices):
+            muon = {"lr": matrix_lr, "weight_decay": matrix_weight_decay, "algorithm": "muon"}
+            groups.append({"params": matrices, "name": "matrices", **muon})
+        if others := list(others):
+            adamw = torch.optim.AdamW(others, lr, betas, weight_decay=0.0)
             groups += [{**group, "algorithm": "adamw"} for group in adamw.param_groups]
         super().__init__(groups, {})
         self._share_with_adamw()
@@ -163,7 +122,6 @@ class MuonWithAdamW(Optimizer):
         return loss
 
     def _muon_step(self, group: dict[str, Any]) -> None:
-        momentum, lr = group["momentum"], group["lr"]
         by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
         for p in group["params"]:
             if p.grad is None:
@@ -171,20 +129,18 @@ class MuonWithAdamW(Optimizer):
             state = self.state[p]
             if not state:
                 state["momentum_buffer"] = torch.zeros_like(p)
-            mean = state["momentum_buffer"].lerp_(p.grad, 1 - momentum)
-            update = p.grad.lerp(mean, momentum) if group["nesterov"] else mean
+            mean = state["momentum_buffer"].lerp_(p.grad, 1 - _MOMENTUM)
+            update = p.grad.lerp(mean, _MOMENTUM)  # Nesterov: one step of momentum ahead
             by_shape.setdefault(p.shape, []).append((p, update))
         for (rows, columns), members in by_shape.items():
-            updates = orthogonalize(torch.stack([u for _, u in members]), group["ns_steps"])
-            if group["adjust_lr_fn"] == "original":
-                scale = math.sqrt(max(1.0, rows / columns))
-            else:
-                scale = 0.2 * math.sqrt(max(rows, columns))
+            updates = orthogonalize(torch.stack([update for _, update in members]))
+            scale = math.sqrt(max(1.0, rows / columns))
             for (p, _), update in zip(members, updates, strict=True):
-                p.mul_(1 - lr * group["weight_decay"]).add_(update, alpha=-lr * scale)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(update, alpha=-group["lr"] * scale)
 
 
-def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
+def orthogonalize(matrices: Tensor) -> Tensor:
     """The nearest semi-orthogonal matrices, roughly: all singular values brought to about 0.7–1.2.
 
     Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``. Each
@@ -193,7 +149,6 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
 
     Args:
         matrices: ``[N, rows, columns]``, any floating dtype.
-        steps: iterations, at least 1.
 
     Returns:
         ``[N, rows, columns]``, ``float32`` (``float64`` for ``float64``); zero matrices stay zero.
@@ -204,11 +159,11 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     X = X / X.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # spectral norm at most 1
     G = X @ X.mT  # (N, short, short)
     product: Tensor | None = None
-    for step in range(steps):
+    for step in range(_NEWTON_SCHULZ_STEPS):
         factor = torch.baddbmm(G, G, G, beta=b, alpha=c)
         factor.diagonal(dim1=1, dim2=2).add_(a)
         product = factor if product is None else factor @ product
-        if step + 1 < steps:
+        if step + 1 < _NEWTON_SCHULZ_STEPS:
             G = factor @ (G @ factor)
     assert product is not None
     X = product @ X
@@ -267,20 +222,49 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
     if config.name == "adam_atan2":
         return AdamATan2(groups, config.lr, config.betas)
     if config.name == "adamw":
-        return torch.optim.AdamW(groups, config.lr, config.betas, config.eps)
+        return torch.optim.AdamW(groups, config.lr, config.betas)
     return MuonWithAdamW(
         matrices,
         groups,
         matrix_lr=config.matrix_lr,
         matrix_weight_decay=config.matrix_weight_decay,
-        momentum=config.momentum,
-        nesterov=config.nesterov,
-        ns_steps=config.ns_steps,
-        adjust_lr_fn=config.adjust_lr_fn,
         lr=config.lr,
         betas=config.betas,
-        eps=config.eps,
     )
+
+
+def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) -> float:
+    """The factor, 0 to 1, on the learning rate of update number ``step`` (the first is 0).
+
+    Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at the total.
+    A run that is shorter than its warmup (a trial of a few steps) only warms up.
+    """
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.decay == "constant":
+        return 1.0
+    progress = min(1.0, (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps))
+    left = 1 - progress if config.decay == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return config.min_ratio + (1 - config.min_ratio) * left
+
+
+def build_schedule(optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> LambdaLR:
+    """A schedule, stepped once per update, that scales every group by `learning_rate_factor`.
+
+    Args:
+        optimizer: whose groups are scaled.
+        config: the schedule.
+        total_steps: the length of the run; infinite or below 1 where it has none.
+
+    Raises:
+        ValueError: a decay without an end.
+    """
+    if config.decay != "constant" and not 1 <= total_steps < math.inf:
+        raise ValueError(
+            f"schedule.decay {config.decay} ends where the run does, and this run has no end: set "
+            "trainer.max_epochs or trainer.max_steps, or schedule.decay: constant"
+        )
+    return LambdaLR(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
 
 
 def _call_with_grad(closure: Callable[[], Any] | None) -> Any:

@@ -25,8 +25,7 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.models.draws import uniform
-from trm.training.curriculum import Curriculum
-from trm.training.rare_contexts import RareContexts
+from trm.training.curriculum import Curriculum, RareContexts
 
 TrainingBatch = dict[str, Any]
 
@@ -50,6 +49,13 @@ class Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
+    def __getitem__(self, index: int) -> Any:
+        return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> Any:
+        """A batch."""
+        raise NotImplementedError
+
     def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
         """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
 
@@ -68,7 +74,7 @@ class TrainingSamples(Samples):
     """Common to what models of both families train on: the same problems at the same places.
 
     With a curriculum, problems of its task at their epoch, a share of them exchanged for some with
-    rarer contexts; with blanks, blank rows and columns put into the workings.
+    rarer contexts; with blanks, blank rows and columns put into the worked solutions.
     """
 
     def __init__(
@@ -86,9 +92,6 @@ class TrainingSamples(Samples):
         self.transform, self.hints = transform, tuple(hints)
         self.curriculum = curriculum or Curriculum(self.task)
         self.blanks = blanks or Blanks()
-
-    def __getitem__(self, index: int) -> TrainingBatch:
-        return self.__getitems__([index])
 
     def _hints(
         self,
@@ -111,9 +114,6 @@ class TrainingSamples(Samples):
             last = np.broadcast_to(columns, classes.shape[:3])
             classes = np.concatenate([classes, last[..., None]], axis=-1)
         return classes
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        raise NotImplementedError
 
     def _drawing(
         self, indices: Sequence[int]
@@ -213,13 +213,8 @@ class SequenceSamples(TrainingSamples):
         # That a row is left blank follows from nothing before it.
         given |= (inserted.rows < 0)[:, :, None]
         ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
-        height, width = truth.shape[1:]
-        batch = {
-            "ids": torch.from_numpy(ids),
-            "labels": torch.from_numpy(labels),
-            "height": height,
-            "width": width,
-        }
+        batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
+        batch |= dict(zip(("height", "width"), truth.shape[1:], strict=True))
         if self.hints:
             hints = np.moveaxis(self._hints(problems, drawing, None, inserted), -1, 0)
             for name, classes in zip(self.hints, hints, strict=True):
@@ -271,9 +266,6 @@ class SolvedProblems(Samples):
     def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
         super().__init__(*args)
         self.lengths = lengths
-
-    def __getitem__(self, index: int) -> tuple[Problems, WorkedDrawing]:
-        return self.__getitems__([index])
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too; the same problems each time make scores comparable,

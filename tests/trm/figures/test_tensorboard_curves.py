@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trm.figures.tensorboard_curves import write_board
+from trm.figures.tensorboard_curves import write_tensorboard
 
 
 def board(folder: Path) -> EventAccumulator:
@@ -12,7 +12,7 @@ def board(folder: Path) -> EventAccumulator:
 
 def test_each_model_is_a_run_with_its_shares_over_all_cells_and_by_length(make_grid, tmp_path):
     grid = make_grid({"good": lambda a, b: 1.0, "so/so": lambda a, b: 0.5 if b < 3 else None}, 4, 3)
-    write_board(tmp_path, grid)
+    write_tensorboard(tmp_path, grid)
     names = ("1_good", "2_so_so")
     good, so_so = (board(tmp_path / "tensorboard" / name) for name in names)
     [whole] = good.Scalars("all_cells/solutions")
@@ -26,14 +26,14 @@ def test_each_model_is_a_run_with_its_shares_over_all_cells_and_by_length(make_g
 
 def test_curves_of_addition_are_by_its_own_measures(make_grid, tmp_path):
     grid = make_grid({"one": lambda a, b: 1.0}, 3, [2, 3], axes=("digits", "addends"))
-    write_board(tmp_path, grid)
+    write_tensorboard(tmp_path, grid)
     events = board(tmp_path / "tensorboard/1_one")
     sums = events.Scalars("by_digits/addends_03")
     assert [event.step for event in sums] == [1, 2, 3]
 
 
 def test_every_curve_says_what_it_shows(make_grid, tmp_path):
-    write_board(tmp_path, make_grid({"one": lambda a, b: 1.0}))
+    write_tensorboard(tmp_path, make_grid({"one": lambda a, b: 1.0}))
     events = board(tmp_path / "tensorboard/1_one")
     assert len(events.Tags()["scalars"]) > 10
     for tag in events.Tags()["scalars"]:

@@ -64,16 +64,20 @@ def _fit(
     tmp_path, *added: L.Callback, module: IterativeModule | None = None, **settings
 ) -> IterativeModule:
     module = module or _tiny_module()
+    defaults = {
+        "logger": TensorBoardLogger(tmp_path),
+        "precision": "bf16-mixed",
+        "max_steps": 6,
+        "val_check_interval": 2,
+        "log_every_n_steps": 2,
+        "enable_progress_bar": False,
+    }
     trainer = L.Trainer(
         callbacks=list(added),
         accelerator="cpu",
-        max_steps=6,
-        val_check_interval=2,
-        log_every_n_steps=2,
-        enable_progress_bar=False,
         enable_model_summary=False,
         enable_checkpointing=False,
-        **{"logger": TensorBoardLogger(tmp_path), "precision": "bf16-mixed", **settings},
+        **(defaults | settings),
     )
     trainer.fit(module, _little_data())
     return module

@@ -1,12 +1,17 @@
+import io
+import re
 from types import SimpleNamespace
 
 import lightning as L
 import pytest
 import torch
+from lightning.pytorch.callbacks.progress import rich_progress
+from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trm.training import callbacks
-from trm.training.callbacks import BestCheckpoint, Gradients, Throughput
+from trm.checkpoints import COST_KEY
+from trm.evaluation.grid_models import describe
+from trm.training.callbacks import BestCheckpoint, Cost, Gradients, TrainingBar
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
@@ -14,16 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:You have overridden `transfer_batch_to_device`"),
     pytest.mark.filterwarnings("ignore:Precision bf16-mixed is not supported by the model summary"),
 ]
-
-
-def test_speed_is_logged_at_the_steps_of_the_other_figures(fit, tmp_path):
-    fit(tmp_path, Throughput())
-    [path] = tmp_path.rglob("events*")
-    events = EventAccumulator(str(path)).Reload()
-    for tag in ("speed/samples_per_second", "speed/seconds_per_step", "speed/memory_gib"):
-        speeds, losses = events.Scalars(tag), events.Scalars("train/loss")
-        assert [speed.step for speed in speeds] == [loss.step for loss in losses]
-        assert all(speed.value > 0 for speed in speeds)
 
 
 def test_the_gradients_norm_is_logged_as_it_is_before_clipping(fit, tmp_path):
@@ -83,69 +78,37 @@ def test_no_checkpoint_is_written_of_lost_weights(tiny_module):
         watch.on_save_checkpoint(trainer, module, {})
 
 
-class Clock:
-    """Time that passes when told."""
+class Clock(L.Callback):
+    """Lets each batch take a second, the first one ten, and each validation a thousand."""
 
     def __init__(self, monkeypatch) -> None:
-        self.now = 0.0
-        monkeypatch.setattr(callbacks.time, "perf_counter", lambda: self.now)
+        self.now, self.first = 0.0, True
+        monkeypatch.setattr("trm.training.callbacks.time.perf_counter", lambda: self.now)
+
+    def on_train_batch_end(self, *args, **more):
+        self.now += 10 if self.first else 1
+        self.first = False
+
+    def on_validation_end(self, *args, **more):
+        self.now += 1000
 
 
-def drive(clock, batches, world_size=1, accumulate=1, every=2):
-    """What is logged over training batches of the given seconds; a "validation" takes 1000."""
-    logged = []
-    trainer = SimpleNamespace(
-        global_step=0,
-        log_every_n_steps=every,
-        world_size=world_size,
-        accumulate_grad_batches=accumulate,
-    )
-    module = SimpleNamespace(
-        log=lambda name, value: logged.append((trainer.global_step, name[6:], value)),
-        device=torch.device("cpu"),
-    )
-    speed = Throughput()
-    speed.on_train_start(trainer, module)
-    done = 0
-    for seconds in batches:
-        if seconds == "validation":
-            speed.on_validation_start(trainer, module)
-            clock.now += 1000
-            continue
-        clock.now += seconds
-        done += 1
-        trainer.global_step = done // accumulate
-        speed.on_train_batch_end(trainer, module, None, {"inputs": torch.zeros(10, 2, 2)}, done)
-    return [(step, name, value) for step, name, value in logged if name != "memory_gib"]
-
-
-def test_speed_is_the_mean_since_it_was_last_logged(monkeypatch):
-    logged = drive(Clock(monkeypatch), [99, 2, 1, 3])  # the first step is a warm-up
-    assert logged == [
-        (2, "samples_per_second", 5.0),
-        (2, "seconds_per_step", 2.0),
-        (4, "samples_per_second", 5.0),
-        (4, "seconds_per_step", 2.0),
-    ]
-
-
-def test_validation_does_not_slow_training_down(monkeypatch):
-    logged = drive(Clock(monkeypatch), [1, 1, 1, "validation", 1, 1, 1])
-    assert {value for _, name, value in logged if name == "seconds_per_step"} == {1.0}
-
-
-def test_nothing_is_logged_when_a_validation_precedes_every_step(monkeypatch):
-    assert drive(Clock(monkeypatch), [1, "validation", 1, "validation"], every=1) == []
-
-
-def test_samples_of_all_devices_count(monkeypatch):
-    logged = drive(Clock(monkeypatch), [1, 1], world_size=4)
-    assert logged[0] == (2, "samples_per_second", 40.0)
-
-
-def test_a_step_over_several_batches_takes_as_long_as_they_do_and_is_logged_once(monkeypatch):
-    logged = drive(Clock(monkeypatch), [1] * 7, accumulate=3)
-    assert logged == [(2, "samples_per_second", 10.0), (2, "seconds_per_step", 3.0)]
+@pytest.mark.parametrize(("accumulated", "steps"), [(1, [1, 3, 5]), (2, [1])])
+def test_neither_validation_nor_the_first_batch_slow_training_down(
+    fit, tmp_path, monkeypatch, accumulated, steps
+):
+    cost = Cost(every=100)
+    more = {"accumulate_grad_batches": accumulated, "max_steps": 6 // accumulated}
+    fit(tmp_path, Clock(monkeypatch), cost, **more)
+    assert cost.seconds == 15
+    assert cost.samples == 6 * 8
+    [path] = tmp_path.rglob("events*")
+    events = EventAccumulator(str(path)).Reload()
+    for tag, value in (("samples_per_second", 8.0), ("seconds_per_step", accumulated)):
+        logged = events.Scalars(f"speed/{tag}")
+        assert [event.step for event in logged] == steps
+        assert {event.value for event in logged} == {value}
+    assert all(event.value > 0 for event in events.Scalars("speed/memory_gib"))
 
 
 def test_of_equally_good_checkpoints_the_latest_is_kept():
@@ -157,3 +120,54 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
             keeper.best_k_models = {str(step): torch.tensor(solved)}
             keeper.kth_best_model_path = str(step)
     assert kept == [0, 1, 3, 5]
+
+
+def test_all_batches_are_paid_for_when_only_some_are_counted(fit, tmp_path):
+    every_batch, every_third = Cost(every=1), Cost(every=3)
+    fit(tmp_path / "a", every_batch, logger=False)
+    fit(tmp_path / "b", every_third, logger=False)
+    assert (every_batch.counted_batches, every_third.counted_batches) == (6, 2)
+    assert every_batch.batches == every_third.batches == 6
+    assert every_batch.samples == 6 * 8
+    assert every_third.flops == pytest.approx(every_batch.flops, rel=0.3)  # canvases differ in size
+    assert every_batch.seconds > 0
+
+
+def test_checkpoints_tell_the_cost_and_a_run_that_goes_on_adds_to_it(command, debug, tmp_path):
+    place = ("--trainer.logger.init_args.save_dir", tmp_path, "--trainer.check_val_every_n_epoch=9")
+    command("fit", *debug, *place)
+    last = tmp_path / "debug/version_0/checkpoints/last.ckpt"
+    before = describe(last, "m")["cost"]
+    assert before["samples"] == 160
+    assert before["flops"] > 1e8
+    assert before["seconds"] > 0
+    command("fit", *debug, *place, "--trainer.max_epochs=3", "--ckpt_path", last)
+    after = describe(last, "m")["cost"]
+    assert after["samples"] == 240
+    assert after["flops"] == pytest.approx(1.5 * before["flops"], rel=0.01)
+    assert after["seconds"] > before["seconds"]
+    assert set(torch.load(last, weights_only=True)[COST_KEY]) == {"flops", "samples", "seconds"}
+
+
+def test_a_terminals_line_has_short_figures_and_counts_epochs_from_one():
+    bar = TrainingBar()
+    held = {"train/loss": 0.41239, "train/row_accuracy": 0.5, "validation/solved": 0.875}
+    held |= {"training_problems/solved": 1.0}
+    bar._trainer = SimpleNamespace(max_epochs=12, progress_bar_metrics=held)
+    said = bar.get_metrics(bar._trainer, None)
+    assert said == {"loss": "0.412", "rows": "50%", "solved": "87.5%"}
+    assert bar._get_train_description(1) == "epoch 2/12"
+    bar._trainer.max_epochs = -1
+    assert bar._get_train_description(1) == "epoch 2"
+
+
+def test_a_run_says_how_far_it_is_in_a_line_that_fits(fit, tmp_path, monkeypatch):
+    console = Console(width=80, file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr("rich._console", console)
+    monkeypatch.setattr(rich_progress, "reconfigure", lambda: None)
+    shown = {"enable_progress_bar": True, "log_every_n_steps": 1, "logger": False}
+    fit(tmp_path, TrainingBar(), max_epochs=1, max_steps=-1, **shown)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    lines = [line.rstrip() for line in re.split(r"[\r\n]", text)]
+    assert any(re.match(r"epoch 1/1 .* 6/6 .* loss: .* rows: .*%$", line) for line in lines)
+    assert max(map(len, lines)) <= 80

@@ -9,6 +9,7 @@ from augment.random_views import RandomViews
 from augment.symmetry import SYMMETRIES, apply
 from augment.transforms import CanvasShift, SampleTransform
 from canvas import task_class
+from canvas.addition import Addition
 from canvas.canvas_size import Blanks
 from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
 from canvas.multiplication import Multiplication
@@ -16,6 +17,8 @@ from canvas.problems import split_of
 from canvas.render import row_steps
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key, shown
 
@@ -29,15 +32,6 @@ def module(canvas: Canvas | None = None, task: Multiplication = TASK, **more) ->
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in ("inputs", "labels", "answer"))
-
-
-def test_samples_are_the_same_for_any_number_of_workers():
-    transforms = [A.HorizontalFlip(p=0.5), CanvasShift()]
-    alone, helped = (
-        list(module(workers=n, transforms=transforms).train_dataloader()) for n in (0, 2)
-    )
-    assert len(alone) == len(helped) == 4
-    assert all(same(one, other) for one, other in zip(alone, helped, strict=True))
 
 
 def test_samples_are_the_same_in_any_order_and_one_by_one():
@@ -79,22 +73,6 @@ def test_a_sample_has_the_hints_of_its_problem_at_its_row():
     plain = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8).__getitems__(range(8))
     assert set(batch) == set(plain) | set(map(hint_key, HINTS))
     assert all(torch.equal(batch[name], plain[name]) for name in plain)
-
-
-def test_hints_are_turned_with_their_samples():
-    settings = (HINTED, Canvas(9, 9), "train", 7, 32, 8)
-    transform = SampleTransform([A.D4(p=1.0)])
-    turned = RowStepSamples(*settings, transform=transform, hints=HINTS).__getitems__(range(8))
-    plain = RowStepSamples(*settings, hints=HINTS).__getitems__(range(8))
-    assert not torch.equal(turned["labels"], plain["labels"])
-    for i in range(8):
-        symmetries = [torch.rot90(m, k) for m in (plain["labels"][i],) for k in range(4)]
-        symmetries += [m.T for m in symmetries]
-        ways = [k for k, one in enumerate(symmetries) if torch.equal(one, turned["labels"][i])]
-        for name in map(hint_key, HINTS):
-            maps = [torch.rot90(plain[name][i], k) for k in range(4)]
-            maps += [m.T for m in maps]
-            assert any(torch.equal(maps[k], turned[name][i]) for k in ways)
 
 
 def test_a_sequence_has_the_hints_of_the_cells_that_follow():
@@ -165,20 +143,6 @@ def test_while_training_some_that_are_trained_on_are_worked_out_as_well():
     assert names == TASK.names(problems)
 
 
-def test_four_times_as_many_problems_are_worked_out_at_once_as_samples_trained_on():
-    data = module(batch_size=2)
-    (whole,) = data.val_dataloader()
-    assert [len(problems) for problems, _ in whole] == [8, 2]
-    assert len(next(iter(data.train_dataloader()))["inputs"]) == 2
-
-
-def test_every_validation_has_the_same_problems_although_epochs_are_counted():
-    (loader,) = module().val_dataloader()
-    first = [TASK.names(problems) for problems, _ in loader]
-    loader.sampler.set_epoch(3)
-    assert [TASK.names(problems) for problems, _ in loader] == first
-
-
 def test_epochs_differ_in_their_samples():
     loader = module().train_dataloader()
     first = next(iter(loader))
@@ -209,18 +173,6 @@ def test_samples_of_a_batch_on_any_device_follow_from_the_index_alone():
         assert torch.equal(one.__getitems__(indices)["inputs"], together[rank::2])
 
 
-def test_a_square_canvas_is_square():
-    for batch in module(Canvas(square=True)).train_dataloader():
-        assert batch["inputs"].shape[1] == batch["inputs"].shape[2]
-
-
-def test_a_canvas_of_given_size_has_that_size_and_problems_all_over_it():
-    batches = list(module(Canvas(8, 11)).train_dataloader())
-    assert all(batch["inputs"].shape == (8, 8, 11) for batch in batches)
-    rows = torch.cat([batch["answer"].any(dim=2).float().argmax(dim=1) for batch in batches])
-    assert len(set(rows.tolist())) >= 5
-
-
 @pytest.mark.parametrize("transforms", [None, [A.D4(p=1.0), CanvasShift()]])
 def test_the_answer_is_always_where_the_input_is_masked(transforms):
     for batch in module(Canvas(9, 9), transforms=transforms).train_dataloader():
@@ -231,13 +183,6 @@ def test_the_answer_is_always_where_the_input_is_masked(transforms):
         assert (batch["labels"] != MASK).all()
         types = [batch[name].dtype for name in ("inputs", "labels", "answer")]
         assert types == [torch.uint8, torch.uint8, torch.bool]
-
-
-def test_transforms_turn_samples_and_leave_validation_alone():
-    plain, turned = (module(Canvas(9, 9), transforms=t) for t in (None, [A.D4(p=1.0)]))
-    assert not same(next(iter(plain.train_dataloader())), next(iter(turned.train_dataloader())))
-    (_, one), (_, other) = (next(iter(data.val_dataloader()[0])) for data in (plain, turned))
-    assert (one.truth == other.truth).all()
 
 
 def test_views_move_inputs_labels_answers_and_hints_of_training_alone():
@@ -298,19 +243,6 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
         )
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"height": 5}, "both a height and a width"),
-        ({"width": 5}, "both a height and a width"),
-        ({"margin": -1}, "0 cells or more, not -1"),
-    ],
-)
-def test_an_impossible_canvas_is_refused(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Canvas(**settings)
-
-
 def test_a_task_that_does_not_fit_its_canvas_is_refused_at_once():
     sentence = "3 x 2 digits in the lattice layout need a canvas of at least 3 x 6 .* not 3 x 5"
     with pytest.raises(ValueError, match=sentence):
@@ -322,10 +254,9 @@ def test_a_task_that_does_not_fit_its_canvas_is_refused_at_once():
     ("name", "value"),
     [
         ("batch_size", 0),
-        ("batches_per_epoch", 0),
         ("validation_problems", 0),
         ("training_problems", -1),
-        ("workers", -1),
+        ("rare_contexts", 1.5),
     ],
 )
 def test_an_empty_amount_is_refused_by_name(name, value):
@@ -459,3 +390,47 @@ def test_validation_has_no_blank_lines():
     ):
         assert one.to_ints() == other.to_ints()
         assert (mine.truth == its.truth).all()
+
+
+# Problems beyond training's
+
+
+def beyond(task: object = HINTED, canvas: Canvas | None = None, position: str = "relative_2d"):
+    made = module(canvas, task, beyond_problems=6, training_problems=4)
+    config = RecursiveConfig(hidden_size=16, position=position, height=4, width=5)
+    network = SimpleNamespace(model=TinyRecursiveModel(config))
+    made.trainer = SimpleNamespace(
+        world_size=1, global_rank=0, max_epochs=1, lightning_module=network
+    )
+    return made
+
+
+def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split():
+    made = beyond()
+    made.setup("validate")
+    assert made.groups == ("validation",)
+    made.setup("fit")
+    assert made.groups == ("validation", "training_problems", "beyond")
+    (problems, drawing), *others = made.val_dataloader()[2]
+    assert (len(problems), others) == (6, [])
+    assert (problems.lengths == [6, 4]).all()
+    assert (split_of(problems) == 1).all()
+    again = next(iter(made.val_dataloader()[2]))[1]
+    assert (drawing.truth == again.truth).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "canvas", "position", "why"),
+    [
+        (HINTED, Canvas(12, 12), "relative_2d", "training's canvas is of a fixed size"),
+        (HINTED, Canvas(), "learned", "the model takes no canvas of 8 x 11"),
+        (Multiplication(digits_a=(1, 20), digits_b=(1, 20)), None, "relative_2d", "too long"),
+        (Multiplication(digits_a=(1, 600), digits_b=(1, 1)), None, "relative_2d", "1,000 digits"),
+        (Addition("column", digits=(1, 5), addends=(2, 3)), None, "relative_2d", ""),
+    ],
+)
+def test_longer_problems_are_left_out_where_they_cannot_be_worked_out(task, canvas, position, why):
+    lengths, reason = beyond(task, canvas, position).longer()
+    assert why in reason
+    assert bool(why) == bool(reason)
+    assert lengths == tuple(2 * np.array(task.longest))

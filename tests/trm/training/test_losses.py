@@ -118,17 +118,6 @@ def test_step_loss_and_its_gradient_follow_the_definition(loss, givens_weight):
     torch.testing.assert_close(gradient, expected_gradient)
 
 
-def test_givens_count_only_when_they_have_a_weight():
-    logits, halt_logits, labels, answer = canvas_batch()
-    changed = torch.where(answer, labels, labels % 13 + 1)
-    for givens_weight, same in ((0.0, True), (0.1, False)):
-        first, second = (
-            step_loss(logits, halt_logits, y, answer, givens_weight=givens_weight).lm
-            for y in (labels, changed)
-        )
-        assert (first == second).item() is same
-
-
 def test_cells_outside_a_samples_canvas_never_count():
     logits, halt_logits, labels, answer = canvas_batch()
     labels[:, :, 7:] = PAD
@@ -166,16 +155,6 @@ def test_halting_head_learns_whether_the_whole_row_is_right():
     assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)
 
 
-def test_bfloat16_logits_are_charged_in_full_precision():
-    logits, halt_logits, labels, answer = canvas_batch(dtype=torch.bfloat16)
-    low = step_loss(logits, halt_logits.bfloat16(), labels, answer)
-    full = step_loss(logits.float(), halt_logits.bfloat16().float(), labels, answer)
-    assert low.total.dtype == torch.float32
-    assert low.total == full.total
-    low.total.backward()
-    assert logits.grad.dtype == torch.bfloat16
-
-
 def test_sample_without_answer_cells_costs_nothing_and_counts_as_right():
     logits, halt_logits, labels, answer = canvas_batch()
     answer[1] = False
@@ -184,23 +163,6 @@ def test_sample_without_answer_cells_costs_nothing_and_counts_as_right():
     assert step.total.isfinite()
     step.total.backward()
     assert (logits.grad[1] == 0).all()
-
-
-def test_bad_arguments_are_refused_with_a_sentence():
-    logits, halt_logits, labels, answer = canvas_batch()
-    good = (logits, halt_logits, labels, answer)
-    with pytest.raises(ValueError, match=r"got 'softmx'\. Did you mean softmax"):
-        step_loss(*good, loss="softmx")
-    with pytest.raises(ValueError, match="givens_weight is a weight of at least 0, got -1"):
-        step_loss(*good, givens_weight=-1.0)
-    with pytest.raises(ValueError, match=r"logits are \[B, H, W, V\]"):
-        step_loss(logits[0], *good[1:])
-    with pytest.raises(ValueError, match=r"the shape \[6, 5, 9\] of the logits' canvases"):
-        step_loss(logits, halt_logits, labels[:, :4], answer)
-    with pytest.raises(ValueError, match="answer is a bool mask"):
-        step_loss(logits, halt_logits, labels, answer.float())
-    with pytest.raises(ValueError, match=r"halt_logits have the shape \[6\]"):
-        step_loss(logits, halt_logits[:, None], labels, answer)
 
 
 # Hints

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from trm.training.configs import OPTIMIZERS, OptimizerConfig, ScheduleConfig
+from trm.training.configs import OPTIMIZERS, LossConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import (
     AdamATan2,
     MuonWithAdamW,
     build_optimizer,
+    build_schedule,
+    learning_rate_factor,
     orthogonalize,
     split_parameters,
 )
-from trm.training.schedules import build_schedule
 
 
 class TinyModel(nn.Module):
@@ -77,19 +78,19 @@ def test_every_optimiser_lowers_a_small_loss(name):
     model = tiny_model()
     optimizer = build_optimizer(model, OptimizerConfig(name=name, lr=1e-2))
     before = loss_of(model).item()
-    after = train(model, optimizer, build_schedule(optimizer, ScheduleConfig()), 60)
+    after = train(model, optimizer, build_schedule(optimizer, ScheduleConfig(), math.inf), 60)
     assert after < 0.3 * before
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_saved_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(name):
     config = OptimizerConfig(name=name)
-    schedule_config = ScheduleConfig(warmup_steps=3, decay="cosine", total_steps=20)
+    schedule_config = ScheduleConfig(warmup_steps=3, decay="cosine")
 
     def start():
         model = tiny_model()
         optimizer = build_optimizer(model, config)
-        return model, optimizer, build_schedule(optimizer, schedule_config)
+        return model, optimizer, build_schedule(optimizer, schedule_config, 20)
 
     straight = start()
     train(*straight, 9)
@@ -146,9 +147,9 @@ def test_parameters_without_a_gradient_stay_as_they_are(name):
 
 def test_adam_atan2_follows_the_written_formula():
     torch.manual_seed(0)
-    lr, beta1, beta2, decay, a, b = 0.03, 0.8, 0.9, 0.2, 1.27, 0.7
+    lr, beta1, beta2, decay = 0.03, 0.8, 0.9, 0.2
     p = nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
-    optimizer = AdamATan2([p], lr=lr, betas=(beta1, beta2), weight_decay=decay, a=a, b=b)
+    optimizer = AdamATan2([p], lr=lr, betas=(beta1, beta2), weight_decay=decay)
     expected, m, v = p.detach().clone(), torch.zeros_like(p), torch.zeros_like(p)
     for t in range(1, 8):
         g = torch.randn_like(p)
@@ -157,7 +158,7 @@ def test_adam_atan2_follows_the_written_formula():
         m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * g**2
         m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-        expected = expected * (1 - lr * decay) - lr * a * torch.atan2(m_hat, b * v_hat.sqrt())
+        expected = expected * (1 - lr * decay) - lr * 1.27 * torch.atan2(m_hat, v_hat.sqrt())
         torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -172,14 +173,6 @@ def test_adam_atan2_does_not_see_the_scale_of_the_gradients(scale):
             p.grad = factor * g
             optimizer.step()
     assert torch.equal(ps[0], ps[1])
-
-
-def test_first_step_of_adam_atan2_has_the_length_of_the_learning_rate():
-    p = nn.Parameter(torch.zeros(3))
-    optimizer = AdamATan2([p], lr=0.1, a=4 / math.pi)
-    p.grad = torch.tensor([1e-10, -1.0, 0.0])
-    optimizer.step()
-    torch.testing.assert_close(p.detach(), torch.tensor([-0.1, 0.1, 0.0]))
 
 
 # Muon
@@ -201,22 +194,15 @@ def test_orthogonalized_matrices_keep_their_singular_vectors_and_level_the_value
         assert s.max() < 1.3
 
 
-def test_orthogonalized_zero_matrix_is_zero():
-    assert (orthogonalize(torch.zeros(2, 3, 4)) == 0).all()
-
-
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon came with torch 2.9")
-@pytest.mark.parametrize("nesterov", [True, False])
-@pytest.mark.parametrize("adjust_lr_fn", ["original", "match_rms_adamw"])
-def test_matrices_move_as_under_torch_muon(nesterov, adjust_lr_fn):
+def test_matrices_move_as_under_torch_muon():
     torch.manual_seed(0)
     shapes = [(16, 16), (48, 16), (16, 64), (16, 16)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [nn.Parameter(p.detach().clone()) for p in ours]
     start = [p.detach().clone() for p in ours]
-    settings = {"momentum": 0.9, "nesterov": nesterov, "adjust_lr_fn": adjust_lr_fn}
-    composite = MuonWithAdamW(ours, [], matrix_lr=0.02, matrix_weight_decay=0.1, **settings)
-    muon = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, **settings)
+    composite = MuonWithAdamW(ours, [], matrix_lr=0.02, matrix_weight_decay=0.1)
+    muon = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1)
     for _ in range(4):
         for p, q in zip(ours, theirs, strict=True):
             p.grad = torch.randn_like(p)
@@ -233,7 +219,7 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
     composite = build_optimizer(model, config)
     parts = split_parameters(twin)
     groups = [{"params": parts["heads"], "weight_decay": 0.3}, {"params": parts["rest"]}]
-    adamw = torch.optim.AdamW(groups, config.lr, config.betas, config.eps, 0.0)
+    adamw = torch.optim.AdamW(groups, config.lr, config.betas, weight_decay=0.0)
     for _ in range(4):
         composite.zero_grad()
         loss_of(model).backward()
@@ -251,7 +237,7 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
 def test_copied_composite_goes_on_like_the_original():
     model = tiny_model()
     optimizer = build_optimizer(model, OptimizerConfig(name="muon"))
-    train(model, optimizer, build_schedule(optimizer, ScheduleConfig()), 2)
+    train(model, optimizer, build_schedule(optimizer, ScheduleConfig(), math.inf), 2)
     twin, twin_optimizer = copy.deepcopy((model, optimizer))
     for m, o in ((model, optimizer), (twin, twin_optimizer)):
         o.zero_grad()
@@ -268,11 +254,6 @@ def test_one_schedule_scales_matrices_and_the_rest_alike():
     schedule.step()
     rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
     assert rates == pytest.approx({"matrices": 0.015, "decayed": 7.5e-4, "rest": 7.5e-4})
-
-
-def test_muon_refuses_what_is_no_matrix():
-    with pytest.raises(ValueError, match=r"a parameter of shape \[3\] belongs to AdamW"):
-        MuonWithAdamW([nn.Parameter(torch.zeros(3))], [])
 
 
 # Which parameter goes where
@@ -319,23 +300,51 @@ def test_frozen_parameters_are_left_out_and_a_frozen_model_is_refused():
         build_optimizer(model.requires_grad_(False), OptimizerConfig())
 
 
-# Configurations
+# The learning rate over a run
+
+
+def test_warmup_rises_in_equal_steps_and_never_starts_at_zero():
+    config = ScheduleConfig(warmup_steps=4)
+    factors = [learning_rate_factor(step, config, math.inf) for step in range(6)]
+    assert factors == [0.25, 0.5, 0.75, 1, 1, 1]
+    long = ScheduleConfig(warmup_steps=100, decay="cosine")  # than the run
+    assert learning_rate_factor(0, long, total_steps=1) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("decay", "expected"),
     [
-        ({"name": "adam_atan"}, r"got 'adam_atan'\. Did you mean adam_atan2"),
-        ({"name": "muom"}, "Did you mean muon"),
-        ({"adjust_lr_fn": "orginal"}, "Did you mean original"),
-        ({"lr": 0.0}, "lr is a number above 0, got 0"),
-        ({"matrix_lr": math.nan}, "matrix_lr is a number above 0, got nan"),
-        ({"weight_decay": -1.0}, "weight_decay is a number of at least 0"),
-        ({"betas": (0.9, 1.0)}, "betas are two numbers from 0 to below 1"),
-        ({"momentum": 1.0}, "momentum lies from 0 to below 1"),
-        ({"ns_steps": 0}, r"ns_steps lies in 1\.\.99"),
+        ("linear", [1.0, 0.775, 0.55, 0.1, 0.1]),
+        ("cosine", [1.0, 0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2, 0.55, 0.1, 0.1]),
+        ("constant", [1.0] * 5),
     ],
 )
-def test_wrong_settings_are_refused_with_a_sentence(settings, sentence):
+def test_decay_runs_from_one_to_min_ratio_at_the_end(decay, expected):
+    config = ScheduleConfig(warmup_steps=10, decay=decay, min_ratio=0.1)
+    factors = [learning_rate_factor(step, config, 30) for step in (10, 15, 20, 30, 1000)]
+    assert factors == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("endless", [-1, math.inf])
+def test_decay_without_an_end_is_refused_before_the_first_step(endless):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+    with pytest.raises(ValueError, match=r"schedule.decay cosine .* this run has no end"):
+        build_schedule(optimizer, ScheduleConfig(warmup_steps=5, decay="cosine"), endless)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sentence"),
+    [
+        (OptimizerConfig, {"name": "adam_atan"}, r"got 'adam_atan'\. Did you mean adam_atan2"),
+        (OptimizerConfig, {"lr": -1.0}, "optimizer.lr is 0 or more, not -1"),
+        (OptimizerConfig, {"matrix_lr": math.nan}, "optimizer.matrix_lr is 0 or more, not nan"),
+        (OptimizerConfig, {"betas": (0.9, 1.0)}, "optimizer.betas are from 0 to below 1"),
+        (ScheduleConfig, {"decay": "cosin"}, "got 'cosin'. Did you mean cosine"),
+        (ScheduleConfig, {"min_ratio": 2.0}, "schedule.min_ratio is from 0 to 1, not 2.0"),
+        (LossConfig, {"name": "softmx"}, "Did you mean softmax"),
+        (LossConfig, {"halt_weight": -1.0}, "loss.halt_weight is 0 or more, not -1.0"),
+    ],
+)
+def test_wrong_settings_are_refused_with_a_sentence(kind, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        OptimizerConfig(**settings)
+        kind(**settings)

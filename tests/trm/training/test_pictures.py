@@ -1,12 +1,11 @@
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-import lightning as L
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import EMAWeightAveraging
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers import CSVLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.multiplication import Multiplication
@@ -16,8 +15,8 @@ from canvas.symbols import MASK
 from trm.solving import iterative_predictor as recursive
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
-from trm.training.data import Canvas
-from trm.training.sample_panels import SamplePanels, example_steps, titles, worst_rows
+from trm.training.data import Canvas, CanvasDataModule
+from trm.training.pictures import Pictures, example_steps, titles, worst_steps
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
@@ -52,22 +51,23 @@ def run(fit, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recursive, "trace", watched)
-        module = fit(folder, EMAWeightAveraging(decay=0.5), SamplePanels(num_samples=3))
+        module = fit(folder, EMAWeightAveraging(decay=0.5), Pictures(num_samples=3))
     [path] = folder.rglob("events*")
     events = EventAccumulator(str(path), size_guidance={"images": 0}).Reload()
     return SimpleNamespace(looks=looks, module=module, events=events)
 
 
 def test_rows_are_drawn_at_each_validation_but_not_at_the_sanity_check(run):
-    assert len(run.looks) == 3
+    assert len(run.looks) == 6  # rows to draw and rows to follow, at each of three validations
     for tag in ("row_1", "row_2", "row_3", "worst_1", "worst_2", "worst_3"):
         assert [image.step for image in run.events.Images(f"panels/{tag}")] == [1, 3, 5]
 
 
 def test_rows_are_the_same_every_time(run):
-    for look in run.looks:
+    for look in run.looks[::2]:
         np.testing.assert_array_equal(look.inputs[:3], run.looks[0].inputs[:3])
         assert look.steps == run.module.solve_steps
+    assert {look.steps for look in run.looks[1::2]} == {2 * run.module.deepest}
 
 
 def test_rows_are_looked_at_in_evaluation_mode_and_under_the_trainers_precision(run):
@@ -81,36 +81,9 @@ def test_rows_are_looked_at_with_the_averaged_weights_as_validation_is(run):
     torch.testing.assert_close(run.looks[-1].weights, final.detach())
 
 
-def test_every_other_validation_and_more_steps_than_in_solving(fit, tmp_path, monkeypatch):
-    looks, trace = [], recursive.trace
-
-    def watched(model, inputs, steps):
-        looks.append(steps)
-        return trace(model, inputs, steps)
-
-    monkeypatch.setattr(recursive, "trace", watched)
-    fit(tmp_path, SamplePanels(num_samples=1, steps=5, every_n_validations=2))
-    assert looks == [5, 5]  # the first and the third of three
-
-
 def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(recursive, "trace", None)  # would fail if called
-    fit(tmp_path, SamplePanels(), logger=CSVLogger(tmp_path))
-
-
-def test_another_module_has_no_panels(little_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(recursive, "trace", None)
-    log = TensorBoardLogger(tmp_path)
-    trainer = SimpleNamespace(
-        sanity_checking=False, is_global_zero=True, loggers=[log], datamodule=little_data()
-    )
-    SamplePanels().on_validation_batch_end(trainer, L.LightningModule(), None, None, 0)
-
-
-@pytest.mark.parametrize("name", ["num_samples", "steps", "every_n_validations"])
-def test_numbers_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} of SamplePanels is 1 or more, not 0"):
-        SamplePanels(**{name: 0})
+    fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
 
 
 def validated(right: list[bool], confidence: list[float]) -> Validated:
@@ -126,28 +99,22 @@ def validated(right: list[bool], confidence: list[float]) -> Validated:
     return Validated(problems, drawing, forced.rows_exact, forced)
 
 
-def test_the_worst_rows_are_sure_errors_then_other_errors_then_unsure_hits():
-    batch = validated([True, False, True, False, True], [0.9, 0.2, 0.3, 0.8, 1.0])
-    rows = worst_rows(Multiplication("lattice"), batch, 4)
-    assert [row.title[:2] for row in rows] == ["13", "11", "12", "10"]
-    assert [row.rank[0] for row in rows] == [False, False, True, True]
-    np.testing.assert_array_equal(rows[0].steps.labels[0], batch.drawing.truth[3])
+def test_the_worst_rows_of_all_batches_are_sure_errors_then_others_then_unsure_hits():
+    batches = [
+        validated([True, False, True], [0.9, 0.2, 0.3]),
+        validated([False, True], [0.8, 1.0]),
+    ]
+    rows = worst_steps(batches, 4)
+    named = [
+        Multiplication("lattice").names(problems)[steps.problem[0]] for problems, _, steps in rows
+    ]
+    assert named == ["10 x 7", "11 x 7", "12 x 7", "10 x 7"]
+    np.testing.assert_array_equal(rows[0][2].labels[0], batches[1].drawing.truth[0])
+    np.testing.assert_array_equal(rows[3][2].labels[0], batches[0].drawing.truth[0])
 
 
-def test_the_worst_are_looked_for_in_all_batches(fit, little_data, tmp_path, monkeypatch):
-    seen = []
-
-    def watched(self, trainer, module, data):
-        seen.append({row.title.split("   ")[0] for row in self._worst})
-
-    monkeypatch.setattr(SamplePanels, "_draw", watched)
-    fit(tmp_path, SamplePanels(num_samples=1000))  # every row of 16 problems in two batches
-    problems = {
-        name.replace("x", "×")
-        for batch, _ in little_data().val_dataloader()[0]
-        for name in Multiplication().names(batch)
-    }
-    assert seen == [problems] * 3
+def data_of(task: Multiplication, canvas: Canvas, problems: int) -> CanvasDataModule:
+    return CanvasDataModule(task, canvas, validation_problems=problems)
 
 
 def lengths_of(problems) -> list[tuple[int, int]]:
@@ -156,7 +123,7 @@ def lengths_of(problems) -> list[tuple[int, int]]:
 
 def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
     task = Multiplication(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
-    problems, drawing, steps = example_steps(task, Canvas(8, 9), 0, 256, 6)
+    problems, drawing, steps = example_steps(data_of(task, Canvas(8, 9), 256), 6)
     assert len(set(lengths_of(problems))) == 6
     assert lengths_of(problems)[0] == (1, 1)
     assert lengths_of(problems)[-1] == (4, 4)
@@ -169,24 +136,19 @@ def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
 
 def test_few_pairs_of_lengths_give_several_problems_each():
     task = Multiplication(digits_a=(2, 2), digits_b=(1, 2))
-    problems, _, _ = example_steps(task, Canvas(), 0, 64, 5)
+    problems, _, _ = example_steps(data_of(task, Canvas(), 64), 5)
     assert len(set(task.names(problems))) == 5
     assert set(lengths_of(problems)) == {(2, 1), (2, 2)}
 
 
-def test_few_validation_problems_give_fewer_samples():
-    problems, _, _ = example_steps(Multiplication(), Canvas(), 0, 2, 6)
-    assert len(problems) == 2
-
-
 def test_title_names_the_problem_the_row_and_its_kind():
     task = Multiplication(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
-    problems, drawing, steps = example_steps(task, Canvas(), 0, 8, 2)
+    problems, drawing, steps = example_steps(data_of(task, Canvas(), 8), 2)
     a, b = problems.to_ints()[0]
     assert titles(task, problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
 
 
 def test_title_of_a_very_long_problem_gives_its_digits():
     task = Multiplication(digits_a=(40, 40), digits_b=(30, 30))
-    first = titles(task, *example_steps(task, Canvas(), 0, 1, 1))[0]
+    first = titles(task, *example_steps(data_of(task, Canvas(), 1), 1))[0]
     assert first.startswith("40 × 30 digits   row 1 of 30")

@@ -1,19 +1,27 @@
-"""What a run's curves and pictures mean, and which of them TensorBoard puts on one page.
+"""What TensorBoard shows of a run beside pictures: its config, and which curves, with what meaning.
 
 A chart has one curve a run: TensorBoard gives a run one colour, whatever it shows of it.
 """
 
 import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
+import lightning as L
+import yaml
+from lightning.pytorch.cli import SaveConfigCallback
+from lightning.pytorch.loggers import TensorBoardLogger
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from trm.figures.tensorboard_curves import describe
-from trm.training.beyond import BEYOND, BEYOND_FIGURES
-from trm.training.canvas_module import FIGURES
-from trm.training.data import VALIDATED
+from trm.training.canvas_module import BEYOND_FIGURES, FIGURES, CanvasModule
+from trm.training.data import BEYOND, VALIDATED
+from trm.training.runs import keep_config
 from trm.training.samples import hint_key
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
@@ -89,12 +97,26 @@ _PAGE = {  # of custom scalars
         "training: loss of the halting head": "train/loss_halting",
     },
 }
+_ENDS = ("validation/solved", "validation/free_running_rows", "validation/loss", "train/loss")
+_COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
+_NOT_COMPARED = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
+# Five settings are columns of HParams unasked, by name, those known to differ before others. What
+# does differ between runs TensorBoard finds out only where no run says which figures to show.
+_COLUMNS = 5
+_FIRST = (
+    "data.task.layout",
+    "model.network.config.position",
+    "model.optimizer.lr",
+    "seed_everything",
+    "model.depth.schedule",
+    "model.network.config.num_layers",
+)
 
 
-def page(
+def custom_scalars(
     groups: Collection[str], recursive: bool, hints: Collection[str] = ()
 ) -> dict[str, dict[str, list[object]]]:
-    """The page of custom scalars, as `SummaryWriter.add_custom_scalars` takes it.
+    """The charts that stand side by side, as `SummaryWriter.add_custom_scalars` takes them.
 
     Args:
         groups: of problems that validations work out, names in `trm.training.data.VALIDATED`, or
@@ -131,9 +153,9 @@ def meaning_of(tag: str) -> str | None:
     return CURVES.get(tag) or PICTURES.get(tag.rstrip("_0123456789"))
 
 
-def describe_all(board: SummaryWriter) -> None:
-    """Have every curve and picture that a board is given say what it means."""
-    file = board._get_file_writer()
+def describe_all(writer: SummaryWriter) -> None:
+    """Have the first value of every curve and picture of a writer say what it means."""
+    file = writer._get_file_writer()
     add, described = file.add_summary, set[str]()
 
     def add_described(summary: Summary, *when: Any) -> None:
@@ -145,3 +167,86 @@ def describe_all(board: SummaryWriter) -> None:
         add(summary, *when)
 
     file.add_summary = add_described
+
+
+def writers(trainer: L.Trainer) -> list[SummaryWriter]:
+    """The TensorBoard writers of a trainer."""
+    return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
+
+
+class SavedConfig(SaveConfigCallback):
+    """Keeps a run's config as a file, and on TensorBoard as text and as hyperparameters.
+
+    The hyperparameters stand beside the last validation figures, so that the HParams tab compares
+    runs; custom scalars put the curves that people need side by side. A run that goes on with
+    another config keeps that one, too, as `config-2.yaml` and so on; its curves go on where its
+    checkpoint was written, without what was logged after that.
+    """
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Write the config, whole or not at all, where a run begins or goes on."""
+        if stage != "fit":
+            return
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
+        if trainer.is_global_zero:
+            for writer in writers(trainer):
+                describe_all(writer)
+            if keep_config(self.parser.dump(self.config, skip_none=False), folder):
+                self.save_config(trainer, pl_module, stage)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Let the curves go on from the checkpoint."""
+        if trainer.global_step and trainer.is_global_zero:
+            started = SessionLog(status=SessionLog.START)
+            for writer in writers(trainer):  # which hide what an earlier file has from here on
+                event = Event(step=trainer.global_step, session_log=started)
+                writer._get_file_writer().add_event(event)
+
+    def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Write what TensorBoard shows of it, in the first of several processes."""
+        config = self.parser.dump(self.config, skip_none=False)
+        recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
+        groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
+        hints = pl_module.hints if isinstance(pl_module, CanvasModule) else ()
+        for writer in writers(trainer):
+            writer.add_text("config", f"```yaml\n{config}```")
+            writer.add_custom_scalars(custom_scalars(groups, recursive, hints))
+            for summary in hparams_summaries(hyperparameters(yaml.safe_load(config))):
+                writer._get_file_writer().add_summary(summary)
+
+
+def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
+    """What the HParams tab compares: settings by their names with dots.
+
+    Those of the trainer that say nothing of the model are left out.
+    """
+
+    def flat(value: Any, name: str) -> dict[str, str | float]:
+        if isinstance(value, dict):
+            parts = (flat(below, f"{name}.{key}") for key, below in value.items())
+            return {key: held for part in parts for key, held in part.items()}
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        shown = {} if value is None else {name: value if number else str(value)}
+        return {key.replace("init_args.", ""): held for key, held in shown.items()}
+
+    left_out = tuple(f"trainer.{name}" for name in _NOT_COMPARED)
+    return {
+        name: value
+        for key in _COMPARED
+        for name, value in flat(config.get(key), key).items()
+        if not name.startswith(left_out)
+    }
+
+
+def hparams_summaries(chosen: dict[str, str | float]) -> list[Summary]:
+    """What the HParams tab needs of a run: its settings, and which figures stand beside them."""
+    # Only the names of the figures: their values are those of the curves.
+    experiment, start, _ = hparams(chosen, dict.fromkeys(_ENDS, 0))
+    content = HParamsPluginData.FromString(experiment.value[0].metadata.plugin_data.content)
+    first = [name for name in _FIRST if name in chosen][:_COLUMNS]
+    for info in content.experiment.hparam_infos:
+        info.differs = info.name in first
+    for metric in content.experiment.metric_infos:
+        metric.description = CURVES[metric.name.tag]
+    experiment.value[0].metadata.plugin_data.content = content.SerializeToString()
+    return [experiment, start]

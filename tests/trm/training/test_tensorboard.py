@@ -9,8 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from trm.training.charts import page
-from trm.training.run_page import ValidationFigures, hparams_page, hyperparameters
+from trm.training.tensorboard import custom_scalars, hparams_summaries, hyperparameters
 
 
 def events_of(folder: Path) -> EventAccumulator:
@@ -64,7 +63,7 @@ def test_the_settings_that_matter_are_the_columns_shown_unasked():
         "seed_everything": 3,
         "model.network.config.num_layers": 2,
     }
-    experiment, _ = hparams_page(chosen)
+    experiment, _ = hparams_summaries(chosen)
     content = experiment.value[0].metadata.plugin_data.content
     infos = HParamsPluginData.FromString(content).experiment.hparam_infos
     assert {info.name for info in infos} == set(chosen)
@@ -85,7 +84,7 @@ def test_every_chart_of_the_page_shows_one_curve_of_a_run(run):
 def test_charts_of_what_a_run_does_not_log_are_left_out():
     tags = [
         tag
-        for charts in page(["validation"], recursive=False).values()
+        for charts in custom_scalars(["validation"], recursive=False).values()
         for _, (tag,) in charts.values()
     ]
     assert "validation/loss$" in tags
@@ -98,12 +97,6 @@ def test_every_curve_and_picture_says_what_it_means(run):
     for tag in (*tags["scalars"], *tags["images"]):
         described = events.SummaryMetadata(tag).summary_description
         assert described.endswith("."), tag
-
-
-def test_the_random_number_of_steps_is_no_curve(run):
-    _, events = run
-    assert "train/supervision_steps" not in events.Tags()["scalars"]
-    assert "validation/supervision_steps" in events.Tags()["scalars"]
 
 
 def test_validation_has_a_loss(run):
@@ -131,8 +124,3 @@ def test_settings_are_named_as_on_the_command_line_but_for_init_args():
         "data.canvas.square": "True",
         "trainer.max_epochs": 3,
     }
-
-
-def test_a_number_of_validations_below_one_is_refused():
-    with pytest.raises(ValueError, match="every_n_validations of ValidationFigures is 1 or more"):
-        ValidationFigures(0)

@@ -1,0 +1,231 @@
+"""Pictures of a validation on TensorBoard: single rows, and figures of all of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from math import prod
+from typing import Any
+
+import lightning as L
+import numpy as np
+from matplotlib.figure import Figure
+
+from canvas.layouts import ROW_KINDS
+from canvas.picture import pixels
+from canvas.problems import Problems
+from canvas.render import RowSteps, WorkedDrawing, row_step
+from canvas.task import Task
+from trm.evaluation.grid_schema import AXES
+from trm.evaluation.selective_prediction import reliability, reliability_figure
+from trm.evaluation.statistics import Share
+from trm.figures.row_panels import sample_panels
+from trm.figures.validation import kind_figure, size_figure, steps_figure
+from trm.solving.trace import Trace
+from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.configs import check_range
+from trm.training.data import CanvasDataModule
+from trm.training.samples import SolvedProblems
+from trm.training.tensorboard import writers
+
+_POOL = 1024  # problems that samples are chosen among, at most
+_GOLDEN_RATIO = 0.618034  # its multiples spread evenly over 0..1, however many there are
+_LONGEST_NAME = 23  # characters of a title's problem
+_TRACED = 64  # rows that are followed over supervision steps
+
+
+class Pictures(L.Callback):
+    """Draws each validation of a run, as `panels/…` and `figures/…`.
+
+    `panels/row_1` and on are the same rows each time, chosen to differ in their problems' lengths
+    and in their place. `panels/worst_1` and on are those that went worst, built on the true rows:
+    wrong ones, the surest first, then right ones, the least sure first. A panel shows input, label,
+    prediction, and the confidence: the halting head's after each supervision step, or a GPT's
+    symbol by symbol.
+
+    Figures are the accuracy by the sizes of problems and by the kind of row, whether the confidence
+    can be believed, and of a recursive model how many rows are right after each supervision step,
+    twice as many as in training. Several devices draw the first one's share of the problems.
+
+    Args:
+        num_samples: rows of each kind that are drawn.
+
+    Raises:
+        ValueError: a number below 1.
+    """
+
+    def __init__(self, num_samples: int = 6) -> None:
+        check_range("panels.num_samples", num_samples, 1)
+        self.num_samples = num_samples
+        self._parts: list[Validated] = []
+        self._right_by_step: np.ndarray | None = None
+
+    # What asks the model is not done at the validation's end: weight averaging has its weights in
+    # place from the start of a validation epoch to its end, and whose end hook comes first is a
+    # matter of their order.
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Keep what the batch came to, and ask the model after the last one."""
+        data = getattr(trainer, "datamodule", None)  # set only where there is one
+        if not (isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)):
+            return
+        shown = not trainer.sanity_checking and trainer.is_global_zero and writers(trainer)
+        if dataloader_idx or not shown:
+            return
+        if not batch_idx:
+            self._parts = []
+        self._parts.append(outputs["validated"])
+        if batch_idx + 1 < trainer.num_val_batches[0]:
+            return
+        with trainer.precision_plugin.forward_context():
+            self._draw_rows(trainer, pl_module, data)
+            self._right_by_step = self._follow_rows(pl_module)
+
+    # After the epoch's end, at which a GPT's confidence is calibrated.
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Draw the figures."""
+        if self._parts and isinstance(pl_module, CanvasModule):
+            for name, figure in self._figures(pl_module).items():
+                _add(trainer, f"figures/{name}", pixels(figure))
+        self._parts = []
+
+    def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, data: CanvasDataModule) -> None:
+        examples = example_steps(data, self.num_samples)
+        chosen = [examples, *worst_steps(self._parts, self.num_samples)]
+        steps = [one for _, _, one in chosen]
+        shown = RowSteps(
+            *(
+                np.concatenate([getattr(one, field.name) for one in steps])
+                for field in fields(RowSteps)
+            )
+        )
+        given = np.concatenate([drawing.given[one.problem] for _, drawing, one in chosen])
+        names = [name for part in chosen for name in titles(data.task, *part)]
+        seen = module.predictor().look(shown.inputs)
+        image = pixels(sample_panels(shown, given, seen, names))
+        rows, worst = len(examples[2].step), len(chosen) - 1
+        tags = [f"row_{i + 1}" for i in range(rows)] + [f"worst_{i + 1}" for i in range(worst)]
+        for tag, part in zip(tags, np.split(image, rows + worst), strict=True):
+            _add(trainer, f"panels/{tag}", part)
+
+    def _follow_rows(self, module: CanvasModule) -> np.ndarray | None:
+        """Which of some rows are right after each supervision step, if any: ``bool [T, N]``."""
+        predictor, steps = module.predictor(), self._parts[0].forced.steps
+        if not module.deepest or predictor.in_order:
+            return None
+        seen = predictor.look(steps.inputs[:_TRACED], 2 * module.deepest)
+        return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, Trace) else None
+
+    def _figures(self, module: CanvasModule) -> dict[str, Figure]:
+        parts = self._parts
+        task = module.trainer.datamodule.task  # type: ignore[attr-defined]
+        first, second = task.axes
+        sizes = [task.measures(part.problems) for part in parts]
+        right = np.concatenate([part.forced.rows_exact for part in parts])
+        scores = np.concatenate([part.forced.filled.confidence for part in parts])
+        kinds = np.concatenate([_kinds(part.drawing, part.forced.steps) for part in parts])
+        by_kind = {
+            ROW_KINDS[kind]: Share(int(right[kinds == kind].sum()), int((kinds == kind).sum()))
+            for kind in np.unique(kinds).tolist()
+        }
+        figures = {
+            "by_size": size_figure(
+                np.concatenate([size[first] for size in sizes]),
+                np.concatenate([size[second] for size in sizes]),
+                np.concatenate([part.solved for part in parts]),
+                (AXES[first], AXES[second]),
+            ),
+            "by_kind": kind_figure(by_kind),
+            "reliability": reliability_figure(
+                {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
+            ),
+        }
+        if self._right_by_step is not None:
+            figures["supervision_steps"] = steps_figure(self._right_by_step, module.deepest)
+        return figures
+
+
+def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
+    step = max(0, trainer.global_step - 1)  # where the curves have a validation's figures
+    for writer in writers(trainer):
+        writer.add_image(tag, image, step, dataformats="HWC")
+
+
+def _kinds(drawing: WorkedDrawing, steps: RowSteps) -> np.ndarray:
+    """The kind of each row, an index in `ROW_KINDS`."""
+    return drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
+
+
+def worst_steps(
+    parts: Sequence[Validated], number: int
+) -> list[tuple[Problems, WorkedDrawing, RowSteps]]:
+    """The worst rows of a validation, the worst first.
+
+    Wrong ones come before right ones, the surest of the wrong and the least sure of the right.
+
+    Args:
+        parts: its batches.
+        number: how many; fewer if there are not as many rows.
+
+    Returns:
+        Of each row its batch's problems and their drawings, and the row step.
+    """
+    rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
+    right = np.concatenate([part.forced.rows_exact for part in parts])
+    confidence = np.concatenate([part.forced.filled.confidence for part in parts])
+    found = []
+    for index in np.lexsort((np.where(right, confidence, -confidence), right))[:number]:
+        part, i = rows[index]
+        held = (getattr(part.forced.steps, field.name)[i : i + 1] for field in fields(RowSteps))
+        found.append((part.problems, part.drawing, RowSteps(*held)))
+    return found
+
+
+def example_steps(data: CanvasDataModule, number: int) -> tuple[Problems, WorkedDrawing, RowSteps]:
+    """Row steps of the first validation's problems, unlike in length and in row; always the same.
+
+    Args:
+        data: of the run.
+        number: how many; fewer if there are not as many validation problems.
+
+    Returns:
+        The problems, from short to long, their drawings, and one row step of each.
+    """
+    size = data.validation_problems
+    pool = min(size, _POOL)
+    held = SolvedProblems(data.task, data.canvas, "validation", data.seed, size, pool)
+    problems, _ = held.__getitems__(range(pool))
+    lengths = list(map(tuple, problems.lengths.tolist()))
+    seen: Counter[tuple[int, ...]] = Counter()
+    occurrence = []  # of the same lengths earlier in the pool
+    for one in lengths:
+        occurrence.append(seen[one])
+        seen[one] += 1
+    # One problem of each lengths, and more only where there are fewer of them than samples.
+    unlike = sorted(range(pool), key=lambda i: occurrence[i])[: max(number, len(seen))]
+    unlike.sort(key=lambda i: (prod(filter(None, lengths[i])), lengths[i], i))
+    places = np.linspace(0, len(unlike) - 1, min(number, len(unlike))).round().astype(int)
+    problems, drawing = held.__getitems__([unlike[place] for place in places])
+    share = (np.arange(len(places)) * _GOLDEN_RATIO) % 1
+    return problems, drawing, row_step(drawing, (share * drawing.steps).astype(np.int64))
+
+
+def titles(task: Task, problems: Problems, drawing: WorkedDrawing, steps: RowSteps) -> list[str]:
+    """What each row step is: its problem, which of the rows, and the row's kind."""
+    names = []
+    for name, lengths in zip(task.names(problems), problems.lengths.tolist(), strict=True):
+        short = len(name) <= _LONGEST_NAME
+        digits = f" {task.sign} ".join(str(n) for n in lengths if n)
+        names.append((name if short else f"{digits} digits").replace("x", "×"))
+    return [
+        f"{names[problem]}   row {step + 1} of {drawing.steps[problem]}: {ROW_KINDS[kind]}"
+        for problem, step, kind in zip(
+            steps.problem, steps.step, _kinds(drawing, steps), strict=True
+        )
+    ]
