@@ -1,36 +1,30 @@
 r"""What a prediction says: the number in a text, or the canvas.
 
-A number is read from a text like this:
-
-1. LaTeX: the inside of the last ``\boxed{…}``, if there is one, is all that counts; ``\times`` and
-   ``\cdot`` are signs; ``$``, ``\(``, ``\)``, ``\[``, ``\]``, the names of fonts with their braces
-   (``\text{…}``, ``\mathbf{…}``), raised and lowered digits and asterisks of bold print are left
-   out; ``{,}`` is a comma, ``\!`` nothing, and ``\,``, ``\;``, ``\:`` and ``~`` are thin spaces.
-2. If the word *answer* is in it and a number follows, only what follows the last such word counts.
-3. The last whole number counts. Thousands may be grouped by one separator throughout, a comma, an
-   underscore, an apostrophe or a space: ``1,234,567``, ``1_234``, ``1 234``; or by points, if there
-   are two or more: ``1.234.567``. Digits may be those of any script. A decimal part of
-   zeros (``.0``, ``,00``) is left out; other decimal numbers and powers of ten (``1.2e6``) are not
-   whole. A minus that touches the number, and no digit before it, belongs to it. Zeros in front do
-   not count. Of a text of more than 20,000 characters the end counts.
+docs/benchmark.md has the rule by which a number is read, and a table of examples, which are tests.
 
 A canvas is the last block of lines that hold nothing but its symbols (a text may surround it, also
 the fences of Markdown). Spaces and ``·`` are blank cells, ``×`` and ``x`` the sign of a product.
-Blank rows and columns around the worked solution do not count.
-
-Strictly, a prediction has to be the right answer's text to the letter.
+Blank rows and columns around what is written do not count.
 """
 
 import re
 import unicodedata
-from itertools import accumulate
+from collections.abc import Iterator
 
+RULES = ("stated", "last", "exact")  # what is taken of a text as its number
 _FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
-_THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|~")
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|(?<=\d)~(?=\d{3}(?!\d))")
+_SIGNS = {
+    r"\\(?:times|cdot)\b": "×",
+    r"\\(?:approx|sim)\b": "≈",
+    r"\\(?:neq?)\b": "≠",
+    r"\\(?:leq?|geq?|lt|gt)\b": "<",
+    r"\\%": "%",
+}
 _RAISED = re.compile("[²³¹⁰⁴-⁹₀-₉]")
 _BETWEEN = re.compile(r"(?<=\d)(?:\$|\*\*)(?=\d)|(?<=\})(?=\{)")  # what parts two numbers
 _LEFT_OUT = ("$", "\\(", "\\)", "\\[", "\\]", "**", "__", "{", "}")  # one after the other
-_ANSWER = re.compile(r"\banswers?\b", re.IGNORECASE)
 _NUMBER = re.compile(
     r"""
     (?: (?<![\d.]) | (?<=[^\W\d]\.) | (?<=\.\.) )  # not within a number, nor behind its point
@@ -38,6 +32,7 @@ _NUMBER = re.compile(
     (?P<digits>
         \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )*+ (?! (?P=by)? \d )
         | \d{1,3} (?: \. \d{3} ){2,} (?! \.? \d )
+        | \d{1,3} (?: \. \d{3} )+ (?= ,00 (?!\d) )
         | \d+
     )
     (?P<decimals> \.\d+ | ,00(?!\d) )?
@@ -45,47 +40,116 @@ _NUMBER = re.compile(
     """,
     re.VERBOSE,
 )
+# What makes of the number that it touches another one: a relation, a unit of scale, a fraction, ...
+_BEFORE = re.compile(
+    r"(?: [~≈≠<>≤≥±/⁄] | != | \b(?:not|about|around|over|under|nearly|roughly|approximately) )\s*\Z"
+    r"| (?: [^\W\d_x] | (?<![\d\s])x | \d[,_'’] )\Z",
+    re.VERBOSE | re.IGNORECASE,
+)
+_AFTER = re.compile(
+    r"\s*(?: [%‰] | [/⁄]\s*\d | per\ ?cent\b | (?:hundred|thousand|dozens?)\b"
+    r"| (?:m|b|tr|quadr)illions?\b ) | [,_'’]\d | -?(?!x\s*\d)[^\W\d_]",
+    re.VERBOSE | re.IGNORECASE,
+)
+_WORKED = re.compile(r"\d\s*[-+*×·x−]\s*\d", re.IGNORECASE)  # two numbers and what to do with them
+_STATEMENTS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.DOTALL)
+    for pattern in (
+        r"<answer>(.*?)</answer>",
+        r"^[ \t]*####([^\n]*)",
+        r"\banswers?\b[^.!?\n]{0,999}?(?:\b(?:is|are|equals)\b|[:=])((?:[^.!?\n]|\.(?=\d))*)",
+    )
+)
 _LONGEST = 20_000  # characters in which a number is looked for: the time grows with their square
 _CANVAS = re.compile(r"[0-9_*+]+")
 _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
 
 
-def read_number(text: str) -> str | None:
+def read_number(text: str, rule: str = "stated") -> str | None:
     """The number that a text says, in digits, with a minus if it is negative; None: none.
 
-    >>> read_number("12 x 34: the answer is **408**.")
+    Args:
+        text: of a model.
+        rule: `stated`: the stated answer, or else the last number, see docs/benchmark.md; `last`:
+            the last whole number, whatever touches it, of what follows *answer* or is in a box.
+
+    >>> read_number("12 x 34: the answer is **408**. I used 3 steps.")
     '408'
     """
-    if "\\boxed" in text:
-        text = _boxed(text) or text
-    text = text.replace("\\times", "×").replace("\\cdot", "×").replace("{,}", ",")
+    text = text[-4 * _LONGEST :]
+    boxes = list(_boxed(text))
+    if rule == "last":
+        plain = _plain(boxes[-1] if boxes else text)
+        after = re.split(r"\banswers?\b", plain, flags=re.IGNORECASE)[-1]
+        return _last_whole(after) or _last_whole(plain)
+    plain = _plain(text)[-_LONGEST:]
+    claims = [_plain(inside) for inside in boxes]
+    claims += [claim for pattern in _STATEMENTS for claim in pattern.findall(plain)]
+    stated = {_claimed(claim) for claim in claims if re.search(r"\d", claim)}
+    if stated:
+        return stated.pop() if len(stated) == 1 else None
+    equations = [line for line in plain.splitlines() if _WORKED.search(line) and "=" in line]
+    if equations and (found := _claimed(equations[-1])) is not None:
+        return found
+    numbers = list(_numbers(plain))
+    return numbers[-1] if numbers else None
+
+
+def _claimed(claim: str) -> str | None:
+    """The number that a sentence or an equation says is the result; None: none, or no whole one."""
+    sides = [side for side in claim.split("=") if re.search(r"\d", side)]
+    results = [side for side in sides if not _WORKED.search(side)] if len(sides) > 1 else sides
+    if not results:
+        return None
+    if len(sides) > 1 and results[-1] is sides[-1]:  # 12 * 34 = 408, and what follows
+        return next(_numbers(results[-1]), None)
+    return next(_numbers(results[0]), None)
+
+
+def _numbers(text: str) -> Iterator[str | None]:
+    """The numbers of a plain text; None for one that is not whole."""
+    for match in _NUMBER.finditer(text):
+        before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() :]
+        yield None if _BEFORE.search(before) or _AFTER.match(after) else _digits(match)
+
+
+def _digits(match: re.Match[str]) -> str | None:
+    if match["power"] or (match["decimals"] or ".0").strip(".,0"):
+        return None
+    digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
+    return f"-{digits}" if match["minus"] and digits != "0" else digits
+
+
+def _last_whole(text: str) -> str | None:
+    whole = [found for match in _NUMBER.finditer(text[-_LONGEST:]) if (found := _digits(match))]
+    return whole[-1] if whole else None
+
+
+def _plain(text: str) -> str:
+    """A text without LaTeX and bold print, every blank a space, all digits ASCII."""
+    for pattern, sign in _SIGNS.items():
+        text = re.sub(pattern, sign, text)
+    text = _FRACTION.sub(r"\1/\2", text.replace("\\boxed", " ")).replace("{,}", ",")
     text = _THIN.sub(" ", _FONTS.sub(" ", text.replace("\\!", "").replace("٬", ",")))
     text = _BETWEEN.sub(" ", _RAISED.sub("", text))
     for left_out in _LEFT_OUT:
         text = text.replace(left_out, "")
     # Line ends and tabs stay: they separate numbers. Other blanks (no-break, thin) become spaces.
     text = unicodedata.normalize("NFKC", text)
-    text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-    return _last(_ANSWER.split(text)[-1]) or _last(text)
+    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
 
 
-def _boxed(text: str) -> str | None:
-    r"""The inside of the last \boxed{…}; None where its brace is never closed."""
-    after = text[text.rindex("\\boxed") :].partition("{")[2]
-    depths = accumulate(({"{": 1, "}": -1}.get(c, 0) for c in after), initial=1)
-    end = next((place for place, depth in enumerate(depths) if not depth), None)
-    return None if end is None else after[: end - 1]
-
-
-def _last(text: str) -> str | None:
-    """The last whole number of a plain text."""
-    found = None
-    for match in _NUMBER.finditer(text[-_LONGEST:]):
-        if match["power"] or (match["decimals"] or ".0").strip(".,0"):
-            continue
-        digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
-        found = f"-{digits}" if match["minus"] and digits != "0" else digits
-    return found
+def _boxed(text: str) -> Iterator[str]:
+    r"""The inside of every \boxed{…} that is closed and in no other."""
+    inside = 0
+    braces: list[int] = []  # of each open brace: where the inside of its box begins, 0 for none
+    for match in re.finditer(r"\\f?boxed\s*\{|[{}]", text):
+        if match[0] != "}":
+            braces.append(0 if match[0] == "{" or inside else match.end())
+            inside = inside or braces[-1]
+        elif braces and (start := braces.pop()):
+            inside = 0
+            yield text[start : match.start()]
 
 
 def read_canvas(text: str) -> str | None:
@@ -114,19 +178,19 @@ def _cut(rows: list[str]) -> str:
     return "\n".join(row[left:end] for row in rows)
 
 
-def read_answer(text: str, canvas: bool = False, strict: bool = False) -> str | None:
+def read_answer(text: str, canvas: bool = False, rule: str = "stated") -> str | None:
     """What a prediction says, in the form in which `is_right` compares it; None: nothing.
 
     Args:
         text: the prediction.
         canvas: whether a canvas is asked for, or a number.
-        strict: take the text as it is.
+        rule: one of `RULES`; `exact` takes the text to the letter.
     """
-    return text if strict else read_canvas(text) if canvas else read_number(text)
+    return text if rule == "exact" else read_canvas(text) if canvas else read_number(text, rule)
 
 
-def is_right(said: str | None, answer: str, canvas: bool = False, strict: bool = False) -> bool:
+def is_right(said: str | None, answer: str, canvas: bool = False, rule: str = "stated") -> bool:
     """Whether what `read_answer` has found is the right answer of the suite."""
     return said is not None and said == (
-        _cut(answer.split("\n")) if canvas and not strict else answer
+        _cut(answer.split("\n")) if canvas and rule != "exact" else answer
     )

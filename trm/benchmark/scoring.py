@@ -148,7 +148,7 @@ def score(
     name: str,
     parameters: int | None = None,
     ranges: Ranges | None = None,
-    strict: bool = False,
+    rule: str = "stated",
 ) -> Scored:
     """Score a file of predictions.
 
@@ -159,14 +159,14 @@ def score(
         name: of the model.
         parameters: of the model; None: not known.
         ranges: fewest and most of each measure of the problems it was trained on; None: not known.
-        strict: take predictions to the letter.
+        rule: by which texts are read, one of `trm.benchmark.answers.RULES`.
 
     Raises:
         OSError, ValueError: the file cannot be read, or a line is no prediction of these problems.
     """
     whole, read = suite.whole, {}
     for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
-        text = None if one.text is None else read_answer(one.text, whole, strict)
+        text = None if one.text is None else read_answer(one.text, whole, rule)
         read[key] = replace(one, text=text)
     figure = "solutions" if whole else "answers"
     by_cell: dict[tuple[int | str, int], list[Item]] = {cell: [] for cell in suite.cells}
@@ -176,7 +176,7 @@ def score(
     for (row, column), asked in by_cell.items():
         said = [read.get(item.id, Prediction(None)) for item in asked]
         right = [
-            is_right(one.text, item.answer, whole, strict)
+            is_right(one.text, item.answer, whole, rule)
             for one, item in zip(said, asked, strict=True)
         ]
         sure = [one.confidence for one in said if one.confidence is not None]

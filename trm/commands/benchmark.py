@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from trm.benchmark.answers import RULES
 from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import Ranges, Scored, grid_of, predict, score, write_predictions
 from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
@@ -37,9 +38,9 @@ examples:
   trm benchmark board
 
 Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
-"confidence" from 0 to 1, or the records of `trm solve`. In a text, the last whole number counts,
-behind the word "answer" or in \\boxed{…} where there are such; thousands may be grouped. What has
-no prediction counts as wrong.
+"confidence" from 0 to 1, or the records of `trm solve`. In a text a stated answer counts, as
+in \\boxed{…}, or else the last number; docs/benchmark.md has the rule. What has no prediction is
+wrong.
 """
 _MOST = 1000  # digits of an operand
 
@@ -139,7 +140,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
     add("--output", required=True, metavar="DIR", help="folder for the results")
-    add("--strict", action="store_true", help="take predictions to the letter, and read nothing")
+    add(
+        "--rule",
+        choices=RULES,
+        default=RULES[0],
+        help="how a number is read from a text: a stated answer comes first (default); the last "
+        "whole number; or the text to the letter",
+    )
     add(
         "--compact",
         metavar="FILE",
@@ -235,7 +242,7 @@ def _score(args: argparse.Namespace) -> int:
     make_own_folder(output, "trm benchmark score", ours, "format")
     problems = list(items(suite, secret))
     scored = [
-        score(file, suite, problems, name, parameters, of_axes, args.strict)
+        score(file, suite, problems, name, parameters, of_axes, args.rule)
         for file, name, parameters, of_axes in zip(
             files, names, args.parameters or [None] * len(files), ranges, strict=True
         )

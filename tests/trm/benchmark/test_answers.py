@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,58 +10,54 @@ from trm.benchmark.answers import is_right, read_answer, read_canvas, read_numbe
 WORKING = "__85\n*_47\n_595\n340_\n3995"
 
 
+PAGE = Path(__file__).parents[3] / "docs/benchmark.md"
+EXAMPLES = re.findall(r"^\| `(.+)` \| (-?\d+|none) \|$", PAGE.read_text(), re.MULTILINE)
+
+
+def test_the_page_has_forty_examples():
+    assert len(EXAMPLES) >= 40
+
+
+@pytest.mark.parametrize(("text", "number"), EXAMPLES)
+def test_the_examples_of_the_page_are_read_as_it_says(text, number):
+    assert (read_number(text.replace("⏎", "\n")) or "none") == number
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("5535", "5535"),
-        ("123 * 45 = 5535.", "5535"),
-        ("The answer is 5,535, I think.", "5535"),
-        ("12 x 3 is 36. Answer: 36", "36"),
-        ("Answer: see above, 36. There are 2 steps", "2"),
-        ("first 12, then the answers: none", "12"),
-        ("5_535", "5535"),
-        ("1 234 567", "1234567"),
         ("1\u202f234\u00a0567", "1234567"),
-        ("1’234’567", "1234567"),
-        ("1,234_567", "567"),
-        ("12,34", "34"),
-        ("12\n345", "345"),
-        (r"$123 \times 45 = \boxed{5{,}535}$", "5535"),
-        (r"\boxed{12} no, \boxed{\text{5535}} as $7$ said", "5535"),
         (r"\boxed{5535", "5535"),
-        (r"\(5\,535\)", "5535"),
-        ("**5535**", "5535"),
-        ("0005535", "5535"),
-        ("5535.0", "5535"),
-        ("5.5", None),
-        ("1.2e6", None),
-        ("= -5", "-5"),
-        ("- 5", "5"),
-        ("12-34", "34"),
-        ("５５３５", "5535"),
-        ("٥٥٣٥", "5535"),
-        ("1.234.567.", "1234567"),
-        ("version 1.234.567.8", None),
         (r"\boxed{1,\!234,\!567}", "1234567"),
         ("so …408", "408"),
-        ("it is.408", "408"),
         ("x = .408", None),
-        ("408¹", "408"),
-        (r"\frac{408}{1}", "1"),
         ("12$34$", "34"),
-        ("1.234.567,00", "1234567"),
-        ("408,00", "408"),
-        ("1~234~567", "1234567"),
-        (r"1\thinspace 234", "1234"),
-        ("1٬234٬567", "1234567"),
+        ("version 1.234.567.8", None),
+        ("٥٥٣٥", "5535"),
+        ("**Answer:** 5535", "5535"),
+        ("Final answer\n5535", "5535"),
+        ("12-34", "34"),
         ("no number", None),
         ("", None),
-        ("\\boxed", None),
         ("\\boxed{}", None),
     ],
 )
-def test_the_number_of_a_text(text, number):
+def test_numbers_in_other_texts(text, number):
     assert read_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The answer is 408.\nI used 3 steps.", "3"),
+        (r"\boxed{12} no, \boxed{\text{5535}} as $7$ said", "5535"),
+        ("42%", "42"),
+        ("12,34", "34"),
+        ("first 12, then the answers: none", "12"),
+    ],
+)
+def test_the_last_whole_number_if_that_is_asked_for(text, number):
+    assert read_number(text, "last") == number
 
 
 @given(st.integers(0, 10**60), st.sampled_from(["", ",", "_", " ", "'", "\u2009", "{,}", r"\,"]))
@@ -74,12 +73,14 @@ def test_numbers_longer_than_python_reads_are_read():
 
 
 def test_groups_without_end_are_looked_at_once():
-    assert read_number("1" + ",234" * 200_000 + "5") == "2345"  # at once, and not in hours
+    groups = "1" + ",234" * 200_000 + "5"
+    assert read_number(groups, "last") == "2345"  # at once, and not in hours
+    assert read_number(groups) is None
 
 
 def test_to_the_letter_nothing_is_read():
-    assert is_right(read_answer("5535", strict=True), "5535", strict=True)
-    assert not is_right(read_answer(" 5535", strict=True), "5535", strict=True)
+    assert is_right(read_answer("5535", rule="exact"), "5535", rule="exact")
+    assert not is_right(read_answer(" 5535", rule="exact"), "5535", rule="exact")
     assert is_right(read_answer(" 5535"), "5535")
 
 
