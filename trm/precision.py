@@ -1,6 +1,7 @@
 """What models compute in: float32, or bfloat16 where a processor has the units for it.
 
-PyTorch is imported where it is needed: command lines are read before.
+PyTorch is imported where it is needed: command lines are read before. A precision and an
+accelerator are what Lightning's trainer takes for them.
 """
 
 from contextlib import AbstractContextManager
@@ -8,20 +9,13 @@ from typing import Any
 
 from canvas.choices import did_you_mean
 
-FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")  # as Lightning's trainer calls them
+FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")
 FLOAT16 = "16-mixed"  # for training alone
 NO_UNITS = "This CPU has no bfloat16 units: computing in float32 instead."
 
 
 def check_precision(precision: Any) -> None:
-    """Refuse weights in another precision than float32.
-
-    Args:
-        precision: as Lightning's trainer takes it.
-
-    Raises:
-        ValueError: it is none that is trained in.
-    """
+    """Raise a ValueError for weights in another precision than float32."""
     if precision not in (None, 32, "32", FLOAT32, BFLOAT16, FLOAT16):
         raise ValueError(
             f"trainer.precision {precision} is not among {BFLOAT16}, {FLOAT16} and {FLOAT32}: "
@@ -35,10 +29,6 @@ def settle(precision: Any, accelerator: str) -> Any:
     bfloat16 without the units for it is emulated, many times slower than float32: `NO_UNITS`. And
     where half precision is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's
     matrix products; `32-true` stays what it says.
-
-    Args:
-        precision: as Lightning's trainer takes it.
-        accelerator: the same.
     """
     if on_cpu(accelerator):
         emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
@@ -51,7 +41,7 @@ def settle(precision: Any, accelerator: str) -> Any:
 
 
 def on_cpu(accelerator: str) -> bool:
-    """Whether what Lightning's trainer calls an accelerator is the CPU here."""
+    """Whether an accelerator is the CPU here."""
     import torch
 
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
@@ -67,12 +57,7 @@ def cpu_multiplies_bfloat16() -> bool:
 
 
 def computing_in(precision: str, device: str) -> AbstractContextManager[Any]:
-    """As Lightning's loops compute, for what is done outside them.
-
-    Args:
-        precision: one of `PRECISIONS`.
-        device: its kind, like cpu or cuda.
-    """
+    """Compute in one of `PRECISIONS` on a kind of device, as Lightning's loops do."""
     import torch
 
     return torch.autocast(device, torch.bfloat16, enabled=precision == BFLOAT16)

@@ -7,10 +7,6 @@ are in order, not that an accelerator is.
 import csv
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +23,7 @@ from canvas.sampling import sample
 from trm.models import ordered
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.iterative import Batch, Loop
+from trm.models.iterative import Batch
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.solver import Solver
@@ -35,7 +31,7 @@ from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig
 from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import sequence_loss, step_loss
-from trm.training.samples import SAMPLES, RowStepSamples
+from trm.training.samples import SAMPLES
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
@@ -90,25 +86,6 @@ def test_a_run_goes_on_as_if_nothing_had_happened(command, tmp_path, name):
     assert parts["global_step"] == whole["global_step"]
     for key, weights in whole["state_dict"].items():
         torch.testing.assert_close(parts["state_dict"][key], weights, **SAME)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_is_killed_goes_on_and_can_be_solved_with(command, tmp_path, name):
-    words = [sys.executable, "-m", "trm", "fit", *RUNS[name], *TRAINER]
-    with subprocess.Popen([*words, "--trainer.max_epochs=500", "--quiet"], cwd=tmp_path) as run:
-        end = time.monotonic() + 300
-        while not list(tmp_path.glob("runs/*/version_0/checkpoints/last.ckpt")):
-            assert run.poll() is None
-            assert time.monotonic() < end, "it took too long"
-            time.sleep(0.1)
-        run.send_signal(signal.SIGKILL)
-    epochs = last(tmp_path)["epoch"] + 2
-    more = ("--trainer.max_epochs", epochs, "--ckpt_path", "last")
-    ran = command("fit", *RUNS[name], *TRAINER, *more, folder=tmp_path)
-    assert ran.code == 0, ran.err
-    assert last(tmp_path)["epoch"] == epochs - 1
-    solution = trm.solve("12x3", trm.load_solver(tmp_path, device=DEVICE))
-    assert solution.correct in (True, False)
 
 
 @pytest.mark.skipif(ACCELERATOR == "cpu", reason="compiling for a CPU takes minutes")
@@ -203,28 +180,6 @@ def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
 
 
-@torch.no_grad()
-def test_supervision_steps_in_half_precision_lead_where_those_in_float32_do():
-    solver = trm.load_solver(MODELS / "decimal-seed0.safetensors", device=DEVICE)
-    samples = RowStepSamples(solver.task, solver.canvas, "test", 0, 640, 32)
-    batch = moved(samples.__getitems__(range(32)))
-    steps = []
-    for half in (False, True):
-        with torch.autocast(KIND.type, torch.bfloat16, enabled=half):
-            loop, read = Loop(solver.predictor.model, batch["inputs"]), []
-            for _ in range(4):
-                loop.step()
-                logits, halt_logits = loop.read()
-                said = logits[batch["answer"]].float().softmax(dim=-1)
-                read.append((said, halt_logits.float().sigmoid()))
-        steps.append(read)
-    assert not torch.equal(steps[0][0][0], steps[1][0][0])
-    for (said, confidence), (other, sure) in zip(*steps, strict=True):
-        torch.testing.assert_close(other, said, rtol=0, atol=0.15)
-        torch.testing.assert_close(sure, confidence, rtol=0, atol=0.05)
-    assert torch.equal(other.argmax(dim=-1), said.argmax(dim=-1))  # once they have settled
-
-
 @pytest.mark.skipif(KIND.type != "cuda", reason="CUDA alone tells of it")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_pages_along_fronts_do_not_wait_for_the_device_at_each_column(monkeypatch):
@@ -262,15 +217,6 @@ def test_answers_and_confidence_are_those_of_the_cpu(name, voting):
     for one, other in zip(there.solve(asked), here.solve(asked), strict=True):
         assert one.answer == other.answer
         assert one.confidence == pytest.approx(other.confidence, abs=0.02)
-
-
-def test_half_precision_says_the_same():
-    solver = trm.load_solver(device=DEVICE)
-    asked = problems_of(solver, 24)
-    whole = [solution.answer for solution in solver.solve(asked)]
-    kind = next(solver.predictor.model.parameters()).device.type
-    with torch.autocast(kind, torch.bfloat16):
-        assert [solution.answer for solution in solver.solve(asked)] == whole
 
 
 def test_files_and_figures_are_those_of_the_cpu(command, tmp_path):

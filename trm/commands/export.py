@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
-    from trm.models.untrained import drawn_anew
+    from trm.models.draws import drawn_anew
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card = {} if args.figures is None else card_of(checkpoint, args.figures)

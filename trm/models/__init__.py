@@ -1,23 +1,8 @@
 """Models: they know tensors, not problems."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from trm.models.gpt import GPT
-    from trm.models.iterative import IterativeModel
-    from trm.models.looped import LoopedTransformer
-    from trm.models.recursive import TinyRecursiveModel
-    from trm.models.upright import UprightLoopedTransformer, UprightRecursiveModel
-
-__all__ = [
-    "GPT",
-    "IterativeModel",
-    "LoopedTransformer",
-    "TinyRecursiveModel",
-    "UprightLoopedTransformer",
-    "UprightRecursiveModel",
-]
 _HOMES = {
     "GPT": "gpt",
     "IterativeModel": "iterative",
@@ -29,7 +14,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The networks, imported when they are asked for."""
+    """The networks, imported when they are asked for: configs are read without PyTorch."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -8,6 +8,7 @@ pseudorandom number generators"), in tensors, so that no device is waited for.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,6 +65,14 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
             z = parts[name]
             parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
     return unnamed(state, parts)
+
+
+def drawn_anew(model: Any, seed: int = 0) -> Any:
+    """A network of the same class and config on the same device, with weights drawn anew."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = type(model)(model.config)
+    return fresh.to(next(model.parameters()).device).eval()
 
 
 class Noise:

@@ -14,7 +14,6 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -27,25 +26,6 @@ from trm.models.layers import Attention, KeyValueCache, Linear, compute_dtype
 from trm.models.positions import Learned, PositionTerms, make_position
 
 INITIAL_STD = 0.02
-
-
-@dataclass(frozen=True)
-class _Draw:
-    """Which token is written, given logits: the likeliest, or one drawn (see `GPT.generate`)."""
-
-    temperature: float
-    generator: torch.Generator | None
-    noise: Tensor | None
-
-    def __call__(self, logits: Tensor, t: int) -> Tensor:
-        """Tokens [B] at place t from logits [B, V]."""
-        if not self.temperature:
-            return logits.argmax(dim=-1)
-        if self.noise is None:
-            gumbel = -torch.empty_like(logits).exponential_(generator=self.generator).log()
-        else:
-            gumbel = self.noise[:, t]
-        return (logits / self.temperature + gumbel).argmax(dim=-1)
 
 
 class Block(nn.Module):
@@ -65,15 +45,8 @@ class Block(nn.Module):
         self, x: Tensor, terms: PositionTerms, cache: KeyValueCache | None = None
     ) -> Tensor:
         """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
-        y = self.attention(
-            self.attention_norm(x),
-            terms.rotation,
-            terms.bias,
-            causal=True,
-            cache=cache,
-            relative=terms.relative,
-        )
-        x = x + y
+        how = {"causal": True, "cache": cache, "relative": terms.relative}
+        x = x + self.attention(self.attention_norm(x), terms.rotation, terms.bias, **how)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
@@ -133,19 +106,15 @@ class GPT(nn.Module):
         generator: torch.Generator | None = None,
         loops: int | None = None,
     ) -> Tensor:
-        """What the heads read of each token.
+        """What the heads read of each token, [B, T, D].
 
         Args:
             ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading
                 order, as far as they are known: T is at most ``height * (width + 1) + 1``.
-            height: rows of the canvas.
-            width: columns of the canvas, row ends not counted.
+            height, width: of the canvas, row ends not counted.
             generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
                 the same for the whole batch; None: always the same positions.
             loops: times that the stack is applied; None: as the config says.
-
-        Returns:
-            [B, T, D].
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model.
@@ -168,7 +137,6 @@ class GPT(nn.Module):
         end: int,
         cached: bool = True,
         temperature: float = 0.0,
-        generator: torch.Generator | None = None,
         noise: Tensor | None = None,
         full: bool = False,
         loops: int | None = None,
@@ -182,16 +150,14 @@ class GPT(nn.Module):
             forced: int64 [B, T], given tokens, -1 where the model is to write; the first token, the
                 start, is given always. T is at most ``height * (width + 1) + 2``: start, cells and
                 row ends, end.
-            height: rows of the canvas.
-            width: columns of the canvas, row ends not counted.
+            height, width: of the canvas, row ends not counted.
             end: the end token; all that follows it is ``end``, whatever was given.
             cached: keep keys and values of the tokens so far; otherwise all of them are worked out
                 anew for each token, which gives the same tokens more slowly.
-            temperature: 0 takes the likeliest token; above 0, logits are divided by it and a token
-                is drawn.
-            generator: for the drawing, on the model's device.
-            noise: float32 [B, T, V], Gumbel noise to draw with instead, so that a sample's draws
-                do not depend on the rest of the batch (Gumbel-max); zeros take the likeliest token.
+            temperature: without noise or at 0 the likeliest token is written; else logits are
+                divided by it, and a token is drawn.
+            noise: float32 [B, T, V], Gumbel noise to draw with, so that a sample's draws do not
+                depend on the rest of the batch (Gumbel-max); zeros take the likeliest token.
             full: whether the log-probabilities of all tokens are wanted.
             loops: times that the stack is applied; None: as the config says.
 
@@ -213,50 +179,37 @@ class GPT(nn.Module):
         kind = forced.device.type
         # A CPU multiplies a handful of rows in float32 up to five times as fast as in bfloat16.
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
-        with torch.autocast(kind, enabled=autocast):
-            terms = self._terms(height, width)
-            draw = _Draw(temperature, generator, noise)
-            return self._write(forced, given, terms, end, cached, draw, full, loops)
-
-    def _write(
-        self,
-        forced: Tensor,
-        given: Tensor,
-        terms: PositionTerms,
-        end: int,
-        cached: bool,
-        draw: "_Draw",
-        full: bool,
-        loops: int | None,
-    ) -> tuple[Tensor, Tensor]:
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
         shape = (batch, length, self.config.vocab_size) if full else (batch, length)
         log_probs = torch.zeros(shape, device=ids.device)
-        caches = self._caches(batch, length - 1, loops) if cached else None
-        # What is given in all samples from the start on is read in one pass.
-        first = int(given.all(dim=0).long().cumprod(dim=0).sum())
-        ended = (ids[:, :first] == end).any(dim=1)
-        read = 0
-        for t in range(first, length):
-            if ended.all():
-                break
-            of_tokens = self.position.token_vectors(ids[:, :t])
-            new = None if of_tokens is None else of_tokens[:, read:]
-            selected = terms.select(read, t).with_tokens(new)
-            x = self.hidden(ids[:, read:t], selected, caches, loops)
-            logits = self.head(x[:, -1]).float()  # [B, V]
-            chosen = draw(logits, t)  # [B]
-            all_log_probs = torch.log_softmax(logits, dim=-1)
-            writes = ~given[:, t] & ~ended
-            ids[:, t] = torch.where(writes, chosen, ids[:, t])
-            if full:
-                log_probs[:, t] = torch.where(writes[:, None], all_log_probs, 0.0)
-            else:
-                written_log_probs = all_log_probs.gather(1, chosen[:, None]).squeeze(1)
-                log_probs[:, t] = torch.where(writes, written_log_probs, 0.0)
-            ended |= ids[:, t] == end
-            read = t if cached else 0
+        with torch.autocast(kind, enabled=autocast):
+            terms = self._terms(height, width)
+            caches = self._caches(batch, length - 1, loops) if cached else None
+            # What is given in all samples from the start on is read in one pass.
+            first = int(given.all(dim=0).long().cumprod(dim=0).sum())
+            ended, read = (ids[:, :first] == end).any(dim=1), 0
+            for t in range(first, length):
+                if ended.all():
+                    break
+                of_tokens = self.position.token_vectors(ids[:, :t])
+                new = None if of_tokens is None else of_tokens[:, read:]
+                selected = terms.select(read, t).with_tokens(new)
+                x = self.hidden(ids[:, read:t], selected, caches, loops)
+                logits = self.head(x[:, -1]).float()  # [B, V]
+                odds = logits
+                if temperature and noise is not None:
+                    odds = logits / temperature + noise[:, t]
+                chosen, known = odds.argmax(dim=-1), torch.log_softmax(logits, dim=-1)
+                writes = ~given[:, t] & ~ended
+                ids[:, t] = torch.where(writes, chosen, ids[:, t])
+                if full:
+                    log_probs[:, t] = torch.where(writes[:, None], known, 0.0)
+                else:
+                    known = known.gather(1, chosen[:, None]).squeeze(1)
+                    log_probs[:, t] = torch.where(writes, known, 0.0)
+                ended |= ids[:, t] == end
+                read = t if cached else 0
         closed = (ids == end).cumsum(dim=1) > 0
         return ids.masked_fill(closed, end), log_probs
 

@@ -74,11 +74,7 @@ def initial_carry(batch: Batch) -> Carry:
 
 
 def carry_step(
-    model: IterativeModel,
-    carry: Carry,
-    batch: Batch,
-    halt_max_steps: int,
-    exploration: float,
+    model: IterativeModel, carry: Carry, batch: Batch, halt_max_steps: int, exploration: float
 ) -> tuple[Carry, Loop]:
     """One supervision step, in which halted samples are first replaced from ``batch``.
 
@@ -89,28 +85,27 @@ def carry_step(
     Args:
         model: in training or evaluation mode.
         carry: of the step before.
-        batch: "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], "prefix_ids" [B]
-            if the model has prefixes, and whatever else belongs to a sample, [B, ...] each.
-        halt_max_steps: most supervision steps of a sample.
+        batch: "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], and whatever else
+            belongs to a sample, [B, ...] each.
+        halt_max_steps: most supervision steps of a sample, 1 or more.
         exploration: probability in 0..1.
 
     Returns:
         The new carry, in whose batch are the labels of the samples, and the loop after its step.
 
     Raises:
-        ValueError: the batch does not have the carry's tensors and shapes, the carried state does
-            not fit the samples, or a setting is out of range.
+        ValueError: the batch does not have the carry's tensors and shapes, or the carried state
+            does not fit the samples.
     """
-    if halt_max_steps < 1 or not 0 <= exploration <= 1:
+    have, got = _shapes(carry.batch), _shapes(batch)
+    if have != got:
         raise ValueError(
-            "halt_max_steps must be 1 or more and exploration in 0..1, "
-            f"got {halt_max_steps} and {exploration}."
+            f"a carry goes on with batches of one shape: it holds {have}, the batch has {got}. "
+            "Drop the last incomplete batch, or start a new carry with initial_carry."
         )
-    _check_same_shapes(carry.batch, batch)
     halted = carry.halted
     current = where(halted, batch, carry.batch)
-    prefix = [current["prefix_ids"]] if "prefix_ids" in current else []
-    loop = Loop(model, current["inputs"], *prefix)
+    loop = Loop(model, current["inputs"])
     if carry.state:
         carried = unnamed(loop.state, carry.state)
         loop.state = where(halted, loop.state, _as_long_as(loop, carried))
@@ -127,19 +122,23 @@ def carry_step(
     return Carry(state, steps, halts, current), loop
 
 
+def _shapes(parts: Batch) -> dict[str, list[int]]:
+    return {name: list(part.shape) for name, part in parts.items()}
+
+
 def _as_long_as(loop: Loop, carried: State) -> State:
     """A carried state with as many tokens as the samples of a loop now have.
 
     What is cut off is padding of all that go on, and what is added no token sees.
     """
-    have, need = ([part.shape for part in named(state).values()] for state in (carried, loop.state))
+    have, need = _shapes(named(carried)), _shapes(named(loop.state))
     if have == need:
         return carried
     if loop.lengths is None:
         raise ValueError(
-            f"the carried state has tensors of {[list(shape) for shape in have]}, and that of the "
-            f"samples now at work {[list(shape) for shape in need]}: a model whose states differ "
-            "in size is carried over if its method `lengths` tells how many tokens a sample has."
+            f"the carried state has tensors of {have}, and that of the samples now at work {need}: "
+            "a model whose states differ in size is carried over if its method `lengths` tells how "
+            "many tokens a sample has."
         )
 
     def fitted(part: Tensor, like: Tensor) -> Tensor:
@@ -147,13 +146,3 @@ def _as_long_as(loop: Loop, carried: State) -> State:
         return F.pad(part, (*[0, 0] * (part.ndim - 2), 0, missing))
 
     return map_state(fitted, carried, loop.state)
-
-
-def _check_same_shapes(carried: Batch, batch: Batch) -> None:
-    have = {name: list(value.shape) for name, value in carried.items()}
-    got = {name: list(value.shape) for name, value in batch.items()}
-    if have != got:
-        raise ValueError(
-            f"a carry goes on with batches of one shape: it holds {have}, the batch has {got}. "
-            "Drop the last incomplete batch, or start a new carry with initial_carry."
-        )

@@ -23,34 +23,31 @@ class HintHeads(nn.Module):
 
     def __init__(self, hidden_size: int, classes: Mapping[str, int], kept: bool = False):
         super().__init__()
-        self.classes = dict(classes)
-        self.head = Linear(hidden_size, sum(self.classes.values()), bias=True)
+        self.classes, self.numbers = dict(classes), list(classes.values())
+        self.head = Linear(hidden_size, sum(self.numbers), bias=True)
         self.embed: nn.Embedding | None = None
         self.scale = (hidden_size / max(1, len(self.classes))) ** 0.5
         if kept:
-            self.embed = nn.Embedding(sum(self.classes.values()), hidden_size)
+            self.embed = nn.Embedding(sum(self.numbers), hidden_size)
             truncated_normal_(self.embed.weight, hidden_size**-0.5)
 
     def forward(self, z: Tensor) -> dict[str, Tensor]:
         """Logits of each hint's classes, [..., C] each, from [..., D]."""
-        parts = self.head(z).split(list(self.classes.values()), dim=-1)
-        return dict(zip(self.classes, parts, strict=True))
+        return dict(zip(self.classes, self.head(z).split(self.numbers, dim=-1), strict=True))
 
+    @torch.no_grad()
     def decisions(self, z: Tensor, threshold: float) -> Tensor:
         """What the heads are sure of in tokens [..., D]: a class of each hint, uint8 [..., N].
 
         The likeliest where its probability is above ``threshold``, else `UNDECIDED`.
         """
-        numbers = list(self.classes.values())
-        with torch.no_grad():
-            logits = self.head(z).float()
-            # All hints side by side, those of fewer classes filled up with impossible ones.
-            parts = [
-                F.pad(part, (0, max(numbers) - part.shape[-1]), value=-math.inf)
-                for part in logits.split(numbers, dim=-1)
-            ]
-            probability, chosen = torch.stack(parts, dim=-2).softmax(dim=-1).max(dim=-1)
-            return chosen.byte().masked_fill(probability <= threshold, UNDECIDED)
+        # All hints side by side, those of fewer classes filled up with impossible ones.
+        parts = [
+            F.pad(part, (0, max(self.numbers) - part.shape[-1]), value=-math.inf)
+            for part in self.head(z).float().split(self.numbers, dim=-1)
+        ]
+        probability, chosen = torch.stack(parts, dim=-2).softmax(dim=-1).max(dim=-1)
+        return chosen.byte().masked_fill(probability <= threshold, UNDECIDED)
 
     def holding(self, decisions: Tensor, dtype: torch.dtype) -> Tensor:
         """Tokens [..., D] that hold nothing but decisions: the sum of an embedding of each.
@@ -61,10 +58,9 @@ class HintHeads(nn.Module):
             dtype: of the tokens.
         """
         assert self.embed is not None
-        numbers = list(self.classes.values())
         # Made on the device: a copy from the host would wait for all that the device has to do.
-        number = torch.cat([decisions.new_full((1,), n, dtype=torch.long) for n in numbers])
-        found, last = decisions.long(), sum(numbers)
+        number = torch.cat([decisions.new_full((1,), n, dtype=torch.long) for n in self.numbers])
+        found, last = decisions.long(), sum(self.numbers)
         index = torch.where(found < number, found + number.cumsum(0) - number, last)
         # A product with what is 0 or 1 takes a third of the time of looking the vectors up.
         chosen = torch.zeros(*index.shape[:-1], last + 1, dtype=dtype, device=index.device)
@@ -72,10 +68,7 @@ class HintHeads(nn.Module):
         return chosen[..., :last] @ (self.embed.weight * self.scale).to(dtype)
 
     def quantise(self, z: Tensor, threshold: float) -> Tensor:
-        """Tokens [..., D] that hold nothing but what the heads are sure of, see `decisions`.
-
-        Through the decisions flows no gradient.
-        """
+        """Tokens [..., D] that hold only `decisions`, through which no gradient flows."""
         return self.holding(self.decisions(z, threshold), z.dtype)
 
     def written(self, classes: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:

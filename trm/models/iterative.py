@@ -103,10 +103,7 @@ class IterativeModel(nn.Module, ABC):
         return None
 
     def count_tokens(self, tokens: Tensor) -> Tensor | None:
-        """What `lengths` will say of canvases [B, H, W] before they are encoded; None: not known.
-
-        By it a training batch is sorted, so that samples of about the same length are together.
-        """
+        """What `lengths` will say of canvases [B, H, W], by which batches are sorted, or None."""
         return None
 
     @property
@@ -115,19 +112,7 @@ class IterativeModel(nn.Module, ABC):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
-        """What `read` gives after a number of supervision steps.
-
-        Each step starts from the last one's state without its history.
-
-        Args:
-            tokens: see `encode`, as is ``more``, which the model's own may take.
-            steps: supervision steps.
-
-        Raises:
-            ValueError: no step, or canvases that the model refuses.
-        """
-        if steps < 1:
-            raise ValueError(f"steps must be 1 or more, got {steps}.")
+        """What `read` gives after supervision steps on ``tokens``, which are as for `encode`."""
         loop = Loop(self, tokens, *more)
         for _ in range(steps):
             loop.step()
@@ -135,15 +120,10 @@ class IterativeModel(nn.Module, ABC):
 
 
 class Loop:
-    """A batch of canvases on which a model is at work, encoded once.
+    """A batch of canvases [B, H, W] on which a model is at work, encoded once.
 
     Attributes:
         state: of the model; may be replaced between steps.
-
-    Args:
-        model: on the device of the tokens.
-        tokens: canvases, integers [B, H, W].
-        more: what else the model's `encode` takes.
     """
 
     def __init__(self, model: IterativeModel, tokens: Tensor, *more: Any) -> None:

@@ -60,31 +60,25 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
-def truncated_lecun_normal_(weight: Tensor) -> Tensor:
-    """Fill ``[out, in]`` from a normal cut at two deviations, with true deviation in ** -0.5.
-
-    The deviation of the untruncated normal is raised so that the truncated one is as asked
-    (LeCun 1998; JAX's ``truncated_normal`` initialisers).
-    """
-    return truncated_normal_(weight, 1 / math.sqrt(weight.shape[1]))
-
-
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
-    """Fill from a normal cut at two deviations, whose deviation after the cut is ``std``."""
+    """Fill from a normal cut at two deviations, whose deviation after the cut is ``std``.
+
+    As JAX's ``truncated_normal`` initialisers do.
+    """
     with torch.no_grad():
         # 0.8796...: deviation of a standard normal cut at plus and minus 2.
         return nn.init.trunc_normal_(weight, a=-2.0, b=2.0).mul_(std / 0.87962566103423978)
 
 
 class Linear(nn.Linear):
-    """``nn.Linear``, without a bias by default; initialised truncated LeCun normal."""
+    """``nn.Linear``, without a bias by default; initialised truncated LeCun normal (1998)."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = False):
         super().__init__(in_features, out_features, bias)
 
     def reset_parameters(self) -> None:
-        """Draw the weights afresh; biases start at zero."""
-        truncated_lecun_normal_(self.weight)
+        """Draw the weights afresh, with deviation in ** -0.5; biases start at zero."""
+        truncated_normal_(self.weight, 1 / math.sqrt(self.in_features))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -127,9 +121,7 @@ def attend(
     products, all else through ``scaled_dot_product_attention``: same result, whichever is faster.
 
     Args:
-        q: queries, [B, heads, Q, D].
-        k: keys, [B, heads, K, D].
-        v: values, [B, heads, K, D].
+        q, k, v: queries [B, heads, Q, D], keys and values [B, heads, K, D].
         bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
         causal: query i (of Q == K) sees keys 0 to i only.
 
@@ -209,23 +201,10 @@ def attend_to_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, that of every model.
-
-    Args:
-        hidden_size: channels of a token.
-        num_heads: heads, each of hidden_size / num_heads channels.
-        projection_bias: whether its projections have biases.
-
-    Raises:
-        ValueError: hidden_size is not a multiple of num_heads.
-    """
+    """Multi-head self-attention, that of every model."""
 
     def __init__(self, hidden_size: int, num_heads: int, projection_bias: bool = False):
         super().__init__()
-        if hidden_size % num_heads:
-            raise ValueError(
-                f"hidden_size must be a multiple of num_heads, got {hidden_size} and {num_heads}."
-            )
         self.num_heads = num_heads
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
@@ -247,13 +226,11 @@ class Attention(nn.Module):
 
         Keys and values are of ``seen`` [B, S, D], if given, in place of x.
         """
-        batch, length, _ = x.shape
         if seen is None:
-            parts = self.qkv(x).view(batch, length, 3, self.num_heads, -1)
+            parts = self.qkv(x)
         else:
-            both = torch.cat((self.queries(x), self.keys_values(seen)), dim=-1)
-            parts = both.view(batch, length, 3, self.num_heads, -1)
-        q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
+            parts = torch.cat((self.queries(x), self.keys_values(seen)), dim=-1)
+        q, k, v = parts.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         return q, k, v
@@ -323,10 +300,8 @@ class SwiGLU(nn.Module):
 class PostNormBlock(nn.Module):
     """rms_norm(x + mixing over tokens), then rms_norm(x + SwiGLU over channels).
 
-    Args:
-        mixing: attention over tokens, or a SwiGLU over tokens (the MLP mixer; as wide as the
-            sequence is long, and its norm, too, is over tokens).
-        mlp: SwiGLU over channels.
+    Mixing is attention, or a SwiGLU over tokens (the MLP mixer; as wide as the sequence is long,
+    and its norm, too, is over tokens).
     """
 
     def __init__(self, mixing: Attention | SwiGLU, mlp: SwiGLU):
@@ -358,11 +333,6 @@ class PostNormBlock(nn.Module):
         return rms_norm(x + self.mlp(x))
 
     def after(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """All that comes after attention, for each token by itself.
-
-        Args:
-            x: [..., D].
-            mixed: what attention gives, of the same shape.
-        """
+        """All that comes after attention has given ``mixed``, for each token [..., D] by itself."""
         x = rms_norm(x + mixed)
         return rms_norm(x + self.mlp(x))

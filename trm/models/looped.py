@@ -33,7 +33,7 @@ class LoopedTransformer(CanvasTransformer):
 
     config: LoopedConfig
 
-    def __init__(self, config: LoopedConfig):
+    def __init__(self, config: LoopedConfig):  # its type says which settings there are
         super().__init__(config)
 
     @property
@@ -60,18 +60,17 @@ class LoopedTransformer(CanvasTransformer):
     @property
     def in_order(self) -> bool:
         """Whether no cell depends on what comes after it, see `trm.models.ordered`."""
-        config, step = self.config, ("encode", "iterate", "loops", "network", "remembered")
-        own = any(
-            getattr(type(self), name) is not getattr(LoopedTransformer, name) for name in step
-        )
-        ordered = (
+        config, kind = self.config, type(self)
+        step = ("encode", "iterate", "loops", "network", "remembered")  # not a subclass' own
+        return (
             config.neighbourhood in IN_ORDER
             and not config.attend_self
             and config.hint_threshold > 0
+            and config.crop
+            and not config.prefix_length
+            and self.position.of_offsets
+            and all(getattr(kind, name) is getattr(LoopedTransformer, name) for name in step)
         )
-        placed = config.crop and not config.prefix_length
-        simple = self.position.of_offsets
-        return ordered and placed and simple and not own
 
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`; in order a row's cells are worked out one by one."""

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.choices import check_choice, load_class
+from canvas.choices import load_class
 from canvas.symbols import DIGIT_ZERO
 from trm.models.configs import POSITIONS, RANDOMISED_RANGE
 from trm.models.coordinates import Coordinates, offset_classes, relative_classes
@@ -98,11 +98,8 @@ def make_position(name: str, **settings: Any) -> Position:
             direction_bias. What is left out has the constructor's default; head_dim follows.
 
     Raises:
-        ValueError: there is no such encoding, it asks for something else, or the head size does not
-            suit the rotation.
+        ValueError: the encoding asks for something else, or the head size does not suit it.
     """
-    if "." not in name:
-        check_choice("position", name, POSITIONS)
     kind = load_class(POSITIONS.get(name, name), Position, "position")
     settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
     asked = inspect.signature(kind).parameters.values()

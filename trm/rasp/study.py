@@ -13,9 +13,9 @@ from canvas.render import RowSteps, row_steps, to_sequences
 from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid_schema import size_name
+from trm.models.draws import drawn_anew
 from trm.models.gpt import GPT
 from trm.models.introspection import gpt_attention, introspect
-from trm.models.untrained import drawn_anew
 from trm.probing.cells import token_of_cell
 from trm.probing.features import loops_of
 from trm.rasp.language import Selector

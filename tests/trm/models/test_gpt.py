@@ -142,34 +142,6 @@ def test_decoding_stops_when_every_sequence_has_ended(cached):
     assert (log_probs[1:, 15:] == 0).all()
 
 
-def test_what_is_given_from_start_to_end_comes_back_without_a_pass():
-    steps = []
-    model, forced = ending(make(), steps), sequence()
-    assert torch.equal(model.generate(forced, 4, 5, END)[0], forced)
-    forced[:, 7] = END
-    forced[:, 10:] = -1
-    assert (model.generate(forced, 4, 5, END)[0][:, 7:] == END).all()
-    assert not steps
-
-
-def test_sampling_follows_the_models_odds_and_the_generator():
-    model = make()
-    forced = torch.full((4000, 2), -1)
-    forced[:, 0] = START
-    ids, log_probs = model.generate(
-        forced, 4, 5, END, temperature=2.0, generator=torch.Generator().manual_seed(1)
-    )
-    logits = model(forced[:1, :1], 4, 5)[0, 0]
-    shares = torch.bincount(ids[:, 1], minlength=len(logits)) / 4000
-    torch.testing.assert_close(shares, torch.softmax(logits / 2, -1).detach(), rtol=0, atol=0.03)
-    expected = torch.log_softmax(logits, -1)[ids[:, 1]].detach()
-    torch.testing.assert_close(log_probs[:, 1], expected, rtol=1e-4, atol=1e-5)
-    again, _ = model.generate(
-        forced, 4, 5, END, temperature=2.0, generator=torch.Generator().manual_seed(1), cached=False
-    )
-    assert torch.equal(again, ids)
-
-
 @pytest.mark.parametrize("position", POSITIONS)
 def test_canvases_of_other_sizes_where_the_position_allows_them(position):
     model = make(position=position)

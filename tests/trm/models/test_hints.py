@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from canvas.hints import UNDEFINED
 from canvas.symbols import BLANK, MASK
 from trm.models.bias import all_rows
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
@@ -16,7 +15,7 @@ from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.hint_reading import hints_after, likeliest, right_cells
+from trm.solving.hint_reading import hints_after, likeliest
 
 CLASSES = {"carry": 4, "row_kind": 6}
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
@@ -55,15 +54,6 @@ def test_iterative_models_say_of_every_cell_what_its_hints_are(make, more):
     sum(logits.square().sum() for logits in hints.values()).backward()
     for parameter in (*model.hint_heads.parameters(), *model.layers.parameters()):
         assert parameter.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("make", [recursive, looped])
-def test_a_model_without_hints_has_no_heads_and_the_weights_it_always_had(make):
-    model = make()
-    loop = Loop(model, working(5, 6, 1, 1))
-    loop.step()
-    assert loop.read_hints() == {}
-    assert not [name for name in model.state_dict() if "hint" in name]
 
 
 def test_a_gpt_says_what_the_hints_of_each_next_cell_are():
@@ -176,32 +166,7 @@ def test_a_state_that_keeps_decisions_goes_on_alike_from_all_states_that_decide_
         torch.testing.assert_close(one, two)
 
 
-@pytest.mark.parametrize("hint_threshold", [-0.1, 1.5, float("nan")])
-def test_the_hint_threshold_is_a_probability(hint_threshold):
-    with pytest.raises(ValueError, match="hint_threshold is a probability from 0 to 1"):
-        RecursiveConfig(hints=CLASSES, hint_threshold=hint_threshold)
-
-
-def test_a_hint_threshold_without_hints_is_refused():
-    with pytest.raises(ValueError, match=r"this model has no hints: give model.hints a weight"):
-        RecursiveConfig(hint_threshold=0.5)
-
-
 # Reading
-
-
-def test_a_cell_of_which_nothing_is_read_is_undefined():
-    model = recursive(crop=True, hints=CLASSES)
-    tokens = working(6, 7, 1, 2)
-    found = hints_after(model, tokens.numpy(), torch.tensor([2]).numpy())
-    inside = torch.zeros(1, 6, 7, dtype=torch.bool)
-    inside[:, 1:4, 2:6] = True
-    for classes in found.values():
-        assert ((classes != UNDEFINED) == inside.numpy()).all()
-    believed = torch.tensor([UNDEFINED, 1, 2, 2]).numpy()
-    right, counted = right_cells(believed, torch.tensor([1, 1, 1, UNDEFINED]).numpy())
-    assert right.tolist() == [False, True, False, False]
-    assert counted.tolist() == [False, True, True, False]
 
 
 def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
@@ -215,25 +180,6 @@ def test_hints_are_read_after_as_many_steps_as_each_sample_takes():
             loop.step()
         for name, logits in loop.read_hints().items():
             assert (likeliest(logits)[0].numpy() == found[name][i]).all()
-
-
-@pytest.mark.parametrize("neighbourhood", ["all", "local_lines", "before", "just_before"])
-@torch.no_grad()
-def test_boxes_of_one_width_are_seen_as_each_by_itself(neighbourhood):
-    model = recursive(crop=True, position="relative_2d", radius=1, neighbourhood=neighbourhood)
-    tall = working(9, 7, 1, 2)
-    low = tall.clone()
-    low[:, 3] = BLANK  # a row less: its box has padding where that of the other has cells
-    both = torch.cat((tall, low))
-    assert Coordinates.canvas(9, 7).boxes(both != BLANK).alike is not None
-    together = model(both, steps=2)
-    for i, one in enumerate((tall, low)):
-        alone = model(one, steps=2)
-        for mine, expected in zip(together, alone, strict=True):
-            torch.testing.assert_close(mine[i : i + 1], expected)
-    wide = tall.clone()
-    wide[0, 3, 6] = MASK
-    assert Coordinates.canvas(9, 7).boxes(torch.cat((tall, wide)) != BLANK).alike is None
 
 
 @pytest.mark.parametrize(

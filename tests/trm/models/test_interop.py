@@ -1,4 +1,4 @@
-"""The reference's weights give the reference's numbers."""
+"""Published weights give the numbers of the code that they were published with."""
 
 from pathlib import Path
 
@@ -7,33 +7,50 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trm.models.interop import load_reference_trm, to_reference_state_dict
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
+from trm.models.interop import (
+    load_nanogpt,
+    load_reference_trm,
+    to_nanogpt_state_dict,
+    to_reference_state_dict,
+)
 from trm.models.iterative import Loop
 from trm.training.losses import stablemax_cross_entropy
 
 REFERENCE = Path(__file__).parents[2] / "reference"
-KINDS = ["rope1d", "learned", "mixer"]
+TRMS = ["rope1d", "learned", "mixer"]
+GPTS = {
+    "abs_learned": "learned",
+    "sinusodial": "sinusoidal",
+    "custom_pid": "learned_2d",
+    "rope_2d": "rope_2d",
+}
+NO_SYMBOL = 99  # an end that never comes
 
 
 def read(kind):
-    with np.load(REFERENCE / f"trm_{kind}.npz") as file:
+    with np.load(REFERENCE / f"{kind}.npz") as file:
         return {key: file[key] for key in file}
 
 
-def params(numbers):
+def params(numbers, prefix="", group="param/"):
     return {
-        key.removeprefix("param/"): torch.tensor(value)
+        prefix + key.removeprefix(group): torch.tensor(value)
         for key, value in numbers.items()
-        if key.startswith("param/")
+        if key.startswith(group)
     }
 
 
-def load(numbers, prefix="", **changes):
+def load_trm(numbers, **changes):
     config = {
         key: int(numbers[f"config/{key}"]) for key in ("num_heads", "H_cycles", "L_cycles")
     } | {"height": 4, "width": 9, "prefix_length": int(numbers["config/puzzle_emb_len"])}
-    weights = {prefix + key: value for key, value in params(numbers).items()}
-    return load_reference_trm(weights, **(config | changes))
+    return load_reference_trm(params(numbers), **(config | changes))
+
+
+def load_gpt(numbers, **changes):
+    return load_nanogpt(params(numbers), **({"height": 6, "width": 7, "num_heads": 4} | changes))
 
 
 def losses(logits, halt_logits, labels):
@@ -45,15 +62,22 @@ def losses(logits, halt_logits, labels):
     return lm, F.binary_cross_entropy_with_logits(halt_logits, right.float(), reduction="sum")
 
 
-def close(ours, expected, tolerance):
-    expected = np.asarray(expected)
-    ours = ours.detach().numpy()
-    assert np.abs(ours - expected).max() <= tolerance * max(1.0, np.abs(expected).max())
+def error(ours, expected, floor=0.0):
+    """The largest difference, by the largest number."""
+    ours, expected = ours.detach().numpy(), np.asarray(expected)
+    return np.abs(ours - expected).max() / max(floor, np.abs(expected).max())
+
+
+def gradients_as_weights(model):
+    """So that the gradients, too, can be renamed."""
+    for parameter in model.parameters():
+        parameter.data = parameter.grad
+    return model
 
 
 def four_steps(numbers, dtype):
     """What each of four supervision steps says, by the reference's names."""
-    model = load(numbers).to(dtype)
+    model = load_trm(numbers).to(dtype)
     inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
     labels = torch.tensor(numbers["batch/labels"]).long()
     loop = Loop(model, inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
@@ -69,9 +93,9 @@ def four_steps(numbers, dtype):
         }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRMS)
 def test_four_supervision_steps_match_the_reference(kind):
-    numbers = read(kind)
+    numbers = read(f"trm_{kind}")
     walks = four_steps(numbers, torch.float32), four_steps(numbers, torch.float64)
     for step, (said, exact) in enumerate(zip(*walks, strict=True)):
         # Rounding grows from step to step, in the reference's numbers as in these: as much as
@@ -80,43 +104,38 @@ def test_four_supervision_steps_match_the_reference(kind):
         tolerance = 1e-5 + 3 * rounding.item() * (step > 0)
         assert tolerance < 5e-3
         for name, value in said.items():
-            close(value, numbers[f"step{step}/{name}"], tolerance)
+            assert error(value, numbers[f"step{step}/{name}"], floor=1.0) <= tolerance
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRMS)
 def test_the_first_gradient_matches_the_reference(kind):
-    numbers = read(kind)
-    model = load(numbers)
+    numbers = read(f"trm_{kind}")
+    model = load_trm(numbers)
     inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
-    context = model.encode(inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
-    logits, halt_logits = model.read(model.iterate(context, model.initial_state(context)), context)
+    loop = Loop(model, inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))
+    loop.step()
+    logits, halt_logits = loop.read()
     labels = torch.tensor(numbers["batch/labels"]).long()
     lm, halt = losses(logits.flatten(1, 2), halt_logits, labels)
     total = lm + 0.5 * halt
-    close(total, numbers["grad_step0/total_loss"], 1e-5)
+    assert error(total, numbers["grad_step0/total_loss"], floor=1.0) <= 1e-5
     total.backward()
-    for parameter in model.parameters():
-        parameter.data = parameter.grad  # so that the gradients, too, can be renamed
-    gradients = to_reference_state_dict(model)
+    gradients = to_reference_state_dict(gradients_as_weights(model))
     for key, expected in numbers.items():
         if key.startswith("grad_step0/") and "total" not in key:
-            ours = gradients[key.removeprefix("grad_step0/")].numpy()
-            error = np.abs(ours - expected).max() / np.abs(expected).max()
-            assert error <= 1e-4, (key, error)
+            assert error(gradients[key.removeprefix("grad_step0/")], expected) <= 1e-4, key
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRMS)
 def test_weights_go_back_under_the_reference_names_unchanged(kind):
-    numbers = read(kind)
-    back = to_reference_state_dict(load(numbers))
+    numbers = read(f"trm_{kind}")
+    back = to_reference_state_dict(load_trm(numbers))
     assert back.keys() == params(numbers).keys()
     assert all(torch.equal(back[key], value) for key, value in params(numbers).items())
 
 
 def test_wrapped_and_saved_weights_load(tmp_path):
-    numbers = read("learned")
-    wrapped = {f"_orig_mod.model.inner.{key}": value for key, value in params(numbers).items()}
-    torch.save(wrapped, tmp_path / "step_100")
+    torch.save(params(read("trm_learned"), "_orig_mod.model.inner."), tmp_path / "step_100")
     model = load_reference_trm(tmp_path / "step_100", height=4, width=9, num_heads=4)
     assert (model.config.position, model.config.prefix_length) == ("learned", 4)
     assert model.config.intermediate_size == 256
@@ -124,34 +143,137 @@ def test_wrapped_and_saved_weights_load(tmp_path):
 
 @pytest.mark.parametrize(("numbers_learned", "tokens"), [(1, 1), (32, 1), (33, 2), (70, 3)])
 def test_a_prefix_length_of_0_is_as_many_tokens_as_the_embedding_fills(numbers_learned, tokens):
-    weights = params(read("rope1d"))
+    weights = params(read("trm_rope1d"))
     weights["puzzle_emb.weights"] = torch.ones(3, numbers_learned)
     model = load_reference_trm(weights, height=4, width=9, num_heads=4, prefix_length=0)
     assert model.config.hidden_size == 32
     assert model.config.prefix_length == tokens
 
 
+@pytest.mark.parametrize("kind", GPTS)
+def test_logits_loss_and_gradients_match_nanogpt(kind):
+    numbers = read(f"gpt_{kind}")
+    model = load_gpt(numbers)
+    assert model.config.position == GPTS[kind]
+    logits = model(torch.tensor(numbers["idx"]), 6, 7)
+    loss = F.cross_entropy(logits.flatten(0, 1), torch.tensor(numbers["targets"]).flatten())
+    assert error(logits, numbers["logits"]) <= 1e-5
+    assert abs(loss.item() - numbers["loss"]) <= 1e-5
+    loss.backward()
+    gradients = to_nanogpt_state_dict(gradients_as_weights(model))
+    if kind == "custom_pid":  # the start token's row and column are one vector here
+        gradients["transformer.wpe_w.weight"][0] = gradients["transformer.wpe_h.weight"][0]
+    expected = params(numbers, group="grad/")
+    assert gradients.keys() == expected.keys() | {"lm_head.weight"}
+    for key, value in expected.items():
+        assert error(gradients[key], value) <= 1e-4, key
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("kind", GPTS)
+def test_greedy_continuations_match_nanogpt(kind, cached):
+    numbers = read(f"gpt_{kind}")
+    expected = torch.tensor(numbers["greedy_from_12"])
+    forced = expected.clone()
+    forced[:, 12:] = -1
+    ids, log_probs = load_gpt(numbers).generate(forced, 6, 7, NO_SYMBOL, cached=cached)
+    assert torch.equal(ids, expected)
+    assert (log_probs[:, :12] == 0).all()
+    assert (log_probs[:, 12:] < 0).all()
+
+
+@pytest.mark.parametrize("kind", GPTS)
+def test_weights_go_back_under_nanogpts_names(kind):
+    weights = params(read(f"gpt_{kind}"))
+    back = to_nanogpt_state_dict(load_nanogpt(weights, height=6, width=7, num_heads=4))
+    assert back.keys() <= weights.keys()
+    for key, value in back.items():
+        row = int(".wpe_" in key)  # row 0 and column 0 are the start token's: their sum counts
+        assert torch.equal(value[row:], weights[key][row:])
+
+
+@pytest.mark.parametrize("position", GPTS.values())
+def test_our_weights_survive_the_journey_there_and_back(position):
+    torch.manual_seed(0)
+    sizes = {"height": 3, "width": 4, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
+    model = GPT(GPTConfig(**sizes, intermediate_size=24, position=position, bias=True))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)  # biases and gains, too
+    silent = position if position in ("sinusoidal", "rope_2d") else None
+    weights = to_nanogpt_state_dict(model)
+    back = load_nanogpt(weights, height=3, width=4, num_heads=2, position=silent)
+    assert back.config == model.config
+    ours = model.state_dict()
+    assert back.state_dict().keys() == ours.keys()
+    assert all(torch.equal(value, ours[key]) for key, value in back.state_dict().items())
+
+
+def test_a_training_checkpoint_says_its_heads_itself(tmp_path):
+    numbers = read("gpt_abs_learned")
+    checkpoint = {
+        "model": params(numbers, "_orig_mod."),
+        "optimizer": {"state": {}, "param_groups": []},
+        "model_args": {"n_layer": 2, "n_head": 4, "n_embd": 32, "vocab_size": 17, "dropout": 0.1},
+        "best_val_loss": torch.tensor(1.5),
+    }
+    torch.save(checkpoint, tmp_path / "ckpt.pt")
+    model = load_nanogpt(tmp_path / "ckpt.pt", height=6, width=7)
+    assert model.config.num_heads == 4
+    assert error(model.eval()(torch.tensor(numbers["idx"]), 6, 7), numbers["logits"]) <= 1e-5
+    with pytest.raises(ValueError, match="has num_heads 4, not 2: leave num_heads out"):
+        load_nanogpt(checkpoint, height=6, width=7, num_heads=2)
+
+
+@pytest.mark.parametrize("kind", ["abs_learned", "custom_pid"])
+def test_a_learned_table_that_is_longer_than_needed_is_cut(kind):
+    numbers = read(f"gpt_{kind}")
+    whole, cut = load_gpt(numbers), load_gpt(numbers, height=4)
+    assert cut.num_parameters < whole.num_parameters
+    ids = torch.tensor(numbers["idx"])[:, : 1 + 4 * 8]
+    torch.testing.assert_close(cut(ids, 4, 7), whole(ids, 6, 7))
+    with pytest.raises(ValueError, match=r"a 7 x 7 canvas needs .* Check height and width"):
+        load_gpt(numbers, height=7)
+
+
+def test_what_a_file_does_not_say_has_to_be_given():
+    numbers = read("gpt_sinusodial")
+    with pytest.raises(ValueError, match="does not say its num_heads: give num_heads"):
+        load_gpt(numbers, num_heads=None)
+    del numbers["param/sinusoidal_pe"]
+    with pytest.raises(ValueError, match="does not say its position"):
+        load_gpt(numbers)
+    logits = load_gpt(numbers, position="sinusoidal")(torch.tensor(numbers["idx"]), 6, 7)
+    assert error(logits, numbers["logits"]) <= 1e-5
+
+
+@pytest.mark.parametrize("load", [load_reference_trm, load_nanogpt])
 @pytest.mark.parametrize(
-    ("weights", "looks"),
+    ("key", "looks"),
     [
-        ({"transformer.wte.weight": torch.zeros(1)}, "a nanoGPT checkpoint"),
-        ({"pytorch-lightning_version": "2.6.6"}, "a Lightning checkpoint"),
-        ({"H_level.layers.0.mlp.down_proj.weight": torch.zeros(1)}, "an HRM"),
-        ({"weight": torch.zeros(1)}, "it has weight"),
+        ("pytorch-lightning_version", "a Lightning checkpoint"),
+        ("H_level.layers.0.mlp.down_proj.weight", "an HRM"),
+        ("layers.0.attention.qkv.weight", "a state dict of this package"),
+        ("weight", "it has weight"),
     ],
 )
-def test_a_file_of_another_kind_is_named(weights, looks):
+def test_a_file_of_another_kind_is_named(load, key, looks):
     with pytest.raises(ValueError, match=looks):
-        load_reference_trm(weights, height=4, width=9)
+        load({key: torch.zeros(1)}, height=4, width=9)
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+def test_weights_and_files_that_do_not_fit_are_refused(tmp_path):
     path = tmp_path / "notes.pt"
     path.write_text("not a checkpoint")
     with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
         load_reference_trm(path, height=4, width=9)
-
-
-def test_a_canvas_that_does_not_fit_the_weights_is_refused():
     with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
-        load(read("mixer"), width=8)
+        load_trm(read("trm_mixer"), width=8)
+    numbers = read("gpt_abs_learned")
+    with pytest.raises(ValueError, match="has a head of its own"):
+        load_gpt(numbers | {"param/lm_head.weight": np.zeros((17, 32), np.float32)})
+    name = "param/transformer.h.1.attn.c_attn.weight"
+    with pytest.raises(ValueError, match="does not fit nanoGPT's shape"):
+        load_gpt(numbers | {name: numbers[name].T})
+    sizes = {"height": 3, "width": 4, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
+    with pytest.raises(ValueError, match="this model has alibi"):
+        to_nanogpt_state_dict(GPT(GPTConfig(**sizes, position="alibi")))

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
@@ -10,12 +9,9 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.canvas_transformer import on_canvas
-from trm.models.configs import LoopedConfig, RecursiveConfig
-from trm.models.introspection import introspect
+from trm.models.configs import LoopedConfig
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.configs import DepthConfig
 from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
@@ -178,21 +174,13 @@ def test_a_mixer_without_its_own_state_is_refused():
         make(attend_self=False, block="mixer", position="none")
 
 
-def test_it_has_the_weights_of_a_recursive_model_of_its_shape():
-    shape = {"hidden_size": 32, "num_layers": 2, "num_heads": 2}
-    looped = LoopedTransformer(LoopedConfig(**shape))
-    recursive = TinyRecursiveModel(RecursiveConfig(**shape))
-    assert looped.num_parameters == recursive.num_parameters
-    assert set(looped.state_dict()) == set(recursive.state_dict()) - {"H_init", "L_init"}
-
-
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_a_handful_of_samples_is_learned_by_heart(schedule):
     model = make(num_layers=1).train()
     depth = DepthConfig(schedule, halt_max_steps=4, no_grad_steps=(0, 2), supervised_steps=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     carry, losses = None, []
-    for step in range(250):
+    for step in range(70):
         if schedule == "fresh":
             result = fresh_step(model, batch(), depth, LOSS, step)
         else:
@@ -201,19 +189,7 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
         result.loss.backward()
         optimizer.step()
         losses.append(result.last.lm.item())
-    assert sum(losses[-20:]) < 0.2 * sum(losses[:20])
-
-
-def test_noise_on_its_one_state_depends_on_the_key_alone():
-    model = make(skip_blank=True).eval()
-    inputs = batch()["inputs"].numpy()
-    predictor = IterativePredictor(model, 3).perturbed(0.5, 0)
-    keys = np.array([5, 0, 6, 7, 8, 9], dtype=np.uint64)
-    noisy, alone = predictor(inputs, keys, True), predictor(inputs[2:3], keys[2:3], True)
-    plain = IterativePredictor(model, 3)(inputs, None, True)
-    np.testing.assert_allclose(noisy.log_probs[2], alone.log_probs[0], atol=1e-4)
-    np.testing.assert_allclose(noisy.log_probs[1], plain.log_probs[1], atol=1e-4)
-    assert np.abs(noisy.log_probs[0] - plain.log_probs[0]).max() > 1e-2
+    assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
 
 
 @pytest.mark.parametrize("neighbourhood", ["all", "before"])
@@ -241,16 +217,3 @@ def test_without_blank_cells_and_with_offsets_places_do_not_matter():
     logits, moved = model(tokens, steps=2)[0], model(tokens.roll((2, 3), (1, 2)), steps=2)[0]
     assert logits.shape == (1, 6, 7, VOCAB_SIZE)
     torch.testing.assert_close(logits.roll((2, 3), (1, 2)), moved)
-
-
-def test_its_one_state_is_probed_once_a_loop():
-    probed = introspect(make(loops_per_step=2), batch()["inputs"], 3)
-    assert {name: part.shape for name, part in probed.changes.items()} == {"state": (3, 2, 6)}
-    assert {name: part.shape for name, part in probed.attention.items()} == {
-        "state": (2, 6, 2, 15, 15)
-    }
-
-
-def test_a_step_without_a_loop_is_refused():
-    with pytest.raises(ValueError, match="loops_per_step must be 1 or more, got 0"):
-        make(loops_per_step=0)

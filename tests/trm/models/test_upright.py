@@ -99,11 +99,6 @@ def test_where_the_classifier_is_right_the_network_sees_the_page_upright():
     torch.testing.assert_close(context.inputs, expected.inputs)
 
 
-def test_an_upright_model_sees_the_box_of_a_page_alone():
-    with pytest.raises(ValueError, match="crop: true"):
-        UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"crop": False}))  # type: ignore
-
-
 def test_the_classifier_has_a_gradient_from_the_orientation_alone():
     mine = model().train()
     loop = Loop(mine, pages())
@@ -118,6 +113,8 @@ def test_the_classifier_has_a_gradient_from_the_orientation_alone():
     assert all(p.grad.isfinite().all() and p.grad.any() for p in mine.classifier.parameters())
 
 
-def test_without_the_orientation_among_its_hints_a_classifier_would_never_learn():
+def test_an_upright_model_crops_and_learns_how_pages_lie():
+    with pytest.raises(ValueError, match="crop: true"):
+        UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"crop": False}))  # type: ignore
     with pytest.raises(ValueError, match="an upright model learns how pages lie"):
         UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"hints": {"carry": 11}}))  # type: ignore
