@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from trm.models.bias import attention_bias
 from trm.models.configs import IN_ORDER, CanvasConfig
-from trm.models.coordinates import Coordinates, down_to_last, last_rows, span
+from trm.models.coordinates import Coordinates, down_to_last, last_rows
 from trm.models.hints import HintHeads
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -174,12 +174,7 @@ class CanvasTransformer(IterativeModel):
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
-        return not self.fixed_tokens and not self.position.absolute
-
-    @property
-    def fixed_tokens(self) -> bool:  # type: ignore[override]
-        """Whether every cell is a token."""
-        return not self.config.skip_blank and not self.config.crop
+        return (self.config.skip_blank or self.config.crop) and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the mixer and the position encoding serve canvases of that size."""
@@ -198,16 +193,6 @@ class CanvasTransformer(IterativeModel):
     def lengths(self, context: Context) -> Tensor:
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
-
-    def count_tokens(self, tokens: Tensor) -> Tensor | None:
-        """See `IterativeModel`."""
-        if self.fixed_tokens:
-            return None
-        kept = self._kept(tokens)
-        if self.config.skip_blank:
-            return self.config.prefix_length + kept.sum(dim=(1, 2))
-        rows, columns = (span(kept.any(dim=dim)).sum(dim=1) for dim in (2, 1))
-        return self.config.prefix_length + rows * columns
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases, and work out what attention sees of them.

@@ -28,7 +28,6 @@ class IterativeModel(nn.Module, ABC):
             sets them to the size of its canvases.
         builds_on_hints: whether its states hold hints alone, so that it can be `step_from_hints`.
         translation_invariant: whether canvases look the same to it wherever on them a working lies.
-        fixed_tokens: whether all samples have as many tokens, as CUDA graphs need it.
         can_carry: whether a canvas has the same tokens after each training step, so that its state
             can be carried over to the next one.
         updates: the names of the state's tensors that a supervision step replaces, in order, once
@@ -38,7 +37,6 @@ class IterativeModel(nn.Module, ABC):
     config: Any
     builds_on_hints: bool = False
     translation_invariant: bool = False
-    fixed_tokens: bool = True
     can_carry: bool = True
     updates: tuple[str, ...] = ()
 
@@ -100,10 +98,6 @@ class IterativeModel(nn.Module, ABC):
 
         Where they are known, all tensors of the state are [B, tokens, ...], padding at the end.
         """
-        return None
-
-    def count_tokens(self, tokens: Tensor) -> Tensor | None:
-        """What `lengths` will say of canvases [B, H, W], by which batches are sorted, or None."""
         return None
 
     @property

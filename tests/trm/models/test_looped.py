@@ -192,25 +192,10 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
     assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
 
 
-@pytest.mark.parametrize("neighbourhood", ["all", "before"])
-@pytest.mark.parametrize("prefix", [{}, {"num_prefixes": 1, "prefix_length": 2}])
-def test_tokens_are_counted_before_canvases_are_encoded(neighbourhood, prefix):
-    task = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
-    data = RowStepSamples(task, Canvas(8, 9), "train", 0, 600, 20)
-    tokens = data.__getitems__(range(20))["inputs"]
-    for setting in ("skip_blank", "crop"):
-        model = make(neighbourhood=neighbourhood, **prefix, **{setting: True})
-        counted = model.count_tokens(tokens)
-        assert counted.unique().numel() > 2
-        assert torch.equal(counted, model.lengths(model.encode(tokens)))
-    assert make().count_tokens(tokens) is None
-
-
 def test_without_blank_cells_and_with_offsets_places_do_not_matter():
     assert make(skip_blank=True).translation_invariant
     assert not make().translation_invariant
     assert not make(skip_blank=True, position="sinusoidal").translation_invariant
-    assert not make(skip_blank=True).fixed_tokens
     tokens = torch.full((1, 6, 7), BLANK, dtype=torch.uint8)
     tokens[0, 1:3, 1:4] = torch.tensor([[2, 3, 4], [MASK, MASK, MASK]])
     model = make(skip_blank=True)
