@@ -13,7 +13,7 @@ from canvas.render import tokens_to_write
 from trm.checkpoints.loading import load_solver
 from trm.commands.arguments import whole
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid_models import labels
+from trm.evaluation.models import labels
 from trm.models.gpt import GPT
 
 

@@ -24,7 +24,7 @@ from canvas.render import draw_worked, row_steps
 from canvas.task import Task
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
-from trm.evaluation.grid_schema import AXES
+from trm.evaluation.grid import AXES
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -202,17 +202,17 @@ def evaluate(
         output: a folder that keeps finished cells, so that a call that was stopped goes on; None:
             nothing is kept.
         accelerator: as Lightning's trainer takes it.
-        sizes: the rows and columns of the grid, two of `trm.evaluation.grid_schema.AXES`, like
+        sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
 
     Returns:
-        The grid as plain data, see `trm.evaluation.grid_schema`.
+        The grid as plain data, see `trm.evaluation.grid`.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
         ValueError: the checkpoints or the sizes do not suit.
     """
-    from trm.evaluation.grid_run import Settings, measure  # brings Lightning, which takes seconds
+    from trm.evaluation.measure import Settings, measure  # brings Lightning, which takes seconds
 
     if len(sizes) != 2 or not set(sizes) <= set(AXES):
         raise ValueError(f"give two sizes among {', '.join(AXES)}, like digits_a=[1, 2, 3]")

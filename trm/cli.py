@@ -44,13 +44,9 @@ COMMANDS = {
         "effective ranks of weights and states, layer by layer",
     ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
+    "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
-    "calibration": (
-        "trm.commands.calibration",
-        "how well confidence tells right from wrong",
-    ),
     "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
-    "compare": ("trm.commands.compare", "compare evaluations, and say where they differ"),
     "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
     "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
@@ -79,8 +75,8 @@ examples:
   trm heads --checkpoint runs/quickstart --output heads
   trm ranks --checkpoint runs/quickstart --output ranks
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
-  trm compare grid other-grid --output comparison
-  trm calibration answers.jsonl --output calibration.png
+  trm report grid other-grid --output comparison
+  trm report answers.jsonl --output trust
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm completion bash > ~/.local/share/bash-completion/completions/trm

@@ -13,8 +13,8 @@ from canvas import task_data
 from canvas.addition import Addition
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.diagnostics import DIGIT, MISPLACED, Diagnostics, WrongRow
-from trm.evaluation.grid_schema import FORMAT, region
+from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
+from trm.evaluation.grid import FORMAT, region
 from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 

@@ -27,7 +27,7 @@ from canvas.choices import check_choice
 from trm.benchmark.scoring import score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
-from trm.evaluation.grid_schema import FAMILY, Key
+from trm.evaluation.grid import FAMILY, Key
 from trm.evaluation.statistics import Share
 from trm.files import validated
 from trm.markdown import safe, table

@@ -43,7 +43,7 @@ from trm.benchmark.suites import (
     record,
     training_items,
 )
-from trm.evaluation.grid_schema import LABELS
+from trm.evaluation.grid import LABELS
 from trm.files import make_folder, replacing
 from trm.markdown import table
 

@@ -24,7 +24,7 @@ from canvas.choices import check_choice
 from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
-from trm.evaluation.grid_schema import FORMAT, KEYS, SHOWN, region
+from trm.evaluation.grid import FORMAT, KEYS, SHOWN, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, make_folder, numbered_lines, replacing, shortened, validated
 

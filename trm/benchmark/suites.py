@@ -33,7 +33,7 @@ from canvas.render import draw_worked
 from canvas.sampling import FAMILIES, sample
 from canvas.task import Task
 from trm.evaluation.cell_problems import problems_of
-from trm.evaluation.grid_schema import FAMILY, Key
+from trm.evaluation.grid import FAMILY, Key
 
 SEED = 0  # of the public suites
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from canvas.problems import Problems
     from canvas.task import Task
 
+MOST_LENGTHS = 1000  # in a range
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
@@ -43,6 +44,21 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def lengths(text: str) -> list[int]:
+    """The whole numbers that ``3``, ``1..10``, ``1-10`` or ``1..4,8`` stand for, in order."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?", part)
+        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if not low <= high < low + MOST_LENGTHS:
+            raise argparse.ArgumentTypeError(
+                f"{shortened(part)} is no range of at most {MOST_LENGTHS:,} lengths; write it like "
+                "1..10, or 1..4,8"
+            )
+        numbers.update(range(low, high + 1))
+    return sorted(numbers)
 
 
 def check_problems(texts: list[str]) -> None:
@@ -231,7 +247,7 @@ def sizes_given(
     Raises:
         ValueError: not two measures that belong together, or none of the task's.
     """
-    from trm.evaluation.grid_schema import AXES
+    from trm.evaluation.grid import AXES
 
     given = {axis: n for axis in AXES if (n := getattr(args, axis)) is not None}
     axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)

@@ -19,8 +19,8 @@ from trm.commands.arguments import (
     info_console,
     whole,
 )
-from trm.commands.compare import FILES
-from trm.evaluation.grid_schema import FAMILY, GRID, PICTURE, REPORT, figure_shown
+from trm.commands.report import FILES
+from trm.evaluation.grid import FAMILY, GRID, PICTURE, REPORT
 from trm.files import make_own_folder, numbered_lines, replacing, shortened, write_object
 
 BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
@@ -297,19 +297,14 @@ def _show(
 ) -> None:
     from rich.console import Console
 
-    from trm.commands.compare import write_comparison
-    from trm.evaluation.report import markdown, print_summary
-    from trm.figures.heatmaps import save_grid
+    from trm.commands.evaluate import show_grid
+    from trm.commands.report import write_comparison
 
-    with replacing(output / PICTURE) as part:
-        save_grid(part, grid, figure_shown(grid))
-    with replacing(output / REPORT) as part:
-        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
     for name in FILES:  # of an earlier comparison
         (output / name).unlink(missing_ok=True)
     compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
     write_object(output / GRID, grid)
-    print_summary(Console(highlight=False), grid)
+    show_grid(grid, output)
     for one in scored:
         line = f"{one.model['name']}: {one.share}"
         if one.missing:

@@ -96,7 +96,7 @@ def _measure(console: Console, solver: Solver, problems: int, seed: int, quiet: 
     from rich.table import Table
 
     from trm.evaluation.accuracy import answers, by_size, held_out, workings
-    from trm.evaluation.grid_schema import AXES
+    from trm.evaluation.grid import AXES
 
     batch = 100
     solutions = []

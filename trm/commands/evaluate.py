@@ -1,9 +1,11 @@
 """`trm evaluate`: how far models get beyond the sizes of problems that they were trained on."""
 
+from __future__ import annotations
+
 import argparse
-import re
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from augment.symmetry import SYMMETRIES
 from canvas.sampling import FAMILIES
@@ -15,36 +17,28 @@ from trm.commands.arguments import (
     add_import,
     add_precision,
     info_console,
+    lengths,
+    one_device,
     precision_of,
     sizes_given,
     whole,
 )
-from trm.commands.contexts import PROBLEMS as CONTEXT_PROBLEMS
-from trm.commands.contexts import show_contexts
 from trm.commands.voting_arguments import add_voting, voting_of, with_voting
-from trm.evaluation.grid_schema import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
-from trm.files import replacing, sweep
+from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
+from trm.files import make_own_folder, replacing, sweep
+from trm.precision import FLOAT32
 
-_RANGE = re.compile(r"([1-9]\d{0,99})(?:(?:\.\.|-)([1-9]\d{0,99}))?")
-_MOST = 1000  # lengths in a range
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trm.evaluation.contexts import ContextCoverage
+
 PROBLEMS, BATTERY_PROBLEMS = 128, 12  # of a cell
 BATTERY_DIGITS = (4, 8, 16, 32, 64, 100)
-
-
-def lengths(text: str) -> list[int]:
-    """The whole numbers that ``3``, ``1..10``, ``1-10`` or ``1..4,8`` stand for, in order."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        found = _RANGE.fullmatch(part)
-        ends = [int(end) for end in found.groups() if end] if found else [1, 0]
-        if ends[0] > ends[-1]:
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is no range of lengths; write it like 1..10, or 1..4,8"
-            )
-        if ends[-1] - ends[0] >= _MOST:
-            raise argparse.ArgumentTypeError(f"{part!r} is a range of more than {_MOST:,} lengths")
-        numbers.update(range(ends[0], ends[-1] + 1))
-    return sorted(numbers)
+CONTEXTS, MAP = "contexts.json", "contexts.png"
+CONTEXT_PROBLEMS = 20_000  # of each split, looked through
+_TIMES = 3  # that each context is shown
+_LISTED = 20  # wrong ones, at most
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,22 +96,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--view",
         choices=tuple(SYMMETRIES),
         default="e",
-        help="turn every page like this before the model sees it (default: e, as it is)",
+        help="turn every canvas like this before the model sees it (default: e, as it is)",
     )
     add_voting(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
-    if args.contexts:
-        return show_contexts(args)
     voting = voting_of(args)
     checkpoints = args.checkpoint or [SHIPPED]
     for checkpoint in checkpoints:
         find_checkpoint(checkpoint)
+    if args.contexts:
+        return _contexts(args, checkpoints)
 
     from trm.checkpoints.loading import load_solver
-    from trm.evaluation.grid_run import Settings, measure
+    from trm.evaluation.measure import Settings, measure
 
     tasks = []
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
@@ -125,8 +119,7 @@ def run(args: argparse.Namespace) -> int:
         tasks.append(solver.task)
         if args.view != "e":
             solver = solver.turned(args.view)
-        if voting is not None:
-            with_voting(solver, args)
+        with_voting(solver, args)
     axes, rows, columns = sizes_of(args, tasks[0])
     settings = Settings(
         axes=axes,
@@ -153,7 +146,11 @@ def run(args: argparse.Namespace) -> int:
         args.oversubscribe,
     )
     if grid is not None:  # in the first of several processes
-        _show(grid, output)
+        from trm.figures.tensorboard_curves import write_tensorboard
+
+        sweep(output, "grid.*")
+        show_grid(grid, output)
+        write_tensorboard(output, grid)
         info_console(args).print(
             f"figures   {output / GRID}\n"
             f"heat map  {output / PICTURE}\n"
@@ -163,66 +160,126 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def show_grid(grid: dict[str, Any], output: Path) -> None:
+    """Draw a grid, describe it in a file, and print its summary."""
+    from rich.console import Console
+
+    from trm.evaluation.grid import figure_shown
+    from trm.evaluation.report import markdown, print_summary
+    from trm.figures.grids import grid_figure
+
+    with replacing(output / PICTURE) as part:
+        grid_figure(grid, figure_shown(grid)).savefig(part, format="png")
+    with replacing(output / REPORT) as part:
+        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
+    print_summary(Console(highlight=False), grid)
+
+
 def sizes_of(
     args: argparse.Namespace, task: Task
 ) -> tuple[tuple[str, str], tuple[Any, ...], tuple[int, ...]]:
-    """Axes, rows and columns of the grid that a command line asks for.
+    """Axes, rows and columns of the grid; where none are given training's, and as many again.
 
     Raises:
-        ValueError: the task has no such problems.
+        ValueError: not two measures that belong together, or the task has no such problems.
     """
-    return (_battery if args.battery else _sizes)(args, task)
-
-
-def _battery(
-    args: argparse.Namespace, task: Task
-) -> tuple[tuple[str, str], tuple[str, ...], tuple[int, ...]]:
-    """The same of a battery: all families, and the digits of their problems.
-
-    Raises:
-        ValueError: other sizes are given, or the task has problems of another kind.
-    """
-    others = [axis for axis in AXES if axis != "digits" and getattr(args, axis, None)]
-    if others:
-        option = f"--{others[0].replace('_', '-')}"
-        raise ValueError(
-            f"a battery is measured by the digits of its problems: --digits, not {option}"
-        )
-    if task.arity[0] > 2 or task.arity[1] < 2:
-        raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
-    return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
-
-
-def _sizes(
-    args: argparse.Namespace, task: Task
-) -> tuple[tuple[str, str], tuple[int, ...], tuple[int, ...]]:
-    """What the sizes of the grid are measured in, and those of rows and columns.
-
-    Raises:
-        ValueError: not two measures that belong together, or none of the task's.
-    """
+    if args.battery:  # all families, and the digits of their problems
+        for axis in AXES:
+            if axis != "digits" and getattr(args, axis):
+                raise ValueError(
+                    "a battery is measured by the digits of its problems: --digits, not "
+                    f"--{axis.replace('_', '-')}"
+                )
+        if task.arity[0] > 2 or task.arity[1] < 2:
+            raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
+        return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
     given, axes = sizes_given(args, task)
-    low, high = (tuple(given.get(axis) or _around(task, axis)) for axis in axes)
-    return axes, low, high
+    ranges = [task.ranges.get(axis, (1, 3)) for axis in axes]
+    rows, columns = (
+        tuple(given.get(axis) or range(low, 2 * high + 1))
+        for axis, (low, high) in zip(axes, ranges, strict=True)
+    )
+    return axes, rows, columns
 
 
-def _around(task: Task, axis: str) -> tuple[int, ...]:
-    """The sizes of a grid for which none are given: training's, and as many again."""
-    low, high = task.ranges.get(axis, (1, 3))
-    return tuple(range(low, 2 * high + 1))
+def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
+    """Show, judge, draw and sum up what can meet in a cell.
 
+    Raises:
+        ValueError: arguments that belong to a grid, or a layout whose contexts are not known.
+    """
+    given = [f"--{axis.replace('_', '-')}" for axis in AXES if getattr(args, axis) is not None]
+    given += ["--battery"] * args.battery + ["--view"] * (args.view != "e")
+    given += ["--precision"] * (args.precision != FLOAT32)
+    given += ["several views, rollouts or orders"] * (voting_of(args) is not None)
+    given += ["several checkpoints"] * (len(checkpoints) > 1)
+    if given:
+        raise ValueError(
+            "--contexts shows one model single rows of the sizes it was trained on, as they are: "
+            f"leave out {', '.join(given)}"
+        )
+    output = Path(args.output)
+    make_own_folder(output, "trm evaluate --contexts", (CONTEXTS, MAP), "contexts")
+    sweep(output, "contexts.*")
 
-def _show(grid: dict[str, Any], output: Path) -> None:
     from rich.console import Console
+    from rich.progress import Progress
 
-    from trm.evaluation.report import markdown, print_summary
-    from trm.figures.heatmaps import save_grid
-    from trm.figures.tensorboard_curves import write_tensorboard
+    from trm.checkpoints.loading import load_solver
+    from trm.evaluation.contexts import cover_contexts
+    from trm.evaluation.models import describe, labels
+    from trm.figures.contexts import contexts_figure
 
-    sweep(output, "grid.*")
-    with replacing(output / PICTURE) as part:
-        save_grid(part, grid)
-    with replacing(output / REPORT) as part:
-        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
-    write_tensorboard(output, grid)
-    print_summary(Console(highlight=False), grid)
+    [checkpoint] = checkpoints
+    solver = load_solver(checkpoint, args.steps, device=one_device(args))
+    searched = args.problems or CONTEXT_PROBLEMS
+    beside = info_console(args)
+    with Progress(console=beside, transient=True, disable=not beside.is_terminal) as progress:
+        bar = progress.add_task("looking and solving", total=2 * searched)
+        coverage = cover_contexts(
+            solver, searched, _TIMES, args.seed, lambda n: progress.advance(bar, n)
+        )
+    model = describe(checkpoint, (args.name or labels(checkpoints))[0], args.steps)
+    del model["config"]
+    with replacing(output / CONTEXTS) as part:
+        content = {"model": model, "seed": args.seed, **coverage.to_json()}
+        part.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    title = f"{model['name']}, {solver.task.layout}: what meets in a cell"
+    with replacing(output / MAP) as part:
+        contexts_figure(coverage, title).savefig(part, format="png")
+    _print_contexts(Console(highlight=False), coverage)
+    beside.print(f"figures  {output / CONTEXTS}\npicture  {output / MAP}")
+    return 0
+
+
+def _print_contexts(console: Console, coverage: ContextCoverage) -> None:
+    """Print how many contexts there were and how they went, and the first wrong ones."""
+    from rich.table import Table
+
+    from trm.evaluation.contexts import ENDS, FIELDS
+
+    failing, number, searched = coverage.failing(), len(coverage.contexts), coverage.searched
+    never, right = coverage.trained == 0, coverage.right == coverage.shown
+    console.print(
+        f"{number:,} contexts in {searched:,} held-out problems, {coverage.problems:,} of "
+        f"which were shown\nalways right: {right.sum():,}; of {(~never).sum():,} that "
+        f"{searched:,} training problems have, {(right & ~never).sum():,}; of "
+        f"{never.sum():,} that they do not have, {(right & never).sum():,}",
+        soft_wrap=True,
+    )
+    if not len(failing):
+        return
+    table = Table(
+        *FIELDS[:4], "of the row", "right", "confidence", "in 100,000 digits of training",
+        title=f"wrong ones{f', {_LISTED} of {len(failing):,}' if len(failing) > _LISTED else ''}",
+    )  # fmt: skip
+    for i in failing[:_LISTED]:
+        *parts, end, _ = coverage.contexts[i].tolist()
+        table.add_row(
+            *map(str, parts),
+            ENDS[end],
+            f"{coverage.right[i]} of {coverage.shown[i]}",
+            f"{coverage.confidence[i]:.3f}",
+            f"{1e5 * coverage.trained[i] / coverage.digits:.1f}",
+        )
+    console.print(table)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import add_import, info_console
-from trm.commands.compare import read_grid
+from trm.evaluation.grid import read_grid
 from trm.files import fingerprint, replacing
 
 # Of each cell's figures, those that a card repeats.

@@ -17,7 +17,7 @@ from trm.commands.arguments import (
     sizes_given,
     whole,
 )
-from trm.evaluation.grid_schema import AXES
+from trm.evaluation.grid import AXES
 from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.checkpoints.loading import load_solver
-    from trm.evaluation.grid_models import describe, labels, versions
-    from trm.evaluation.grid_schema import size_name
+    from trm.evaluation.grid import size_name
+    from trm.evaluation.models import describe, labels, versions
     from trm.figures.heads import heads_figure
     from trm.probing.heads import head_effects
 

@@ -17,13 +17,13 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     info_console,
+    lengths,
     number,
     one_device,
     sizes_given,
     whole,
 )
-from trm.commands.evaluate import lengths
-from trm.evaluation.grid_schema import AXES
+from trm.evaluation.grid import AXES
 from trm.files import make_own_folder, replacing, sweep
 
 FILE, PICTURE = "probe.json", "probe.png"
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.checkpoints.loading import load_solver
-    from trm.evaluation.grid_models import describe, labels, versions
+    from trm.evaluation.models import describe, labels, versions
     from trm.figures.probing import probing_figure
     from trm.probing.report import print_study
     from trm.probing.study import Settings, check_hints, run_probes

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from trm.checkpoints.loading import load_solver
-    from trm.evaluation.grid_models import describe, labels, versions
+    from trm.evaluation.models import describe, labels, versions
     from trm.figures.ranks import ranks_figure
     from trm.probing.ranks import state_ranks, weight_ranks
 

@@ -20,13 +20,13 @@ from trm.commands.arguments import (
     add_import,
     check_problems,
     info_console,
+    lengths,
     one_device,
     read_problems,
     sizes_given,
     whole,
 )
-from trm.commands.evaluate import lengths
-from trm.evaluation.grid_schema import AXES
+from trm.evaluation.grid import AXES
 from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _compare(args: argparse.Namespace) -> int:
     from canvas.picture import pixels
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.cell_problems import cell_problems
-    from trm.evaluation.grid_models import describe, labels, versions
+    from trm.evaluation.models import describe, labels, versions
     from trm.figures.rasp import overlap_figure, rasp_figure
     from trm.models.gpt import GPT
     from trm.rasp.language import Selector

@@ -260,7 +260,7 @@ def _write_page(output: Path, plan: "Plan", drawn: bool = True) -> None:
 
 def _finish(output: Path, plan: "Plan", beside: "Console") -> int:
     """Say where everything is; returns the exit code."""
-    from trm.evaluation.grid_schema import BOARD
+    from trm.evaluation.grid import BOARD
     from trm.sweeps.report import PAGE
     from trm.sweeps.running import grid_of
 
@@ -274,7 +274,7 @@ def _finish(output: Path, plan: "Plan", beside: "Console") -> int:
         done = [grid_of(output, name, point).parent for point in points if point not in left]
         if len(done) > 1:
             folders = " ".join(shlex.quote(str(folder)) for folder in done)
-            beside.print(f"together  trm compare {folders} --output {name}")
+            beside.print(f"together  trm report {folders} --output {name}")
     if left:
         beside.print(f"{len(left)} of {len(points)} runs are not done: the page says why")
     return 1 if left else 0

@@ -18,7 +18,7 @@ from canvas.problems import Problems, Split
 from canvas.sampling import sample
 from canvas.symbols import BLANK
 from canvas.task import Task
-from trm.evaluation.columns import columns_of
+from trm.evaluation.errors import columns_of
 from trm.solving.rollout import teacher_forced
 from trm.solving.solver import Solver
 

@@ -1,125 +1,370 @@
-"""The grid: how far each model gets beyond the sizes of problems that it was trained on.
+"""``grid.json``: what it holds, how it is read, and the shares, regions and differences in it.
 
-A cell is a size: the lengths of two operands, or digits and number of addends; in a battery it is a
-family of structured problems and their digits. Its problems belong to the test split, are different
-from each other, and are the same for every model. A cell is measured whole, on one device, so that
-the number of devices changes no figure.
+`trm evaluate` writes it of checkpoints. `trm benchmark score` writes the same of predictions:
+family, parameters, ranges, step and epoch are null where they are not known, a task's layout is
+null, and without ranges every region is `UNKNOWN`; of numbers there are answers alone, of canvases
+solutions alone.
 """
 
-import time
-from dataclasses import replace
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NotRequired
 
-import numpy as np
-import torch
+from typing_extensions import TypedDict
 
-from canvas.problems import Problems
-from trm.evaluation.cell_problems import SPLIT, problems_of
-from trm.evaluation.diagnostics import Diagnostics, diagnose
-from trm.evaluation.grid_schema import KEYS, Key, region, size_name
-from trm.evaluation.statistics import Share
-from trm.flops import counted_flops
-from trm.solving.rollout import teacher_forced
-from trm.solving.solution import Solution
-from trm.solving.solver import Solver
+from canvas.choices import check_choice
+from trm.evaluation.statistics import Share, difference
+
+GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
+PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
+BOARD = "tensorboard"  # the folder of its curves and pictures
+
+FAMILY = "family"  # the axis of a battery's rows: structured problems, see `canvas.sampling`
+AXES = {  # what sizes of problems are measured in
+    "digits_a": "digits of a",
+    "digits_b": "digits of b",
+    "digits": "digits",  # of the longest addend; short, as axes are
+    "addends": "addends",
+}
+LABELS = AXES | {FAMILY: "family"}
+FIGURES = {
+    "solutions": "Whole free-running solutions right",
+    "answers": "Free-running answers right",
+    "rows_free_running": "Free-running rows right",
+    "rows_teacher_forced": "Teacher-forced rows right",
+}
+NAMES = {"solutions": "whole solutions", "answers": "answers"}  # those, in a sentence
+SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
+INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
+SHORTER = "below"  # smaller than any in training: rare
+UNKNOWN = "range unknown"  # what a model was trained on
+REGIONS = (INSIDE, FIRST, SECOND, BOTH)
+
+Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
+Key = tuple[int | str, int]  # the row and the column of a cell
+Model = dict[str, Any]  # a `ModelData`
+Cell = dict[str, Any]  # a `CellData`
 
 
-def measure_cell(
-    solver: Solver,
-    axes: tuple[str, str],
-    size: Key,
-    problems: int = 128,
-    seed: int = 0,
-    batch_size: int = 128,
-) -> dict[str, Any]:
-    """One cell of one model, as in ``grid.json``, see `trm.evaluation.grid_schema`.
+class Counts(TypedDict):
+    """A share with the ends of its Wilson 95 % interval."""
 
-    Args:
-        solver: the model; its task says what is within the training range.
-        axes: what sizes are measured in, see `trm.evaluation.cell_problems.problems_of`.
-        size: of the cell's problems.
-        problems: how many are asked, or all that there are.
-        seed: which problems.
-        batch_size: problems solved at once.
+    right: int
+    total: int
+    low: float
+    high: float
+
+
+class WrongRows(TypedDict):
+    """Rows that are wrong in one way, see `trm.evaluation.errors.WrongRow`."""
+
+    kind: str
+    row: int
+    fault: str
+    place: int | None
+    carry: bool | None
+    count: int
+
+
+class DiagnosticsData(TypedDict):
+    """What is wrong with teacher-forced rows, see `trm.evaluation.errors.Diagnostics`."""
+
+    rows: dict[str, dict[Literal["total", "wrong"], int]]  # by their kind
+    digits: dict[Literal["total", "with_carry"], int]
+    reached: dict[Literal["total", "with_carry"], int]
+    wrong: list[WrongRows]
+
+
+class CellData(TypedDict):
+    """One size of problems; from the height on all is null where there are no figures."""
+
+    row: int | str  # the size along both axes; of a battery the name of a family,
+    column: int  # and the digits of the longer operand
+    region: str  # see `region`
+    applicable: bool  # whether the model can work on a canvas that is large enough
+    reason: str | None  # why there are no figures
+    problems: int
+    height: int | None  # of the canvas
+    width: int | None
+    solutions: Counts | None  # whole free-running solutions without a wrong cell
+    answers: Counts | None  # free-running solutions whose answer is right
+    rows_free_running: Counts | None  # rows right, each built on the model's own rows
+    rows_teacher_forced: Counts | None  # rows right, each built on the true rows
+    steps: float | None  # mean supervision steps a row, free-running; null without any
+    confidence: float | None  # mean probability that the model gives its whole solution
+    seconds_per_problem: float | None  # of free-running solving, by the clock
+    diagnostics: DiagnosticsData | None  # of the teacher-forced rows
+    # Missing in older files: whether each whole solution, and each answer, is right, a 1 or 0 for
+    # each problem; and operations of the first problem's free-running solution, see `trm.flops`.
+    solved: NotRequired[str | None]
+    answered: NotRequired[str | None]
+    flops_per_problem: NotRequired[float | None]
+
+
+class TaskData(TypedDict):
+    """The task that a model was trained on; all its settings are there."""
+
+    task: str
+    layout: str | None
+    base: int
+
+
+class ModelData(TypedDict):
+    """A checkpoint, or a file of predictions.
+
+    Also there: solve_steps (most supervision steps a row; null of a GPT), model, canvas, seed (of
+    training), config (its run's config.yaml as data, null: there is none), epoch; after a
+    comparison the settings of its own evaluation.
+    """
+
+    name: str  # of its own
+    checkpoint: str  # the path as it was given
+    sha256: str  # of that file
+    family: str | None  # iterative or gpt
+    parameters: int | None
+    task: TaskData
+    ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
+    step: int | None  # of training
+    cost: NotRequired[dict[str, float] | None]  # flops, samples, seconds: `Cost` of training
+    cells: list[CellData]  # row by row
+
+
+class SettingsData(TypedDict):
+    """What was asked of every model.
+
+    Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
+    checkpoint says), batch_size, devices, voting (of free-running figures, null: one view), view
+    (the symmetry in which a model is shown every canvas), precision; of a score the suite.
+    """
+
+    split: str
+    seed: int | str
+    problems: int  # of a cell, at most
+    axes: tuple[Axis, Axis]  # what sizes are measured in, along rows and columns
+
+
+class GridData(TypedDict):
+    """All of ``grid.json``."""
+
+    format: Literal[2]
+    created: str  # ISO 8601
+    versions: dict[str, str]  # of canvas-trm, python, torch, lightning and numpy
+    settings: SettingsData
+    models: list[ModelData]
+
+
+KEYS = tuple(CellData.__annotations__)
+
+
+def read_grid(path: str | Path) -> dict[str, Any]:
+    """The grid in a folder of `trm evaluate`, or in a file.
 
     Raises:
-        ValueError: the device has too little memory for the batch.
+        FileNotFoundError: there is none.
+        ValueError: it is damaged, of another format, or something else.
     """
-    task = solver.task
-    lengths, asked = problems_of(task, axes, size, problems, seed)
-    fitted, refused = None, ""
-    try:
-        fitted = solver.for_lengths(lengths)
-    except ValueError as error:  # the layout has no room for as many operands
-        refused = str(error)
-    name = size_name(axes, size)
-    cell = dict.fromkeys(KEYS) | {
-        "row": size[0],
-        "column": size[1],
-        "region": region(task.ranges, axes, size),
-        "applicable": fitted is not None,
-        "problems": len(asked),
-    }
-    if refused:
-        cell["reason"] = refused
-        return cell
-    if fitted is None:
-        height, width = task.rules.room(lengths, task.base)
-        cell["reason"] = (
-            f"the model cannot work on a canvas of {height} x {width} cells or more "
-            f"(height x width), which {name} need"
+    from pydantic import TypeAdapter, ValidationError
+
+    file = grid_file(path)
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"there is no {file}: give a folder in which trm evaluate has finished"
         )
-        return cell
-    if not len(asked):
-        cell["reason"] = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
-        return cell
     try:
-        return cell | _figures(fitted, asked, batch_size)
-    except torch.OutOfMemoryError:
+        content = file.read_bytes()
+        TypeAdapter(GridData).validate_json(content, strict=True)
+        grid: dict[str, Any] = json.loads(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
         raise ValueError(
-            f"{name}: the device has too little memory for "
-            f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
+            f"{file} is not what trm evaluate writes: {where and f'{where}: '}{first['msg']}. "
+            "Run trm evaluate once more; finished cells are kept"
         ) from None
+    if not grid["models"]:
+        raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
+    return grid
 
 
-def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
-    solutions: list[Solution] = []
-    rows = np.zeros(2, dtype=np.int64)  # free-running ones: right, all
-    right = total = 0  # teacher-forced rows
-    diagnostics = Diagnostics()
-    seconds = 0.0
-    with counted_flops() as counter:
-        solver.solve(problems[:1])  # which also warms the device up for what is timed
-    solver = replace(solver, predictor=solver.predictor.with_cache())
-    for start in range(0, len(problems), batch_size):
-        batch = problems[start : start + batch_size]
-        drawing = solver.draw_worked(batch)
-        began, written = time.perf_counter(), None
-        if solver.voting is None:
-            written = solver.predictor.free_running(drawing)
-            solutions += solver.solutions(batch, drawing, written)
-        else:
-            solutions += solver.solve_drawing(batch, drawing)
-        seconds += time.perf_counter() - began
-        known = written if solver.predictor.row_by_row else None
-        forced = teacher_forced(solver.predictor, drawing, known)
-        right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
-        diagnostics += diagnose(solver.task, batch, drawing, forced)
-        for solution in solutions[start:]:
-            rows += solution.rows_right, len(solution.rows)
-    height, width = solutions[0].canvas.shape
-    return {
-        "height": height,
-        "width": width,
-        "solutions": Share(sum(bool(s.exact) for s in solutions), len(solutions)).data(),
-        "answers": Share(sum(s.correct for s in solutions), len(solutions)).data(),
-        "rows_free_running": Share(*rows.tolist()).data(),
-        "rows_teacher_forced": Share(right, total).data(),
-        "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
-        "confidence": float(np.mean([s.confidence for s in solutions])),
-        "seconds_per_problem": seconds / len(solutions),
-        "diagnostics": diagnostics.to_json(),
-        "solved": "".join("01"[bool(s.exact)] for s in solutions),
-        "answered": "".join("01"[s.correct] for s in solutions),
-        "flops_per_problem": counter.get_total_flops(),
-    }
+def grid_file(path: str | Path) -> Path:
+    """The file that a folder of `trm evaluate`, or a path of a file, stands for."""
+    return Path(path) / GRID if Path(path).is_dir() else Path(path)
+
+
+def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
+    """Where a size lies as seen from those that a model was trained on.
+
+    One of `REGIONS`, or below; without ranges, `UNKNOWN`. A measure that has no range, as the
+    second of two operands of a model of three addends, is beyond it. Of a family, where either
+    operand may be the longer one, it is both or none.
+    """
+    if not ranges:
+        return UNKNOWN
+    if axes[0] == FAMILY:
+        longest = [most for measure, (_, most) in ranges.items() if measure.startswith("digits")]
+        return INSIDE if size[1] <= min(longest) else BOTH
+    ends = [(ranges.get(axis, (0, 0)), int(n)) for axis, n in zip(axes, size, strict=True)]
+    first, second = (n > most for (_, most), n in ends)
+    if first or second:
+        return BOTH if first and second else FIRST if first else SECOND
+    return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
+
+
+def axes_of(grid: dict[str, Any]) -> tuple[str, str]:
+    """What the sizes of a grid are measured in, along rows and columns."""
+    first, second = grid["settings"]["axes"]
+    return first, second
+
+
+def regions_of(grid: dict[str, Any]) -> list[str]:
+    """The regions that a table has columns for; families are not told apart by operand."""
+    found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
+    known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
+    if found == {UNKNOWN}:
+        known = []
+    return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
+
+
+def cells_of(model: Model) -> dict[Key, Cell]:
+    """A model's cells by (row, column)."""
+    return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
+
+
+def in_order(labels: Iterable[Any]) -> list[Any]:
+    """The rows or columns of a grid: sizes from small to large, families as they are listed."""
+    found = dict.fromkeys(labels)
+    return list(found) if any(isinstance(label, str) for label in found) else sorted(found)
+
+
+def size_name(axes: Sequence[str], size: Key) -> str:
+    """The size of a cell's problems in words, like ``4 x 3 digits``."""
+    if axes[0] == FAMILY:
+        return f"{size[0]}, {size[1]} digits"
+    if tuple(axes) == ("digits_a", "digits_b"):
+        return f"{size[0]} x {size[1]} digits"
+    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
+
+
+def figure_shown(grid: dict[str, Any]) -> str:
+    """Which share tells how good the models of a grid are, a name in `SHOWN`.
+
+    Whole solutions; answers, where a model was asked for nothing else.
+    """
+    answers_alone = any(
+        any(cell["answers"] for cell in model["cells"])
+        and not any(cell["solutions"] for cell in model["cells"])
+        for model in grid["models"]
+    )
+    return "answers" if answers_alone else "solutions"
+
+
+def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
+    """One of a cell's shares (a name in `FIGURES`); None where the cell is not applicable."""
+    if not cell["applicable"]:
+        return None
+    counts = cell[figure_of]  # null where there are no problems
+    return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
+
+
+def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
+    """The share over all applicable cells."""
+    shares = (share(cell, figure_of) for cell in cells)
+    return sum((s for s in shares if s is not None), Share(0, 0))
+
+
+def described(grid: dict[str, Any]) -> str:
+    """Which problems were asked, in a line: number, split, seed."""
+    asked = _problem_settings(grid)
+    counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
+    fewest = min(counts, default=0)
+    fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
+    if fewest >= min(asked["problems"]):
+        fewer = ""
+    suites = {(m.get("settings", grid["settings"]).get("suite") or {}).get("name", "")
+              for m in grid["models"]}  # fmt: skip
+    suite = f", suite {min(suites)}" if len(suites) == 1 and min(suites) else ""
+    return (
+        f"{_either(asked['problems'])} problems a cell{fewer}, {_either(asked['split'])} split, "
+        f"seed {_either(asked['seed'])}{suite}"
+    )
+
+
+def differing_problems(grid: dict[str, Any]) -> str:
+    """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
+    asked = _problem_settings(grid)
+    return "; ".join(f"{k} {_either(values)}" for k, values in asked.items() if len(values) > 1)
+
+
+def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
+    """All values of the settings that problems follow from, over a grid's models."""
+    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": [], "suite": []}
+    for model in grid["models"]:
+        settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
+        # Those of a battery may be of any split, if only they are longer than training's.
+        suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
+        settings["suite"] = suite["name"] if suite else "none"
+        for key, values in asked.items():
+            if settings[key] not in values:
+                values.append(settings[key])
+    return asked
+
+
+def _either(values: list[Any]) -> str:
+    return " or ".join(str(value) for value in values)
+
+
+def reference_of(grid: dict[str, Any], name: str | None) -> Model:
+    """The model of that name, or the first.
+
+    Raises:
+        ValueError: no model has that name, or there is no second model to compare with it.
+    """
+    models = {model["name"]: model for model in grid["models"]}
+    if len(models) < 2:
+        raise ValueError(
+            "a comparison needs at least two models; give another folder of trm evaluate, or "
+            "evaluate several checkpoints"
+        )
+    name = next(iter(models)) if name is None else name
+    check_choice("--reference", name, models)
+    return models[name]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One cell's shares of a model and of its reference."""
+
+    key: Key
+    region: str
+    mine: Share
+    theirs: Share
+
+    @property
+    def points(self) -> float:
+        """The difference in percentage points."""
+        return 100 * (self.mine.value - self.theirs.value)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end of the difference, 95 %, in percentage points."""
+        low, high = difference(self.mine, self.theirs)
+        return 100 * low, 100 * high
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the intervals do not overlap."""
+        (low, high), (least, most) = self.mine.interval, self.theirs.interval
+        return low > most or high < least
+
+
+def contrasts(model: Model, reference: Model, figure_of: str = "solutions") -> list[Contrast]:
+    """The cells in which both models were asked something, from small problems to large."""
+    mine, theirs = cells_of(model), cells_of(reference)
+    found = []
+    for key in sorted(mine.keys() & theirs.keys()):
+        one, other = share(mine[key], figure_of), share(theirs[key], figure_of)
+        if one and other and one.total and other.total:
+            found.append(Contrast(key, mine[key]["region"], one, other))
+    return found

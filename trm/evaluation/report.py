@@ -1,13 +1,12 @@
-"""The grid in words: summaries for the terminal and as Markdown.
+"""The grid in words: summaries for the terminal, reports and comparisons as Markdown.
 
-A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.grid_schema`. Shares
-are pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
+A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.grid`. Shares are
+pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
 interval.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,36 +16,35 @@ from rich.table import Table
 from rich.text import Text
 
 from canvas.task import describe_ranges
-from trm.evaluation.diagnostics import FAULTS, Diagnostics
-from trm.evaluation.grid_schema import (
+from trm.evaluation.errors import Diagnostics
+from trm.evaluation.grid import (
     FAMILY,
     FIGURES,
     INSIDE,
     LABELS,
+    NAMES,
+    SHOWN,
     Cell,
+    Contrast,
     Model,
     axes_of,
     cells_of,
+    contrasts,
     described,
     differing_problems,
     figure_shown,
     in_order,
     pooled,
+    reference_of,
     regions_of,
     share,
 )
-from trm.evaluation.seeds import meaning, together
-from trm.evaluation.statistics import Share
+from trm.evaluation.names import by_setting
+from trm.evaluation.statistics import SEEDS_MEANING, Paired, Share, of_seeds, paired
 from trm.markdown import safe, table
 from trm.precision import FLOAT32
 
-Lines = list[tuple[str, list[str]]]  # what a line is about, and its text for each region
-
-_MEASURES = {
-    "solutions": "solutions",
-    "answers": "answers",
-    "rows_teacher_forced": "teacher-forced rows",
-}
+_LISTED = 24  # cells that a comparison lists of a region; of more it says how many
 _MEANS = {
     "steps": ("supervision steps a row", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
@@ -59,41 +57,32 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
     """How each model does within its range and beyond, as a table in the terminal."""
     if axes_of(grid)[0] == FAMILY:
         for model in grid["models"]:
-            families = Table(title=model["name"], title_justify="left", pad_edge=False)
-            heads, rows = _cell_rows(model, axes_of(grid), figure_shown(grid))
-            for heading in heads:
-                families.add_column(heading)
+            heads, rows = _by_cell(model, grid)
+            families = Table(*heads, title=model["name"], title_justify="left", pad_edge=False)
             for row in rows:
                 families.add_row(*(word.replace("*", "").replace(" (", "\n(") for word in row))
             console.print(families)
-    table = Table(pad_edge=False)
+    summary = Table(pad_edge=False)
     for heading in ("", *regions_of(grid)):
-        table.add_column(heading, overflow="fold")  # a figure is never cut short
+        summary.add_column(heading, overflow="fold")  # a figure is never cut short
     for model in grid["models"]:
-        table.add_row(Text(model["name"], style="bold", overflow="fold"))
-        for measure, words in _summary(grid, model):
-            table.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
-        table.add_section()
-    console.print(table)
-    if seeds := _seeds_table(grid):
-        console.print(seeds, Text(meaning(grid)), sep="\n")
+        summary.add_row(Text(model["name"], style="bold", overflow="fold"))
+        for measure, words in _lines(grid, model, _summary):
+            summary.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
+        summary.add_section()
+    console.print(summary)
+    heads, rows = _seeds_together(grid)
+    if rows:
+        seeds = Table(title="Seeds together", title_justify="left", pad_edge=False)
+        seeds.add_column(overflow="fold")
+        for heading in heads[2:]:
+            seeds.add_column(heading, min_width=len("[10.0–100.0]"))
+        for name, number, *words in rows:
+            narrow = (Text(re.sub(r" (?=[\[(])", "\n", word)) for word in words)
+            seeds.add_row(Text(name, style="bold").append(f"\n{number} seeds"), *narrow)
+        console.print(seeds, Text(_meaning(grid)), sep="\n")
     for note in _notes(grid):
         console.print(Text(note))
-
-
-def _seeds_table(grid: dict[str, Any]) -> Table | None:
-    """Several seeds of each setting together, for the terminal; None where there are none."""
-    heads, rows = together(grid)
-    if not rows:
-        return None
-    table = Table(title="Seeds together", title_justify="left", pad_edge=False)
-    table.add_column(overflow="fold")
-    for heading in heads[2:]:
-        table.add_column(heading, min_width=len("[10.0–100.0]"))  # a figure is never cut short
-    for name, seeds, *words in rows:
-        narrow = (re.sub(r" (?=[\[(])", "\n", word) for word in words)
-        table.add_row(Text(name, style="bold").append(f"\n{seeds} seeds"), *map(Text, narrow))
-    return table
 
 
 def markdown(grid: dict[str, Any], figure: str = "") -> str:
@@ -103,37 +92,148 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
         grid: as `trm evaluate` writes it.
         figure: where its picture lies, as a link from the text; empty for none.
     """
-    axes = axes_of(grid)
+    first, second = (LABELS[axis] for axis in axes_of(grid))
     versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
     parts = [
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
-        *overview(grid, figure),
-        *seeds_together(grid),
+        *_overview(grid, figure),
         f"## {figure_shown(grid).capitalize()} by cell",
-        f"Percent right (Wilson 95 % interval). Rows: {LABELS[axes[0]]}; columns: "
-        f"{LABELS[axes[1]]}; bold: sizes that the model was trained on.",
+        f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
+        "the model was trained on.",
     ]
     for model in grid["models"]:
-        parts += [f"### {safe(model['name'])}", _cell_table(model, axes, figure_shown(grid))]
-    parts += [
-        *what_goes_wrong(grid),
+        parts += [f"### {safe(model['name'])}", table(*_by_cell(model, grid))]
+    return "\n\n".join([*parts, *_what_goes_wrong(grid)]) + "\n"
+
+
+def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure: str = "") -> str:
+    """Several models against a reference model, as Markdown.
+
+    Args:
+        grid: models, each with the ``settings`` of its own evaluation where those differ.
+        reference: a model's name; None is the first.
+        figure: where the picture lies, as a link from the text; empty for none.
+
+    Raises:
+        ValueError: no such model, or fewer than two.
+    """
+    base, figure_of = reference_of(grid, reference), figure_shown(grid)
+    rows, lists = [], []
+    for model in grid["models"]:
+        seen = [] if model is base else contrasts(model, base, figure_of)
+        for where in regions_of(grid):
+            if not (here := [c for c in seen if c.region == where]):
+                continue
+            better = [c for c in here if c.told_apart and c.points > 0]
+            worse = [c for c in here if c.told_apart and c.points < 0]
+            counts = [len(here), len(better), len(worse), len(here) - len(better) - len(worse)]
+            rows.append([safe(model["name"]), where, *map(str, counts)])
+            if better or worse:
+                lists.append(f"- {safe(model['name'])}, {where}: {_listed(better + worse)}")
+    parts = [
+        "# Comparison",
+        *_overview(grid, figure),
+        f"## Against {safe(base['name'])}",
+        f"Cells in which {NAMES[figure_of]} are right more or less often than the reference's, the "
+        "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
+        "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
+        "own.",
+        table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
+        *(["\n".join(lists)] if lists else []),
+        *_problem_by_problem(grid, base),
+        *_what_goes_wrong(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def overview(grid: dict[str, Any], figure: str) -> list[str]:
-    """What both reports begin with: picture, checkpoints, summary."""
+def shared_problems(
+    mine: Sequence[Model],
+    theirs: Sequence[Model],
+    region: str | None = None,
+    figure_of: str = "solutions",
+) -> Paired | None:
+    """Compare two settings over the cells that all of their seeds were asked.
+
+    Args:
+        mine, theirs: models of a grid, which differ in the seed alone.
+        region: of the cells, as seen from the first model's range; None: all of them.
+        figure_of: what has to be right, a name in `SHOWN`.
+
+    Returns:
+        None where there are none, or it is not known which problems were solved.
+    """
+    cells = [cells_of(model) for model in (*mine, *theirs)]
+    solved = SHOWN[figure_of]
+    keys = [
+        key
+        for key, cell in cells[0].items()
+        if region in (None, cell["region"])
+        and all(isinstance(some.get(key, {}).get(solved), str) for some in cells)
+        and len({len(some[key][solved]) for some in cells}) == 1
+    ]
+    if not any(cells[0][key][solved] for key in keys):
+        return None
+    found = [[some[key][solved] for key in keys] for some in cells]
+    return paired(found[: len(mine)], found[len(mine) :])
+
+
+def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
+    """The same problems solved by one setting and not by another; empty where it is not known."""
+    settings = by_setting(grid["models"])
+    name, reference = next((n, held) for n, held in settings.items() if base in held)
+    rows = []
+    for other, models in settings.items() if not differing_problems(grid) else ():
+        for where in [*regions_of(grid), "all"] if other != name else ():
+            region = None if where == "all" else where
+            found = shared_problems(models, reference, region, figure_shown(grid))
+            if found is None:
+                continue
+            low, high = (100 * end for end in found.interval)
+            points = 100 * (found.mine - found.theirs)
+            alone = ["–" if n is None else str(n) for n in (found.mine_alone, found.theirs_alone)]
+            p = "–" if found.p is None else f"{found.p:.2g}"
+            difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
+            rows.append([safe(other), where, f"{found.problems:,}", difference, *alone, p])
+    heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
+    if not rows:
+        return []
+    return [
+        f"## Problem by problem, against {safe(name)}",
+        "Over all cells that both were asked: the difference in percentage points; how many "
+        "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
+        "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
+        "and problems, and too narrow where they are few, or again Newcombe's where all of them "
+        "solved the same problems.",
+        table(heads, rows),
+    ]
+
+
+def _listed(found: list[Contrast]) -> str:
+    words = [
+        f"{c.key[0]} × {c.key[1]}: {c.mine.percent} ({c.mine.span()}) against "
+        f"{c.theirs.percent} ({c.theirs.span()})"
+        for c in found[:_LISTED]
+    ]
+    more = len(found) - _LISTED
+    return "; ".join(words) + (f"; and {more} more, see the figure" if more > 0 else "")
+
+
+def _overview(grid: dict[str, Any], figure: str) -> list[str]:
+    """What both reports begin with: picture, checkpoints, summary, seeds together."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid["models"]:
-        task = model["task"]
+        cost, numbers = "not known", []
+        if known := model.get("cost"):
+            cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
+        for number in (model["parameters"], model["step"]):
+            numbers.append("not known" if number is None else f"{number:,}")
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
-        who = [safe(model["name"]), model["family"] or "–", task["layout"] or "–"]
-        who.append(_number(model["parameters"]))
-        done = [_number(model["step"]), _cost(model.get("cost"))]
-        rows.append([*who, sizes, *done, f"`{model['sha256'][:12]}`"])
-    return [
+        who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
+        digest = f"`{model['sha256'][:12]}`"
+        rows.append([*who, numbers[0], sizes, numbers[1], cost, digest])
+    parts = [
         *([f"![{FIGURES[figure_shown(grid)]}, by cell]({quote(figure)})"] if figure else []),
         "## Models",
         table(heads, rows),
@@ -141,32 +241,35 @@ def overview(grid: dict[str, Any], figure: str) -> list[str]:
         "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
     ]
+    heads, together = _seeds_together(grid)
+    if together:
+        named = table(heads, [[safe(name), *words] for name, *words in together])
+        parts += ["## Seeds together", _meaning(grid), named]
+    return parts
 
 
-def seeds_together(grid: dict[str, Any]) -> list[str]:
-    """What several seeds of a setting come to, as Markdown; empty where there are none."""
-    heads, rows = together(grid)
-    if not rows:
-        return []
-    return [
-        "## Seeds together",
-        meaning(grid),
-        table(heads, [[safe(name), *words] for name, *words in rows]),
-    ]
+def _seeds_together(grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The heads and rows of a table of all settings of which a grid has several seeds."""
+    figure_of, regions, rows = figure_shown(grid), regions_of(grid), []
+    for name, models in by_setting(grid["models"]).items():
+        words = []
+        for where in regions:
+            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
+            shares = [pooled(some, figure_of) for some in cells]
+            words.append(of_seeds([s for s in shares if s.total]))
+        if len(models) > 1:
+            rows.append([name, str(len(models)), *words])
+    return ["setting", "seeds", *regions], rows
 
 
-def _number(known: int | None) -> str:
-    return "not known" if known is None else f"{known:,}"
+def _meaning(grid: dict[str, Any]) -> str:
+    return (
+        "Models that are named and made alike but for the seed. "
+        f"{NAMES[figure_shown(grid)].capitalize()} right, in percent: {SEEDS_MEANING}."
+    )
 
 
-def _cost(cost: dict[str, float] | None) -> str:
-    """What training has taken, in words."""
-    if not cost:
-        return "not known"
-    return f"{cost['flops'] / 1e12:,.3g} TFLOP, {cost['seconds'] / 60:,.3g} min"
-
-
-def what_goes_wrong(grid: dict[str, Any]) -> list[str]:
+def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
     """The diagnostics, and how to read them; empty where no row was looked at."""
     if not any(cell["diagnostics"] for model in grid["models"] for cell in model["cells"]):
         return []
@@ -184,19 +287,18 @@ def what_goes_wrong(grid: dict[str, Any]) -> list[str]:
 
 def _notes(grid: dict[str, Any]) -> list[str]:
     """What has to be known to read a summary."""
-    differing = differing_problems(grid)
     notes = [
         f"{described(grid)[0].upper()}{described(grid)[1:]}. Pooled over cells, with Wilson 95 % "
         "intervals; solutions and answers are free-running."
     ]
     if (view := grid["settings"].get("view", "e")) != "e":
-        notes.append(f"Every page was shown to the models in the view {view} alone.")
+        notes.append(f"Every canvas was shown to the models in the view {view} alone.")
     if (precision := grid["settings"].get("precision", FLOAT32)) != FLOAT32:
         notes.append(f"Computed in {precision}.")
-    if len(grid["models"]) > 1:
-        same = "All models were asked the same problems."
-        other = f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs."
-        notes.append(other if differing else same)
+    if differing := differing_problems(grid):
+        notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
+    elif len(grid["models"]) > 1:
+        notes.append("All models were asked the same problems.")
     for model in grid["models"]:
         refused = [cell for cell in model["cells"] if not cell["applicable"]]
         if refused:
@@ -204,124 +306,83 @@ def _notes(grid: dict[str, Any]) -> list[str]:
                 f"{model['name']}: {len(refused)} of {len(model['cells'])} cells are not "
                 f"applicable and left out; the first: {refused[0]['reason']}."
             )
-    if len({frozenset(k for k, c in cells_of(m).items() if c["applicable"])
-            for m in grid["models"]}) > 1:  # fmt: skip
+    asked = (
+        frozenset(k for k, cell in cells_of(model).items() if cell["applicable"])
+        for model in grid["models"]
+    )
+    if len(set(asked)) > 1:
         notes.append("The models' pooled figures cover different cells: compare cell by cell.")
     return notes
 
 
-def _summary(grid: dict[str, Any], model: Model) -> Lines:
-    parts = _parts(grid, model)
-    lines = [
-        _line(name, parts, partial(_share, figure_of=figure)) for figure, name in _MEASURES.items()
-    ]
-    lines += [
-        _line(name, parts, partial(_mean, key=key, form=form))
-        for key, (name, form) in _MEANS.items()
-    ]
-    lines.append(_line("problems", parts, lambda cells: str(sum(c["problems"] for c in cells))))
-    refused = [sum(not cell["applicable"] for cell in cells) for cells in parts]
-    if model["family"] is None:  # of predictions: nothing is known of how they were made
-        lines = [line for line in lines if set(line[1]) != {"–"}]
-    if any(refused):
-        pairs = zip(refused, parts, strict=True)
-        lines.append(("n/a cells", [f"{n} of {len(cells)}" for n, cells in pairs]))
-    return lines
-
-
-def _diagnostics(grid: dict[str, Any], model: Model) -> Lines:
-    parts, cells = _parts(grid, model), model["cells"]
-    if not any(cell["diagnostics"] for cell in cells):
-        return []
-
-    def line(name: str, say: Callable[[Diagnostics], str]) -> tuple[str, list[str]]:
-        return _line(name, parts, lambda cells: say(_diagnosed(cells)))
-
-    def wrong(found: Diagnostics, kind: str) -> str:
-        return Share(found.wrong_rows(kind), found.rows.get(kind, 0)).short
-
-    def fault_of(found: Diagnostics, fault: str) -> str:
-        return Share(found.faults()[fault], found.wrong_rows()).short
-
-    return [
-        *(line(f"wrong {kind}s", partial(wrong, kind=kind)) for kind in _diagnosed(cells).rows),
-        *(line(f"of wrong rows: {fault}", partial(fault_of, fault=fault)) for fault in FAULTS),
-        line("first wrong digit", _first_wrong),
-        line("a carry enters it", lambda d: Share(*d.first_wrong_digits[::-1]).short),
-        line("a carry enters digits up to there", _carried),
-    ]
-
-
-def _diagnosed(cells: Iterable[Cell]) -> Diagnostics:
-    found = (Diagnostics.from_json(cell["diagnostics"]) for cell in cells if cell["diagnostics"])
-    return sum(found, Diagnostics())
-
-
-def _carried(found: Diagnostics) -> str:
-    """What to compare the line above with: errors sit on carries if more of them get one."""
-    return Share(found.reached_with_carry, found.reached).short
-
-
-def _first_wrong(found: Diagnostics) -> str:
-    ways = [
-        (way.place, n)
-        for way, n in found.wrong.items()
-        if way.place is not None and way.carry is not None
-    ]
-    if not ways:
-        return "–"
-    places = np.repeat([place + 1 for place, _ in ways], [n for _, n in ways])
-    low, middle, high = np.percentile(places, (25, 50, 75))
-    return f"{middle:g} ({low:g}–{high:g})"
-
-
-def _parts(grid: dict[str, Any], model: Model) -> list[list[Cell]]:
-    """A model's cells by the regions that the grid's tables have columns for."""
-    return [
-        [cell for cell in model["cells"] if cell["region"] == where] for where in regions_of(grid)
-    ]
-
-
-def _line(
-    name: str, parts: list[list[Cell]], say: Callable[[list[Cell]], str]
-) -> tuple[str, list[str]]:
-    """What ``say`` makes of the applicable cells of each part."""
-    words = []
-    for cells in parts:
-        applicable = [cell for cell in cells if cell["applicable"]]
-        words.append(say(applicable) if applicable else "n/a" if cells else "–")
-    return name, words
-
-
-def _share(cells: list[Cell], figure_of: str) -> str:
-    return pooled(cells, figure_of).short
-
-
-def _mean(cells: list[Cell], key: str, form: str) -> str:
-    """The mean over problems."""
-    known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
-    total = sum(n for _, n in known)
-    return form.format(sum(value * n for value, n in known) / total) if total else "–"
-
-
-def _by_region(grid: dict[str, Any], lines: Callable[[dict[str, Any], Model], Lines]) -> str:
+def _by_region(grid: dict[str, Any], say: Callable[[list[Cell]], dict[str, str]]) -> str:
     rows = [
         ["" if i else f"**{safe(model['name'])}**", measure, *words]
         for model in grid["models"]
-        for i, (measure, words) in enumerate(lines(grid, model))
+        for i, (measure, words) in enumerate(_lines(grid, model, say))
     ]
     return table(["model", "", *regions_of(grid)], rows)
 
 
-def _cell_table(model: Model, axes: tuple[str, str], figure_of: str) -> str:
-    return table(*_cell_rows(model, axes, figure_of))
+def _lines(
+    grid: dict[str, Any], model: Model, say: Callable[[list[Cell]], dict[str, str]]
+) -> list[tuple[str, list[str]]]:
+    """What is said of a model's applicable cells: each line with its text for each region."""
+    parts = [[c for c in model["cells"] if c["region"] == where] for where in regions_of(grid)]
+    able = [[cell for cell in cells if cell["applicable"]] for cells in parts]
+    said = [say(cells) if cells else {} for cells in able]
+    names = say([cell for cell in model["cells"] if cell["applicable"]])
+    lines = []
+    for name in names:
+        words = [
+            one.get(name, "–" if here or not cells else "n/a")
+            for one, here, cells in zip(said, able, parts, strict=True)
+        ]
+        if model["family"] or set(words) != {"–"}:  # of predictions less is known
+            lines.append((name, words))
+    if say is _summary and not all(cell["applicable"] for cell in model["cells"]):
+        refused = [
+            f"{len(cells) - len(here)} of {len(cells)}"
+            for here, cells in zip(able, parts, strict=True)
+        ]
+        lines.append(("n/a cells", refused))
+    return lines
 
 
-def _cell_rows(
-    model: Model, axes: tuple[str, str], figure_of: str
-) -> tuple[list[str], list[list[str]]]:
+def _summary(cells: list[Cell]) -> dict[str, str]:
+    said = {
+        "solutions": pooled(cells, "solutions").short,
+        "answers": pooled(cells, "answers").short,
+        "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
+    }
+    for key, (name, form) in _MEANS.items():  # over problems
+        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
+        total = sum(n for _, n in known)
+        said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
+    return said | {"problems": str(sum(cell["problems"] for cell in cells))}
+
+
+def _diagnostics(cells: list[Cell]) -> dict[str, str]:
+    known = (Diagnostics.from_json(cell["diagnostics"]) for cell in cells if cell["diagnostics"])
+    found = sum(known, Diagnostics())
+    if not found.rows:
+        return {}
+    first = [place + 1 for (*_, place, carry), n in found.wrong.items() if carry is not None
+             and place is not None for _ in range(n)]  # fmt: skip
+    low, middle, high = np.percentile(first or [0], (25, 50, 75))
+    shares = {f"wrong {kind}s": (found.wrong_rows(kind), n) for kind, n in found.rows.items()}
+    shares |= {f"of wrong rows: {f}": (n, found.wrong_rows()) for f, n in found.faults().items()}
+    return {
+        **{name: Share(*counts).short for name, counts in shares.items()},
+        "first wrong digit": f"{middle:g} ({low:g}–{high:g})" if first else "–",
+        "a carry enters it": Share(*found.first_wrong_digits[::-1]).short,
+        "a carry enters digits up to there": Share(found.reached_with_carry, found.reached).short,
+    }
+
+
+def _by_cell(model: Model, grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Heading and rows of a table of all cells; with a column of all digits for families."""
-    cells = cells_of(model)
+    axes, figure_of, cells = axes_of(grid), figure_shown(grid), cells_of(model)
     columns = in_order(b for _, b in cells)
 
     def word(cell: Cell | None) -> str:

@@ -10,6 +10,7 @@ interval is then too narrow.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import hypot, sqrt
 from typing import Any
 
@@ -50,12 +51,7 @@ class Share:
         """
         if self.ends is not None:
             return self.ends
-        if not self.total:
-            return 0.0, 1.0
-        from scipy.stats import binomtest  # takes most of a second
-
-        found = binomtest(self.right, self.total).proportion_ci(_CONFIDENCE, method="wilson")
-        return float(found.low), float(found.high)
+        return _wilson(self.right, self.total) if self.total else (0.0, 1.0)
 
     def data(self) -> dict[str, float]:
         """As it is written to files: right, total, and both ends of the interval."""
@@ -91,6 +87,14 @@ class Share:
             f"{100 * self.value:.1f} % ({self.right} of {self.total}; "
             f"95 % interval {self.span(1).replace('–', ' to ')} %)"
         )
+
+
+@lru_cache(maxsize=4096)
+def _wilson(right: int, total: int) -> tuple[float, float]:
+    from scipy.stats import binomtest  # takes most of a second
+
+    found = binomtest(right, total).proportion_ci(_CONFIDENCE, method="wilson")
+    return float(found.low), float(found.high)
 
 
 def of_seeds(shares: Sequence[Share]) -> str:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import offset_copy
 
 from canvas.picture import GRID, INK, PAPER
-from trm.evaluation.grid_schema import INSIDE
+from trm.evaluation.grid import INSIDE
 from trm.probing.report import JUDGES, curve, regions, site
 from trm.probing.results import READERS, ProbeStudy
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import (
 )
 
 from canvas.picture import GRID, INK
-from trm.figures.row_errors import mark
+from trm.figures.grids import mark
 from trm.sweeps.report import Gathered
 
 _COSTS: tuple[tuple[str, float, Callable[[Gathered], float | None]], ...] = (

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from canvas.picture import GRID, INK
 from trm.evaluation.statistics import Share
-from trm.figures.row_errors import mark
+from trm.figures.grids import mark
 from trm.sweeps.plan import Planned
 from trm.sweeps.report import Gathered, numeric_axis
 

@@ -13,7 +13,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from canvas.picture import pixels
-from trm.evaluation.grid_schema import (
+from trm.evaluation.grid import (
     BOARD,
     FIGURES,
     LABELS,
@@ -23,7 +23,7 @@ from trm.evaluation.grid_schema import (
     pooled,
     share,
 )
-from trm.figures.heatmaps import grid_figure
+from trm.figures.grids import grid_figure
 
 _OURS = ".trm-evaluate"  # what the names of our files end in
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from canvas.symbols import MASK
-from trm.evaluation.grid_schema import size_name
+from trm.evaluation.grid import size_name
 from trm.evaluation.statistics import bootstrap
 from trm.probing.pairs import Pair, draw_pairs, kinds_of
 from trm.probing.patching import patch

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trm.evaluation.grid_schema import INSIDE
+from trm.evaluation.grid import INSIDE
 from trm.probing.results import ROW, Count, ProbeStudy, Reading, SizeResult, pooled
 from trm.probing.results import Table as Counts
 

@@ -15,7 +15,7 @@
     train       problems, examples, cells and cells of the working row that probes were fitted to
     sizes       a list:
         size            by measure (digits_a, digits_b, …)
-        name, region    in words; the region as in ``grid.json``, see `trm.evaluation.grid_schema`
+        name, region    in words; the region as in ``grid.json``, see `trm.evaluation.grid`
         reason          null, or why there are no figures
         height, width   of the canvas
         problems, rows, cells   of the test split

@@ -15,7 +15,7 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
-from trm.evaluation.grid_schema import region, size_name
+from trm.evaluation.grid import region, size_name
 from trm.probing.cells import Examples, examples
 from trm.probing.features import Site, Watched, last_step, main_name, watch
 from trm.probing.fitting import Cells, Probes, fit_probes, take

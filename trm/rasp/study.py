@@ -12,7 +12,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, row_steps, to_sequences
 from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
-from trm.evaluation.grid_schema import size_name
+from trm.evaluation.grid import size_name
 from trm.models.draws import drawn_anew
 from trm.models.gpt import GPT
 from trm.models.introspection import gpt_attention, introspect

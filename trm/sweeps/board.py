@@ -5,7 +5,7 @@ from pathlib import Path
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
-from trm.evaluation.grid_schema import BOARD
+from trm.evaluation.grid import BOARD
 from trm.sweeps.plan import Plan
 from trm.sweeps.report import found
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trm.evaluation.grid_schema import FAMILY, REGIONS, SHORTER, Model, axes_of, pooled, size_name
+from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Model, axes_of, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.files import read_object
 from trm.markdown import safe, table

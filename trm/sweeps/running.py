@@ -36,7 +36,7 @@ import torch
 from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
 from trm.devices import cores
-from trm.evaluation.grid_schema import GRID
+from trm.evaluation.grid import GRID
 from trm.files import alone, read_object, write_object
 from trm.processes import INTERRUPTED, TERMINATED
 from trm.sweeps.plan import LOSS, Plan, config_of

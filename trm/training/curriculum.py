@@ -11,8 +11,8 @@ from canvas.choices import check_choice
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.evaluation.columns import columns_of
 from trm.evaluation.contexts import digits_of
+from trm.evaluation.errors import columns_of
 
 _FIXED = ("layout", "base")  # of a run
 _SEARCHED = 50_000  # problems that are looked through for contexts, in some seconds

@@ -31,7 +31,7 @@ from trm.checkpoints.loading import (
     pack,
     restored,
 )
-from trm.evaluation.grid_models import describe
+from trm.evaluation.models import describe
 from trm.models.configs import GPTConfig, RecursiveConfig
 
 ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)

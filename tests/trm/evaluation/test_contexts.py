@@ -10,8 +10,8 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO
-from trm.evaluation.columns import columns_of
 from trm.evaluation.contexts import ENDS, FIELDS, ContextCoverage, cover_contexts, digits_of
+from trm.evaluation.errors import columns_of
 from trm.figures.contexts import contexts_figure
 from trm.solving.rollout import Look, Prediction, Predictor
 from trm.solving.solver import Solver

@@ -1,298 +1,126 @@
 import json
-from dataclasses import replace
-from types import SimpleNamespace
+import re
 
-import numpy as np
 import pytest
-import torch
 
-from canvas.addition import Addition
-from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
-from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from canvas.task import Task
-from trm.evaluation import grid
-from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import KEYS, measure_cell
-from trm.evaluation.grid_schema import BOTH, FIRST, INSIDE, SECOND, SHORTER
-from trm.models.configs import GPTConfig, RecursiveConfig
-from trm.models.gpt import GPT
-from trm.models.recursive import TinyRecursiveModel
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Look, Prediction, Predictor
-from trm.solving.solver import Solver
+from trm.evaluation.grid import (
+    BOTH,
+    FIRST,
+    INSIDE,
+    SECOND,
+    SHORTER,
+    contrasts,
+    described,
+    differing_problems,
+    pooled,
+    read_grid,
+    region,
+    share,
+)
+from trm.evaluation.statistics import Share
 
 
-class Oracle(Predictor):
-    """Knows a cell's finished workings by their operands, whatever the rows above look like.
+def right(a: int, b: int) -> float:
+    return 1.0 if a <= 3 and b <= 2 else 0.5 if b <= 2 else 0.25
 
-    Of the problems in ``slips`` it writes the first row with a 7 at the left end.
-    """
 
-    def __init__(self, slips: int = 0, largest: int = 20) -> None:
-        self.slips, self.largest, self.known = slips, largest, {}
-
-    def learn(self, solver: Solver, lengths: tuple[int, ...], problems: int) -> Solver:
-        asked = cell_problems(solver.task, lengths, problems, seed=0)
-        if len(asked):
-            drawing = solver.draw_worked(asked)
-            self.first = drawing.row_of_step(0)[0]
-            slips = [True] * self.slips + [False] * (len(asked) - self.slips)
-            for canvas, slip in zip(drawing.truth, slips, strict=True):
-                self.known[canvas[: self.first].tobytes()] = canvas, slip
-        return solver
-
-    def accepts(self, height: int, width: int) -> bool:
-        return max(height, width) <= self.largest
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
-
-    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-        canvases = np.empty_like(inputs)
-        for i, shown in enumerate(inputs):
-            canvas, slip = self.known[shown[: self.first].tobytes()]
-            canvases[i] = canvas
-            if slip and (shown[self.first] == MASK).any():
-                assert canvas[self.first, 0] == BLANK
-                canvases[i, self.first, 0] = DIGIT_ZERO + 7
-        confidence = np.full(len(inputs), 0.5, np.float32)
-        return Prediction(canvases, confidence, np.full(len(inputs), 3))
+def short_only(a: int, b: int) -> float | None:
+    return right(a, b) if b <= 2 else None
 
 
 AXES = ("digits_a", "digits_b")
-TASK = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
-
-
-def measured(
-    oracle: Oracle,
-    *size: int,
-    task: Task = TASK,
-    canvas: Canvas | None = None,
-    axes: tuple[str, str] = AXES,
-    **how,
-) -> dict:
-    solver = Solver(oracle, task, canvas or Canvas())
-    lengths = task.of_size(**dict(zip(axes, size, strict=True)))
-    oracle.learn(solver, lengths, how.get("problems", 128))
-    return measure_cell(solver, axes, size, **how)
-
-
-def counts(cell: dict) -> dict[str, tuple[int, int]]:
-    names = ("solutions", "answers", "rows_free_running", "rows_teacher_forced")
-    return {name: (cell[name]["right"], cell[name]["total"]) for name in names}
-
-
-def test_a_model_that_is_always_right_has_full_shares():
-    cell = measured(Oracle(), 3, 2, problems=20)
-    assert counts(cell) == {
-        "solutions": (20, 20),
-        "answers": (20, 20),
-        "rows_free_running": (60, 60),
-        "rows_teacher_forced": (60, 60),
-    }
-    assert cell["solutions"]["low"] == pytest.approx(0.839, abs=1e-3)
-    assert cell["solutions"]["high"] == 1
-    assert (cell["row"], cell["column"], cell["problems"]) == (3, 2, 20)
-    assert (cell["applicable"], cell["reason"]) == (True, None)
-    assert (cell["height"], cell["width"]) == (5 + 1, 5 + 1)  # the middle of a margin of 2
-    assert cell["steps"] == 3
-    assert cell["confidence"] == pytest.approx(0.5**3)
-    assert cell["seconds_per_problem"] > 0
-    assert cell["diagnostics"]["rows"]["answer"] == {"total": 20, "wrong": 0}
-
-
-def test_workings_answers_and_rows_are_counted_apart():
-    cell = measured(Oracle(slips=4), 3, 2, problems=20)
-    assert counts(cell) == {
-        "solutions": (16, 20),
-        "answers": (20, 20),
-        "rows_free_running": (56, 60),
-        "rows_teacher_forced": (56, 60),
-    }
-    assert cell["diagnostics"]["rows"]["partial product"] == {"total": 40, "wrong": 4}
-    assert cell["diagnostics"]["rows"]["answer"]["wrong"] == 0
-
-
-def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
-    class Copyist(Oracle):
-        """Right only below right rows."""
-
-        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-            filled = super().__call__(inputs)
-            for shown, canvas in zip(inputs, filled.canvases, strict=True):
-                if shown[self.first, 0] == DIGIT_ZERO + 7:
-                    canvas[:] = BLANK
-            return filled
-
-    cell = measured(Copyist(slips=4), 3, 2, problems=20)
-    assert counts(cell) == {
-        "solutions": (16, 20),
-        "answers": (16, 20),
-        "rows_free_running": (48, 60),
-        "rows_teacher_forced": (56, 60),
-    }
+PAIRS = {"digits_a": (2, 3), "digits_b": (1, 2)}
+SUMS = {"digits": (1, 3), "addends": (3, 4)}
 
 
 @pytest.mark.parametrize(
-    ("lengths", "where"), [((2, 2), INSIDE), ((2, 3), INSIDE), ((1, 2), SHORTER), ((4, 2), FIRST),
-                           ((2, 1), SHORTER), ((3, 4), SECOND), ((4, 4), BOTH), ((4, 1), FIRST)]
-)  # fmt: skip
-def test_a_cell_is_in_range_where_both_operands_are_of_lengths_trained_on(lengths, where):
-    task = Multiplication("standard", digits_a=(2, 3), digits_b=(2, 3))
-    assert measured(Oracle(), *lengths, task=task, problems=2)["region"] == where
-
-
-def test_batches_change_no_figure():
-    one, other = (
-        measured(Oracle(slips=3), 2, 2, problems=11, batch_size=size) for size in (128, 4)
-    )
-    for cell in (one, other):
-        del cell["seconds_per_problem"]
-    assert one == other
-
-
-def test_a_canvas_that_the_model_cannot_work_on_has_a_reason_and_no_figures():
-    cell = measured(Oracle(largest=6), 3, 2, canvas=Canvas(6, 6), problems=5)
-    assert cell["applicable"]
-    cell = measure_cell(Solver(Oracle(largest=6), TASK, Canvas(6, 6)), AXES, (5, 4))
-    assert not cell["applicable"]
-    assert "canvas of 7 x 9 cells or more (height x width), which 5 x 4 digits" in cell["reason"]
-    assert [name for name, value in cell.items() if value is None] == [
-        *("height", "width", "solutions", "answers", "rows_free_running", "rows_teacher_forced"),
-        *("steps", "confidence", "seconds_per_problem", "diagnostics", "solved"),
-        *("answered", "flops_per_problem"),
-    ]
-
-
-def test_the_canvas_grows_beyond_trainings_where_the_model_allows():
-    cell = measured(Oracle(), 3, 2, canvas=Canvas(6, 6), problems=2)
-    assert (cell["height"], cell["width"]) == (6, 6)
-    oracle = Oracle()
-    solver = Solver(oracle, TASK, Canvas(6, 6))
-    oracle.learn(solver.for_lengths((5, 4)), (5, 4), 2)
-    cell = measure_cell(solver, AXES, (5, 4), problems=2)
-    assert (cell["height"], cell["width"]) == (7, 9)
-    assert counts(cell)["solutions"] == (2, 2)
-
-
-def test_lengths_without_a_held_out_pair_have_a_reason_and_no_figures():
-    cell = measured(Oracle(), 1, 1, task=Multiplication("standard", base=2))
-    assert cell["problems"] == 0
-    assert cell["applicable"]
-    assert "no problem of 1 x 1 digits in base 2 belongs to the test split" in cell["reason"]
-    assert cell["solutions"] is None
-
-
-def test_a_cell_is_plain_data():
-    cell = measured(Oracle(slips=2), 3, 2, problems=4)
-    assert json.loads(json.dumps(cell)) == cell
-    assert tuple(cell) == KEYS
-
-
-def test_steps_are_the_mean_over_rows():
-    class Slower(Oracle):
-        """Takes one step for the first problem, four for the second, nine for the third."""
-
-        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-            return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
-
-    assert measured(Slower(), 3, 2, problems=4)["steps"] == (1 + 4 + 9 + 16) / 4
-
-
-def test_seconds_are_those_of_free_running_a_problem(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    clock.perf_counter = lambda: clock.now
-    monkeypatch.setattr(grid, "time", clock)
-
-    class Slow(Oracle):
-        """Takes two seconds to fill a batch of rows."""
-
-        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-            clock.now += 2
-            return super().__call__(inputs)
-
-    cell = measured(Slow(), 3, 2, problems=10, batch_size=4)
-    assert cell["seconds_per_problem"] == 3 * 3 * 2 / 10  # batches, rows, seconds
-
-
-def test_both_families_are_measured_alike():
-    shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
-    gpt = GPTPredictor(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
-    recursive = TinyRecursiveModel(RecursiveConfig(H_cycles=1, L_cycles=1, **shape)).eval()
-    one, other = (
-        measure_cell(Solver(predictor, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
-        for predictor in (gpt, IterativePredictor(recursive, max_steps=2))
-    )
-    assert one.keys() == other.keys()
-    for cell in (one, other):
-        assert {name: total for name, (_, total) in counts(cell).items()} == {
-            "solutions": 5,
-            "answers": 5,
-            "rows_free_running": 15,
-            "rows_teacher_forced": 15,
-        }
-        assert cell["seconds_per_problem"] > 0
-    assert one["steps"] is None
-    assert 1 <= other["steps"] <= 2
-
-
-def test_a_batch_that_is_too_large_for_the_device_is_named(monkeypatch):
-    def out_of_memory(*_) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(Oracle, "__call__", out_of_memory)
-    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
-        measured(Oracle(), 3, 2, problems=9)
-
-
-ADDITION = Addition("column_carries", digits=(1, 2), addends=(2, 3))
-
-
-@pytest.mark.parametrize(
-    ("axes", "size", "operands", "where"),
+    ("ranges", "axes", "size", "where"),
     [
-        (("digits", "addends"), (2, 3), 3, INSIDE),
-        (("digits", "addends"), (3, 2), 2, FIRST),
-        (("digits", "addends"), (2, 5), 5, SECOND),
-        (("digits", "addends"), (3, 4), 4, BOTH),
-        (("digits_a", "digits_b"), (2, 1), 2, INSIDE),
-        (("digits_a", "digits_b"), (1, 4), 2, SECOND),
+        *((PAIRS, AXES, size, INSIDE) for size in ((2, 1), (3, 2))),
+        *((PAIRS, AXES, size, FIRST) for size in ((4, 1), (4, 2))),
+        *((PAIRS, AXES, size, SECOND) for size in ((2, 3), (1, 3))),
+        (PAIRS, AXES, (4, 3), BOTH),
+        (PAIRS, AXES, (1, 2), SHORTER),
+        (SUMS, AXES, (1, 1), BOTH),  # of which training knows no range
+        (SUMS, ("digits", "addends"), (4, 3), FIRST),
+        (PAIRS, ("family", "digits"), ("nines", 2), INSIDE),
+        (PAIRS, ("family", "digits"), ("nines", 3), BOTH),
     ],
 )
-def test_addition_is_measured_by_either_kind_of_size(axes, size, operands, where):
-    cell = measured(Oracle(), *size, task=ADDITION, axes=axes, problems=5)
-    assert (cell["row"], cell["column"], cell["region"]) == (*size, where)
-    assert counts(cell)["solutions"] == counts(cell)["answers"] == (5, 5)
-    assert counts(cell)["rows_free_running"] == (10, 10)  # the carries and the sum
-    longest = max(operands, ADDITION.addends[1])  # a model gets the room that it was trained on
-    assert cell["height"] == longest + 2 + 1  # the middle of a margin of 2
-    assert cell["diagnostics"]["rows"]["carries"] == {"total": 5, "wrong": 0}
+def test_cells_are_told_apart_by_which_operand_is_longer_than_in_training(
+    ranges, axes, size, where
+):
+    assert region(ranges, axes, size) == where
 
 
-def test_a_wrong_carry_beside_a_right_sum_spoils_the_solution_alone():
-    cell = measured(Oracle(slips=2), 2, 3, task=ADDITION, axes=("digits", "addends"), problems=9)
-    assert counts(cell) == {
-        "solutions": (7, 9),
-        "answers": (9, 9),
-        "rows_free_running": (16, 18),
-        "rows_teacher_forced": (16, 18),
-    }
-    assert cell["diagnostics"]["rows"]["carries"]["wrong"] == 2
+def test_pooled_share_adds_up_problems_not_percentages(make_grid):
+    (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
+    assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
 
 
-def test_more_addends_than_the_layout_can_write_have_no_figures():
-    ternary = Addition("column_carries", base=3, digits=(1, 2), addends=(2, 3))
-    cell = measure_cell(Solver(Oracle(), ternary), ("digits", "addends"), (2, 4), problems=5)
-    assert not cell["applicable"]
-    assert cell["reason"].endswith("at most 3 addends in base 3, not 4")
-    assert cell["solutions"] is cell["diagnostics"] is None
+def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_empty_one(
+    make_grid,
+):
+    (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
+    assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
 
 
-def test_a_cell_tells_which_problems_were_solved_in_their_order():
-    cell = measured(Oracle(slips=3), 2, 2, problems=11)
-    assert len(cell["solved"]) == 11
-    assert cell["solved"].count("1") == cell["solutions"]["right"]
-    assert set(cell["solved"]) == {"0", "1"}
+def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
+    shares = {"one": lambda a, b: 0.5, "two": lambda a, b: (0.6, 0.9)[b - 1]}
+    one, two = make_grid(shares, [2], 2)["models"]
+    near, far = contrasts(two, one)
+    assert (near.told_apart, far.told_apart) == (False, True)
+    assert far.points == pytest.approx(100 * (115 - 64) / 128)
+    assert contrasts(one, two)[1].points == pytest.approx(-far.points)
+
+
+def test_cells_that_one_model_cannot_be_asked_are_not_compared(make_grid):
+    one, two = make_grid({"one": right, "two": short_only}, 2, 4)["models"]
+    assert [c.key for c in contrasts(one, two)] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_differing_problems_are_said_plainly(make_grid):
+    grid = make_grid({"one": right, "two": right})
+    assert differing_problems(grid) == ""
+    grid["models"][1] |= {"settings": grid["settings"] | {"seed": 3, "problems": 64}}
+    assert differing_problems(grid) == "seed 0 or 3; problems 128 or 64"
+    assert described(grid).startswith("128 or 64 problems a cell")
+
+
+def lacking(grid: dict) -> dict:
+    del grid["models"][0]["cells"][3]["solutions"]
+    return grid
+
+
+def older(grid: dict) -> dict:
+    for cell in grid["models"][0]["cells"]:
+        for key in ("solved", "answered", "flops_per_problem"):
+            del cell[key]
+    return grid
+
+
+def test_a_grid_is_read_as_it_was_written_also_of_an_older_version(make_grid, tmp_path):
+    for grid in (make_grid({"one": short_only}), older(make_grid({"one": right}))):
+        (tmp_path / "grid.json").write_text(json.dumps(grid))
+        assert read_grid(tmp_path) == read_grid(tmp_path / "grid.json") == grid
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lambda grid: json.dumps(grid)[:500], "Invalid JSON"),
+        (lambda grid: "\0\1\xff", "Invalid JSON"),
+        (lambda grid: "[" * 100_000, "Invalid JSON: recursion limit"),
+        (lambda grid: [1, 2], "should be an object"),
+        (lambda grid: grid | {"format": 9}, "format: Input should be 2"),
+        (lambda grid: grid | {"models": 3}, "models: Input should be a valid"),
+        (lambda grid: grid | {"models": []}, "holds no model"),
+        (lacking, "models.0.cells.3.solutions: Field required"),
+    ],
+)
+def test_files_that_are_no_grid_get_a_sentence(make_grid, tmp_path, content, said):
+    found = content(make_grid({"small": right}))
+    text = found if isinstance(found, str) else json.dumps(found)
+    (tmp_path / "grid.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_grid(tmp_path)

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from trm.checkpoints.loading import load_solver
-from trm.evaluation import grid_run as cells
-from trm.evaluation.grid import measure_cell
-from trm.evaluation.grid_models import versions
-from trm.evaluation.grid_run import Settings, measure
+from trm.evaluation import measure as cells
+from trm.evaluation.measure import Settings, measure, measure_cell
+from trm.evaluation.models import versions
 from trm.files import replacing
 
 AXES = ("digits_a", "digits_b")

@@ -4,22 +4,14 @@ import re
 import pytest
 from rich.console import Console
 
-from trm.evaluation.comparison import compare_markdown
-from trm.evaluation.grid_schema import (
+from trm.evaluation.grid import (
     BOTH,
     FIRST,
     INSIDE,
     SECOND,
     SHORTER,
-    contrasts,
-    described,
-    differing_problems,
-    pooled,
-    region,
-    share,
 )
-from trm.evaluation.report import markdown, print_summary
-from trm.evaluation.statistics import Share
+from trm.evaluation.report import compare_markdown, markdown, print_summary, shared_problems
 
 
 def right(a: int, b: int) -> float:
@@ -54,43 +46,6 @@ def lines_of(rows: list[list[str]], name: str) -> dict[str, list[str]]:
             break
         found[row[1]] = row[2:]
     return found
-
-
-def test_cells_are_told_apart_by_which_operand_is_longer_than_in_training(make_grid):
-    (model,) = make_grid({"one": right}, 4, 3, ((2, 3), (1, 2)))["models"]
-    sizes = [(c["row"], c["column"]) for c in model["cells"]]
-    where = {size: region(model["ranges"], ("digits_a", "digits_b"), size) for size in sizes}
-    assert where[2, 1] == where[3, 2] == INSIDE
-    assert where[4, 1] == where[4, 2] == FIRST
-    assert where[2, 3] == where[1, 3] == SECOND
-    assert where[4, 3] == BOTH
-    assert where[1, 2] == SHORTER
-
-
-def test_pooled_share_adds_up_problems_not_percentages(make_grid):
-    (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
-    assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
-
-
-def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_empty_one(
-    make_grid,
-):
-    (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
-    assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
-
-
-def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
-    shares = {"one": lambda a, b: 0.5, "two": lambda a, b: (0.6, 0.9)[b - 1]}
-    one, two = make_grid(shares, [2], 2)["models"]
-    near, far = contrasts(two, one)
-    assert (near.told_apart, far.told_apart) == (False, True)
-    assert far.points == pytest.approx(100 * (115 - 64) / 128)
-    assert contrasts(one, two)[1].points == pytest.approx(-far.points)
-
-
-def test_cells_that_one_model_cannot_be_asked_are_not_compared(make_grid):
-    one, two = make_grid({"one": right, "two": short_only}, 2, 4)["models"]
-    assert [c.key for c in contrasts(one, two)] == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
 def test_summary_pools_solutions_by_region_with_intervals(make_grid):
@@ -175,18 +130,6 @@ def test_a_report_of_addition_speaks_of_addends(make_grid):
     assert "digits of b" not in text
 
 
-def test_a_size_that_training_knows_no_range_of_is_beyond_it():
-    ranges = {"digits": (1, 3), "addends": (3, 4)}
-    assert region(ranges, ("digits_a", "digits_b"), (1, 1)) == BOTH
-    assert region(ranges, ("digits", "addends"), (4, 3)) == FIRST
-    assert region({"digits_a": (1, 4), "digits_b": (1, 3)}, ("family", "digits"), ("nines", 3)) == (
-        INSIDE
-    )
-    assert region({"digits_a": (1, 4), "digits_b": (1, 3)}, ("family", "digits"), ("nines", 4)) == (
-        BOTH
-    )
-
-
 def test_every_cell_is_in_the_report_with_its_interval(make_grid):
     text = markdown(make_grid({"one": short_only}))
     head, *rows = table(text, "### one")
@@ -239,12 +182,9 @@ def test_long_lists_of_cells_are_cut(make_grid):
 
 def test_differing_problems_are_said_plainly(make_grid):
     grid = make_grid({"one": right, "two": right})
-    assert differing_problems(grid) == ""
     assert "All models were asked the same problems." in compare_markdown(grid)
     settings = grid["settings"] | {"seed": 3, "problems": 64}
     grid["models"][1] |= {"settings": settings}
-    assert differing_problems(grid) == "seed 0 or 3; problems 128 or 64"
-    assert described(grid).startswith("128 or 64 problems a cell")
     for text in (compare_markdown(grid), summary(grid)):
         assert "NOT THE SAME PROBLEMS (seed 0 or 3; problems 128 or 64)" in text
 
@@ -305,3 +245,20 @@ def test_problems_that_differ_are_not_paired(make_grid):
     grid["models"][0]["settings"] = grid["settings"]
     grid["models"].append(other["models"][0] | {"settings": other["settings"]})
     assert "Problem by problem" not in compare_markdown(grid)
+
+
+def model(*cells: tuple[int, str, str | None]) -> dict:
+    return {"cells": [{"row": n, "column": 1, "region": r, "solved": s} for n, r, s in cells]}
+
+
+def test_cells_that_only_one_was_asked_are_left_out():
+    mine = model((1, "in range", "1111"), (2, "first beyond", "10"), (3, "first beyond", "11"))
+    theirs = model((1, "in range", "1000"), (2, "first beyond", "01"))
+    assert shared_problems([mine], [theirs]).problems == 6
+    assert shared_problems([mine], [theirs], "in range").mine_alone == 3
+    assert shared_problems([mine], [theirs], "both beyond") is None
+
+
+def test_older_evaluations_do_not_tell_which_problems_were_solved():
+    older = {"cells": [{"row": 1, "column": 1, "region": "in range"}]}
+    assert shared_problems([older], [older]) is None

@@ -10,7 +10,7 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trm.checkpoints import COST_KEY
-from trm.evaluation.grid_models import describe
+from trm.evaluation.models import describe
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients, TrainingBar
 
 pytestmark = [

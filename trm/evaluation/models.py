@@ -1,4 +1,4 @@
-"""The models of a grid: what ``grid.json`` says of each checkpoint beside its cells."""
+"""The models of a grid: what ``grid.json`` says of each beside its cells, and what it is called."""
 
 import json
 import platform
@@ -12,7 +12,7 @@ from canvas import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.configs import read_config
-from trm.evaluation.run_names import told_apart
+from trm.evaluation.names import told_apart
 from trm.files import fingerprint
 
 
@@ -70,14 +70,20 @@ def _config(file: Path) -> Any:
     return json.loads(json.dumps(config, default=str))  # YAML knows dates
 
 
-def labels(checkpoints: Sequence[str | Path]) -> list[str]:
+def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list[str]:
     """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart.
 
-    First by what their runs had set otherwise, such as the seed, then by version and file.
+    That is the seed of its training, if it is given, else its version and file.
     """
-    files = [find_checkpoint(checkpoint) for checkpoint in checkpoints]
-    parts = [_parts(file) for file in files]
-    names = told_apart([part[0] for part in parts], [_config(file) for file in files])
+    files = [find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints]
+    # Run, version and file of run/version_0/checkpoints/best.ckpt; of others the file.
+    parts = [
+        [*file.parts[-4:-2], file.stem]
+        if len(file.parts) > 4 and file.parts[-2] == "checkpoints"
+        else [file.stem]
+        for file in files
+    ]
+    names = told_apart([part[0] for part in parts], seeds or [None] * len(parts))
     for more in (2, 3):
         names = [
             "/".join(part[:more]) if names.count(name) > 1 else name
@@ -87,14 +93,6 @@ def labels(checkpoints: Sequence[str | Path]) -> list[str]:
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
         for i, name in enumerate(names)
     ]
-
-
-def _parts(file: Path) -> list[str]:
-    """Run, version and file of ``run/version_0/checkpoints/best.ckpt``; of others the file."""
-    folders = file.absolute().parts[:-1]
-    if len(folders) > 3 and folders[-1] == "checkpoints":
-        return [folders[-3], folders[-2], file.stem]
-    return [file.stem]
 
 
 def describe_all(
@@ -118,13 +116,15 @@ def describe_all(
     twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]
     if twice:
         raise ValueError(f"{' and '.join(twice)}: one checkpoint, given more than once")
-    names = labels(checkpoints) if names is None else names
-    if len(names) != len(checkpoints) or len(set(names)) < len(names):
+    if names is not None and not len(set(names)) == len(names) == len(checkpoints):
         raise ValueError(
             f"every checkpoint has a name of its own: {len(checkpoints)} different names are "
             f"wanted, not {', '.join(names)}"
         )
-    models = [describe(path, name, steps) for path, name in zip(checkpoints, names, strict=True)]
+    models = [describe(path, "", steps) for path in checkpoints]
+    names = names or labels(checkpoints, [model["seed"] for model in models])
+    for model, name in zip(models, names, strict=True):
+        model["name"] = name
     kinds = {m["name"]: f"{m['task']['task']} in base {m['task']['base']}" for m in models}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from canvas import symbols
+from canvas.arithmetic import Numbers
 from canvas.layouts import ROW_KINDS
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.task import Task
-from trm.evaluation.columns import columns_of
 
 if TYPE_CHECKING:  # reports are read without PyTorch
     from trm.solving.rollout import TeacherForced
@@ -24,7 +24,72 @@ EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
     "wrong digit",  # the right end in place, and a wrong digit
     "wrong length",  # the right end in place, no wrong digit, but too few or too many of them
 )
-_CARRIED = ("total", "with_carry")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of N rows from the right, each a sum of digits times factors, and of a carry.
+
+    Attributes:
+        problem: ``int64 [N]``, which of the problems each is of.
+        sums: ``int64 [N, P]``, what the addends bring to each column.
+        last: ``int64 [N, P]``, the digit of the row's last addend there.
+        factor: ``int64 [N]``, by which that is multiplied.
+        addends: ``int64 [N]``, how many there are.
+        carry: ``int64 [N, P]``, what is carried into each column.
+        lengths: ``int64 [N]``, digits of the row's number.
+    """
+
+    problem: np.ndarray
+    sums: np.ndarray
+    last: np.ndarray
+    factor: np.ndarray
+    addends: np.ndarray
+    carry: np.ndarray
+    lengths: np.ndarray
+
+
+def columns_of(task: Task, problems: Problems) -> Columns | None:
+    """The columns of all rows that have to be worked out, problem by problem.
+
+    Args:
+        task: its layout says what each row is the sum of, see `canvas.layouts.Layout.addends`.
+        problems: some.
+
+    Returns:
+        None where the layout does not say it.
+    """
+    named = [task.rules.addends(operands, task.base) for operands in problems.to_ints()]
+    rows = [row for one in named if one is not None for row in one]
+    if not rows:
+        return None
+    problem = np.repeat(np.arange(len(named)), [len(one or ()) for one in named])
+    numbers = [addend.number for row in rows for addend in row]
+    digits = Numbers.from_ints(numbers, task.base).digits.astype(np.int64)
+    factors, shifts = np.array([addend[1:] for row in rows for addend in row]).reshape(-1, 2).T
+    addends = np.array([len(row) for row in rows])
+    of_row = np.repeat(np.arange(len(rows)), addends)
+    width = int(shifts.max(initial=0)) + digits.shape[1]
+    sums, last = (np.zeros((len(rows), width), dtype=np.int64) for _ in range(2))
+    places = shifts[:, None] + np.arange(digits.shape[1])
+    np.add.at(sums, (of_row[:, None], places), digits * factors[:, None])
+    ends = np.cumsum(addends)[addends > 0] - 1  # of the rows that have addends
+    there = np.flatnonzero(addends)
+    last[there[:, None], places[ends]] = digits[ends]
+    factor = np.ones(len(rows), dtype=np.int64)
+    factor[there] = factors[ends]
+    carries: list[np.ndarray] = []
+    written: list[np.ndarray] = []
+    carry = np.zeros(len(rows), dtype=np.int64)
+    while len(written) < width or carry.any():
+        carries.append(carry)
+        total = carry + (sums[:, len(written)] if len(written) < width else 0)
+        written.append(total % task.base > 0)
+        carry = total // task.base
+    some = np.stack(written, axis=1)
+    lengths = np.where(some.any(1), some.shape[1] - some[:, ::-1].argmax(1), 1)
+    sums, last = (np.pad(of, ((0, 0), (0, len(written) - width))) for of in (sums, last))
+    return Columns(problem, sums, last, factor, addends, np.stack(carries, axis=1), lengths)
 
 
 class WrongRow(NamedTuple):
@@ -54,11 +119,9 @@ class Diagnostics:
     Attributes:
         rows: how many there were of each kind, right and wrong.
         wrong: how many rows were wrong in each way.
-        digits: digits of all rows, right and wrong: those of the true working.
-        digits_with_carry: those of them that a carry enters.
-        reached: digits up to the first wrong one from the right, of rows whose right end is in
-            place: those that could become the first wrong one.
-        reached_with_carry: those of them that a carry enters.
+        digits, digits_with_carry: digits of all true rows; those of them that a carry enters.
+        reached, reached_with_carry: the same up to the first wrong one from the right, of rows
+            whose right end is in place: those that could become the first wrong one.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -92,16 +155,15 @@ class Diagnostics:
     def first_wrong_digits(self) -> tuple[int, int]:
         """How many digits are the first wrong one of their row, and how many of them get a carry.
 
-        Only rows whose right end is in place are looked at; a digit too many is none of the row's.
-        Errors sit on carries if the second over the first exceeds
-        ``reached_with_carry`` over ``reached``. Of all digits more get a carry, for none enters a
-        lowest digit, which errors reach first.
+        Only rows whose right end is in place count; a digit too many is none of the row's. Errors
+        sit on carries if the second over the first exceeds ``reached_with_carry`` over ``reached``.
+        Of all digits more get a carry, for none enters a lowest digit, which errors reach first.
         """
         digits = sum(n for way, n in self.wrong.items() if way.carry is not None)
         return digits, sum(n for way, n in self.wrong.items() if way.carry)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; the totals are there for readers, `from_json` does without them."""
+        """A `trm.evaluation.grid.DiagnosticsData`, with totals for readers."""
         first, first_with_carry = self.first_wrong_digits
         return {
             "rows": {
@@ -122,12 +184,10 @@ class Diagnostics:
         """What `to_json` made."""
         return cls(
             {kind: n["total"] for kind, n in data["rows"].items()},
-            {
-                WrongRow(*(way[name] for name in WrongRow._fields)): way["count"]
-                for way in data["wrong"]
-            },
-            *(data[name][count] for name in ("digits", "reached") for count in _CARRIED),
-        )
+            {WrongRow(*(way[name] for name in WrongRow._fields)): way["count"]
+             for way in data["wrong"]},
+            *(data[name][of] for name in ("digits", "reached") for of in ("total", "with_carry")),
+        )  # fmt: skip
 
 
 def diagnose(
@@ -141,24 +201,28 @@ def diagnose(
         drawing: of the problems.
         forced: all rows of the drawing, as a model filled them.
     """
-    steps = forced.steps
-    N = len(steps.problem)
-    at = np.arange(N), drawing.row_of_step(0)[steps.problem] + steps.step
-    answer = steps.answer[at]  # [N, W]
+    steps, exact = forced.steps, forced.rows_exact
+    at = np.arange(len(exact)), drawing.row_of_step(0)[steps.problem] + steps.step
     blank = np.uint8(symbols.BLANK)
     true, predicted = (
-        np.where(answer, canvases[at], blank) for canvases in (steps.labels, forced.filled.canvases)
-    )
-    lowest = _rightmost(true != blank)
-    lengths = (true != blank).sum(axis=1)
-    carries = _carries(task, problems, lengths)
+        np.where(steps.answer[at], canvases[at], blank)
+        for canvases in (steps.labels, forced.filled.canvases)
+    )  # [N, W]
+
+    def rightmost(cells: np.ndarray) -> np.ndarray:
+        return cells.shape[1] - 1 - cells[:, ::-1].argmax(axis=1)
+
+    lowest, lengths = rightmost(true != blank), (true != blank).sum(axis=1)
+    carries = np.zeros((len(exact), max(1, int(lengths.max()))), dtype=bool)  # into each place
+    if (columns := columns_of(task, problems)) is not None:
+        width = min(carries.shape[1], columns.carry.shape[1])
+        carries[:, :width] = columns.carry[:, :width] > 0
     kinds = drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
-    first = lowest - _rightmost(true != predicted)
-    aligned = (predicted != blank).any(axis=1) & (_rightmost(predicted != blank) == lowest)
+    first = lowest - rightmost(true != predicted)
+    aligned = (predicted != blank).any(axis=1) & (rightmost(predicted != blank) == lowest)
 
     wrong: Counter[WrongRow] = Counter()
-    reached = np.where(forced.rows_exact, lengths, np.where(aligned, first + 1, 0))
-    for i in np.flatnonzero(~forced.rows_exact):
+    for i in np.flatnonzero(~exact):
         digits, written = (row[i].tobytes().strip(blank.tobytes()) for row in (true, predicted))
         place, carry = None, None
         if aligned[i]:
@@ -170,34 +234,11 @@ def diagnose(
             fault = EMPTY if not written else MISPLACED if written == digits else MISALIGNED
         wrong[WrongRow(ROW_KINDS[kinds[i]], int(steps.step[i]), fault, place, carry)] += 1
     places = np.arange(carries.shape[1])
-    inside = places < lengths[:, None]
-    reached_inside = inside & (places < reached[:, None])
+    there = places < lengths[:, None]
+    reached = np.where(exact, lengths, np.where(aligned, first + 1, 0))
+    up_to = there & (places < reached[:, None])
     return Diagnostics(
         {name: n for k, name in enumerate(ROW_KINDS) if (n := int((kinds == k).sum()))},
         wrong,
-        int(inside.sum()),
-        int((carries & inside).sum()),
-        int(reached_inside.sum()),
-        int((carries & reached_inside).sum()),
+        *(int(cells.sum()) for cells in (there, carries & there, up_to, carries & up_to)),
     )
-
-
-def _rightmost(cells: np.ndarray) -> np.ndarray:
-    """The last True column of each row of ``bool [N, W]``."""
-    return cells.shape[1] - 1 - cells[:, ::-1].argmax(axis=1)
-
-
-def _carries(task: Task, problems: Problems, lengths: np.ndarray) -> np.ndarray:
-    """Whether a carry enters each place of the true rows, ``bool [N, P]``, problem by problem.
-
-    Args:
-        task, problems: see `diagnose`.
-        lengths: ``int64 [N]``, digits of each row.
-    """
-    carries = np.zeros((len(lengths), max(1, int(lengths.max()))), dtype=bool)
-    columns = columns_of(task, problems)
-    if columns is not None:
-        assert len(columns.carry) == len(lengths), "a layout names the addends of each of its rows"
-        width = min(carries.shape[1], columns.carry.shape[1])
-        carries[:, :width] = columns.carry[:, :width] > 0
-    return carries

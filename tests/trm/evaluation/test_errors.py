@@ -10,7 +10,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO
-from trm.evaluation.diagnostics import (
+from trm.evaluation.errors import (
     DIGIT,
     EMPTY,
     LENGTH,

@@ -5,12 +5,10 @@ import pytest
 import torch
 import yaml
 
-from canvas import task_data
-from canvas.addition import Addition
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
-from trm.evaluation import grid_models as models
-from trm.evaluation.grid_models import describe, describe_all, labels
+from trm.evaluation import models
+from trm.evaluation.models import describe, describe_all, labels
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.solving.calibration import Calibration
@@ -54,43 +52,6 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
     ]
 
 
-def with_configs(folder, configs):
-    files = checkpoints(
-        folder, [f"q/version_{i}/checkpoints/best.ckpt" for i in range(len(configs))]
-    )
-    for file, config in zip(files, configs, strict=True):
-        (file.parents[1] / "config.yaml").write_text(yaml.safe_dump(config))
-    return files
-
-
-def config_of(seed=0, lr=1e-3, save_dir="runs", data_seed=None):
-    return {
-        "seed_everything": seed,
-        "model": {"init_args": {"optimizer": {"lr": lr}, "seed": seed}},
-        "data": {"seed": seed if data_seed is None else data_seed, "batch_size": 64},
-        "trainer": {"logger": {"init_args": {"save_dir": save_dir}}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("configs", "names"),
-    [
-        ([config_of(seed) for seed in (0, 1, 2)], ["q, seed 0", "q, seed 1", "q, seed 2"]),
-        ([config_of(lr=lr) for lr in (0.1, 0.2)], ["q, lr 0.1", "q, lr 0.2"]),
-        (
-            [config_of(0, 0.1), config_of(1, 0.1), config_of(0, 0.2)],
-            ["q, lr 0.1, seed 0", "q, lr 0.1, seed 1", "q, lr 0.2, seed 0"],
-        ),
-        # Where they tie, or differ in what says nothing of the model, or in seeds one by one.
-        ([config_of(), config_of()], ["q/version_0", "q/version_1"]),
-        ([config_of(save_dir="a"), config_of(save_dir="b")], ["q/version_0", "q/version_1"]),
-        ([config_of(0), config_of(1, data_seed=7)], ["q/version_0", "q/version_1"]),
-    ],
-)
-def test_runs_of_one_name_are_told_apart_by_what_differs(tmp_path, configs, names):
-    assert labels(with_configs(tmp_path, configs)) == names
-
-
 def test_a_model_is_described_from_its_checkpoint(checkpoint):
     about = describe(checkpoint, "mine")
     assert about["name"] == "mine"
@@ -116,14 +77,6 @@ def test_models_of_different_bases_are_refused(checkpoint, tmp_path):
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
         describe_all([checkpoint, tmp_path / "octal.ckpt"])
-
-
-def test_models_of_different_tasks_are_refused(checkpoint, tmp_path):
-    content = torch.load(checkpoint, weights_only=True)
-    content[DATA_KEY]["task"] = task_data(Addition())
-    torch.save(content, tmp_path / "sums.ckpt")
-    with pytest.raises(ValueError, match=r"debug: multiplication in base 10, sums: addition in"):
-        describe_all([checkpoint, tmp_path / "sums.ckpt"])
 
 
 @pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])

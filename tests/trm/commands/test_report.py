@@ -1,0 +1,159 @@
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from canvas.problems import Problems
+from trm.checkpoints.loading import load_solver
+from trm.solving.record import COLUMNS
+
+
+def right(a: int, b: int) -> float:
+    return 1.0 if a <= 3 else 0.4
+
+
+def wrong(a: int, b: int) -> float:
+    return 0.1
+
+
+def write(folder: Path, grid: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "grid.json").write_text(grid if isinstance(grid, str) else json.dumps(grid))
+    return folder
+
+
+def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_path):
+    one = write(tmp_path / "one", make_grid({"small": right}, 3, 2))
+    two = write(tmp_path / "two", make_grid({"gpt": wrong}, 2, [1, 2, 9], seed=1))
+    output = tmp_path / "a new" / "folder"
+    ran = command("report", one, two / "grid.json", "--output", output)
+    assert ran.code == 0, ran.err
+    report = (output / "compare.md").read_text(encoding="utf-8")
+    for name in (re.search(r"!\[.*\]\((.*)\)", report)[1], "compare-rows.png"):
+        with Image.open(output / name) as picture:
+            assert picture.width > 600
+    assert "## Against small" in report
+    # What both were asked alone is compared.
+    assert "| gpt | in range | 4 | 0 | 4 | 0 |" in report
+    assert "gpt | second beyond" not in report
+    for text in (ran.out, report):
+        assert "NOT THE SAME PROBLEMS (seed 0 or 1)" in text
+    for word in ("small", "gpt", "in range", "compare.png", "compare-rows.png", "compare.md"):
+        assert word in ran.out
+
+
+def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, make_grid, tmp_path):
+    (tmp_path / "compare-rows.png").touch()
+    grid = write(tmp_path / "both", make_grid({"small": right, "gpt": wrong}, [2], [5]))
+    ran = command("report", grid, "--output", tmp_path, "--reference", "gpt")
+    assert ran.code == 0, ran.err
+    assert not (tmp_path / "compare-rows.png").exists()
+    assert "## Against gpt" in (tmp_path / "compare.md").read_text(encoding="utf-8")
+    assert "Did you mean gpt?" in command("report", grid, "--output", "x", "--reference", "gp").err
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(command, make_grid, tmp_path):
+    for run in ("x", "y"):
+        write(tmp_path / run / "grid", make_grid({"small": right}, 1, 1))
+    ran = command("report", "x/grid", "y/grid", "--output", "out", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    report = (tmp_path / "out/compare.md").read_text(encoding="utf-8")
+    assert "x/grid: small" in report
+    assert "y/grid: small" in report
+
+
+def test_bad_input_gets_a_sentence_and_exit_code_2(command, make_grid, tmp_path):
+    one = write(tmp_path / "one", make_grid({"small": right, "gpt": wrong}, 1, 1))
+    single = write(tmp_path / "single", make_grid({"small": right}, 1, 1))
+    ternary = write(tmp_path / "ternary", make_grid({"small": right}, 1, 1, task={"base": 3}))
+    (tmp_path / "file.json").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "x.jsonl").write_text("{}\n")
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    (tmp_path / "none.jsonl").touch()
+    for words, said in (
+        ((tmp_path / "nowhere",), "there is no "),
+        ((tmp_path,), "in which trm evaluate has finished"),
+        ((tmp_path / "file.json",), "is not what trm evaluate writes"),
+        ((single,), "at least two models"),
+        ((one, f"{tmp_path}/./one/grid.json"), "given more than once"),
+        ((one, ternary), "in base 3 by digits_a and digits_b"),
+        ((), "required"),
+        ((one, tmp_path / "x.jsonl"), "one after the other"),
+        ((tmp_path / "x.jsonl",), "does not hold answers"),
+        ((tmp_path / "deep.jsonl",), "does not hold answers"),
+        ((tmp_path / "none.jsonl",), "holds no solved problem"),
+        ((tmp_path / "x.jsonl", "--reference", "x"), "--reference is a model of evaluations"),
+    ):
+        ran = command("report", *words, "--output", tmp_path / "out")
+        assert ran.code == 2
+        assert said in ran.err
+        assert ran.err.count("\n") == 1 or "--help` tells more" in ran.err
+        assert not (tmp_path / "out").exists()
+    ran = command("report", one, "--output", tmp_path / "file")
+    assert ran.code == 2
+    assert "--output" in ran.err
+
+
+def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = [
+        {"correct": i != 3, "confidence": 0.9 - i / 10, "agreement": 1 - i / 8, "error": None}
+        for i in range(4)
+    ]
+    rows.append({"correct": None, "confidence": None, "agreement": None, "error": "bad"})
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = command("report", tmp_path / "answers.jsonl", "--output", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "answers: 75.0 % (3 of 4" in ran.out
+    assert "calibration error 30.0 %" in ran.out
+    rows = [line.replace("│", " ").split() for line in ran.out.splitlines() if " %" in line]
+    assert ["50%", "0.00", "%", "0.00", "%"] in rows
+    assert ["100%", "25.00", "%", "25.00", "%"] in rows
+    assert ["mean", "6.25", "%", "6.25", "%"] in rows
+    with Image.open(tmp_path / "out/calibration.png") as picture:
+        assert picture.size == (1100, 620)
+
+
+def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, trained, tmp_path):
+    shutil.copytree(trained / "runs", tmp_path / "runs")
+    run = tmp_path / "runs/debug/version_0"
+    words = ("--config", run / "config.yaml", "--ckpt_path", run / "checkpoints/best.ckpt")
+    ran = command("predict", *words, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    predicted = run / "predictions-0.jsonl"
+    records = [json.loads(line) for line in predicted.read_text().splitlines()]
+    problems = tmp_path / "p.jsonl"
+    problems.write_text("".join(json.dumps({"operands": r["operands"]}) + "\n" for r in records))
+    files = [tmp_path / "o.jsonl", tmp_path / "o.csv"]
+    for file in files:
+        words = ("--checkpoint", checkpoint, "--input", problems, "--output", file, "--canvases")
+        assert command("solve", *words).code == 0
+    ran = command("report", predicted, *files, "--output", tmp_path / "t")
+    assert ran.code == 0, ran.err
+    correct = sum(record["correct"] for record in records)
+    share = f"{100 * correct / len(records):.1f} % ({correct} of {len(records)};"
+    assert f"predictions-0.jsonl: {share}" in ran.out
+    lines = [line for line in ran.out.splitlines() if "calibration error" in line]
+    assert lines[1].partition(": ")[2] == lines[2].partition(": ")[2]  # both formats
+
+    # All three kinds of records have the same fields and figures.
+    from_files = [json.loads(line) for line in files[0].read_text().splitlines()]
+    solver = load_solver(checkpoint)
+    for one, file in zip(records, from_files, strict=True):
+        (solution,) = solver.solve(Problems.from_ints([one["operands"]]), with_truth=True)
+        python = solution.record().data()
+        assert list(one) == list(python) == list(COLUMNS)
+        assert list(file) == [name for name in COLUMNS if name not in ("exact", "views", "votes")]
+        for name in set(file) - {"line"}:
+            near = pytest.approx(python[name], abs=1e-5) if "confidence" in name else python[name]
+            assert file[name] == near, name
+        # In a validation canvases are larger, which a model of some steps may feel.
+        for name in ("problem", "operands", "in_range", "error"):
+            assert one[name] == python[name], name
+        assert one["correct"] == (one["answer"] == one["operands"][0] * one["operands"][1])
+        assert len(one["row_confidence"]) == len(one["row_steps"]) == len(python["row_steps"])
+        assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]

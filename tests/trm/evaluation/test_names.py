@@ -1,0 +1,50 @@
+import pytest
+
+from trm.evaluation.names import by_setting, side_by_side, told_apart
+
+
+def models(*names: str, **other) -> list[dict]:
+    return [{"name": name, "model": {"hidden_size": 8}} | other for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "setting"),
+    [
+        (("wide, seed 0", "wide, seed 1"), "wide"),
+        (("lattice-seed1", "lattice-seed12"), "lattice"),
+        (("a_seed_0", "a_seed_1"), "a"),
+    ],
+)
+def test_seeds_of_a_setting_are_together(names, setting):
+    assert {n: len(held) for n, held in by_setting(models(*names)).items()} == {setting: 2}
+
+
+def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
+    assert list(by_setting(models("a, seed 0", "b, seed 0"))) == ["a, seed 0", "b, seed 0"]
+    assert list(by_setting(models("seed 1", "seed 2"))) == ["seed 1", "seed 2"]
+    held = models("a, seed 0", "a, seed 1") + models("a, seed 2", model={"hidden_size": 16})
+    for order in (held, held[::-1]):
+        found = {n: len(some) for n, some in by_setting(order).items()}
+        assert found == {"a": 2, "a, seed 2": 1}
+    alone = by_setting(models("a", "a, seed 0", "a, seed 1"))
+    assert sorted(len(some) for some in alone.values()) == [1, 2]
+
+
+def test_runs_of_one_name_are_told_apart_by_their_seeds_where_those_differ():
+    assert told_apart(["q", "q", "r"], [0, 1, 0]) == ["q, seed 0", "q, seed 1", "r"]
+    assert told_apart(["q", "q", "q"], [0, 1, 0]) == ["q"] * 3
+
+
+def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(make_grid):
+    def share(a: int, b: int) -> float:
+        return 0.5
+
+    grids = [make_grid({"small": share, f"gpt{i}": share}, 1, 1, seed=i) for i in range(2)]
+    merged = side_by_side(grids, ["runA", "runB"])["models"]
+    assert [m["name"] for m in merged] == ["runA: small", "gpt0", "runB: small", "gpt1"]
+    assert [m["settings"]["seed"] for m in merged] == [0, 0, 1, 1]
+    grids[1]["models"][0]["seed"] = 1  # of training
+    merged = side_by_side(grids, ["runA", "runB"])["models"]
+    assert [m["name"] for m in merged] == ["small, seed 0", "gpt0", "small, seed 1", "gpt1"]
+    grids = [make_grid({"small": share, "b: small": share}, 1, 1), make_grid({"small": share})]
+    assert len({m["name"] for m in side_by_side(grids, ["a", "b"])["models"]}) == 3

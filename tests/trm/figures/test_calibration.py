@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from canvas.picture import PAPER
+from trm.evaluation.selective_prediction import reliability, risk_coverage
+from trm.figures.calibration import reliability_figure, trust_figure
+
+
+def test_curves_are_told_apart_without_colour():
+    curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
+    bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
+    left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2).axes
+    assert len({line.get_linestyle() for line in left.lines}) == 2
+    assert len({to_hex(line.get_color()) for line in left.lines}) == 2
+    assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
+    assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
+
+
+def test_bins_of_few_problems_are_hollow_uncertain_and_joined_to_no_other():
+    score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
+    axes, counts = reliability_figure({"rows": reliability(score, np.arange(203) < 200)}).axes
+    (hollow,) = [
+        line for line in axes.lines if len(line.get_xdata()) and line.get_markerfacecolor() == PAPER
+    ]
+    np.testing.assert_allclose(hollow.get_xdata(), [15])
+    (joined,) = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert np.isnan(joined.get_ydata()).tolist() == [True, False, False]
+    low, high = axes.collections[0].get_segments()[0][:, 1]
+    assert high - low > 40
+    assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
+
+
+def test_risks_of_few_problems_do_not_set_the_scale():
+    right = np.arange(400) > 1  # the two surest are wrong
+    (left, *_) = trust_figure({"a": risk_coverage(-np.arange(400.0), right)}, {}, 400).axes
+    assert left.get_ylim()[1] < 20
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_axes_fill_their_figures(few):
+    score = np.tile(np.linspace(0, 1, 5 if few else 100), 1 if few else 40)
+    curve, bins = risk_coverage(score, score > 0.5), reliability(score, score > 0.5)
+    name = "one" if few else "a name " * 20
+    for figure in (trust_figure({name: curve}, {name: bins}, 9), reliability_figure({name: bins})):
+        figure.draw_without_rendering()
+        columns = 2 if len(figure.axes) > 2 else 1
+        for axes in figure.axes:
+            assert axes.get_position().width > 0.7 / columns
+        assert sum(axes.get_position().height for axes in figure.axes[-2:]) > 0.6

@@ -1,0 +1,248 @@
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from trm.evaluation.statistics import Share
+from trm.figures.grids import comparison_figure, grid_figure, mark, row_errors_figure
+
+
+def right(a: int, b: int) -> float:
+    """All right up to 3 x 2 digits, then falling."""
+    return 1.0 if a <= 3 and b <= 2 else 0.8 / (1 + max(0, a - 3) + 2 * max(0, b - 2))
+
+
+def half(a: int, b: int) -> float:
+    return right(a, b) / 2
+
+
+def short_only(a: int, b: int) -> float | None:
+    return right(a, b) if b <= 3 else None
+
+
+def panels(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_xlabel()]
+
+
+def texts(axes: Axes, column: float, row: float) -> list[str]:
+    """What is written in a cell, from top to bottom."""
+    said = [(t.get_position(), t.get_text()) for t in axes.texts]
+    here = [(y, word) for (x, y), word in said if (x, round(y)) == (column, row)]
+    return [word for _, word in sorted(here)]
+
+
+def image(axes: Axes) -> np.ndarray:
+    """The values that colour the cells."""
+    return np.ma.filled(axes.images[0].get_array().astype(float), np.nan)
+
+
+def boxes(axes: Axes, hatched: bool) -> set[tuple[float, ...]]:
+    """Left, top, width and height of hatched cells, or of the outline."""
+    found = [p for p in axes.patches if isinstance(p, Rectangle) and bool(p.get_hatch()) == hatched]
+    return {(*box.get_xy(), box.get_width(), box.get_height()) for box in found}
+
+
+def words(figure: Figure) -> str:
+    """Everything but what stands in the cells."""
+    said = [figure.get_suptitle(), figure.legends[0].get_title().get_text()]
+    for axes in figure.axes:
+        said += [axes.get_title(loc="left"), *(t.get_text() for t in axes.texts)]
+    return " ".join(" ".join(said + [t.get_text() for t in figure.legends[0].get_texts()]).split())
+
+
+def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid):
+    figure = grid_figure(make_grid({"small $run_1$": right}, seed=7))
+    (axes,) = panels(figure)
+    assert image(axes).shape == (5, 4)  # digits of a down, digits of b across
+    assert image(axes)[4, 1] == pytest.approx(100 * round(128 * 0.8 / 3) / 128)
+    assert texts(axes, 1, 4) == ["27", "20–35"]
+    assert texts(axes, 0, 0) == ["100", "68–100"]  # of eight problems
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("digits of b", "digits of a")
+    for said in (
+        "small $run_1$",
+        "recursive, lattice, 188,322 parameters",
+        "128 problems a cell (as few as 8 where lengths have no more), test split, seed 7",
+        "Wilson, 95",
+    ):
+        assert said in words(figure)
+
+
+def test_a_grid_of_addition_is_labelled_by_its_own_measures(make_grid):
+    grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
+    (axes,) = panels(grid_figure(grid))
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("digits", "addends")
+
+
+def test_lengths_trained_on_are_outlined_as_one_region(make_grid):
+    (axes,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)))))
+    assert boxes(axes, hatched=False) == {(-0.5, 0.5, 2, 2)}
+
+
+def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
+    figure = grid_figure(make_grid({"one": short_only, "two": right}))
+    first, second = panels(figure)
+    assert boxes(first, hatched=True) == {(2.5, row - 0.5, 1, 1) for row in range(5)}
+    assert texts(first, 3, 2) == ["n/a"]
+    assert np.isnan(image(first)[:, 3]).all()
+    assert boxes(second, hatched=True) == set()
+    assert "n/a: not applicable" in words(figure)
+
+
+def test_a_cell_without_problems_is_blank(make_grid):
+    figure = grid_figure(make_grid({"one": right}, 1, 1, problems=0))
+    (axes,) = panels(figure)
+    assert np.isnan(image(axes)).all()
+    assert texts(axes, 0, 0) == []
+    assert "blank: no problems asked" in words(figure)
+
+
+def test_any_share_can_be_drawn_on_one_scale_for_all_models(make_grid):
+    grid = make_grid({"strong": right, "weak": lambda a, b: 0.01})
+    figure = grid_figure(grid, "rows_teacher_forced")
+    assert [axes.images[0].get_clim() for axes in panels(figure)] == [(0, 100)] * 2
+    assert len(figure.axes) == 3  # with one colour bar
+    counts = grid["models"][0]["cells"][-1]["rows_teacher_forced"]
+    share = 100 * counts["right"] / counts["total"]
+    assert image(panels(figure)[0])[4, 3] == pytest.approx(share)
+
+
+def luminance(colour) -> float:
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def test_numbers_stand_out_from_every_colour_and_colours_stay_in_order_when_grey(make_grid):
+    shares = [n / 20 for n in range(21)]
+    grid = make_grid({"one": lambda a, b: shares[a - 1]}, 21, [2], problems=200)
+    (axes,) = panels(grid_figure(grid))
+    colours = axes.images[0].to_rgba(image(axes)[:, 0])[:, :3]
+    cells = [text for text in axes.texts if not text.get_text().startswith("recursive")]
+    for text, colour in zip(cells, colours, strict=True):
+        dark, light = sorted(luminance(c) + 0.05 for c in (text.get_color(), colour))
+        assert light / dark > 3, (text, light / dark)
+    assert (np.diff([luminance(colour) for colour in colours]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("models", "digits_a", "digits_b", "compared"),
+    [
+        *((1, 1, 1, False), (1, 20, 20, False), (2, 2, 12, False), (5, 5, 4, False)),
+        *((2, 1, 1, True), (2, 5, 4, True), (4, 10, 3, True)),
+    ],
+)
+def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(
+    make_grid, models, digits_a, digits_b, compared
+):
+    names = [f"a-long-name-of-a-run/version_{i}/checkpoint" for i in range(models)]
+    shares = {name: (right, half)[i % 2] for i, name in enumerate(names)}
+    figure = (comparison_figure if compared else grid_figure)(make_grid(shares, digits_a, digits_b))
+    FigureCanvasAgg(figure).draw()
+    renderer, edge = figure.canvas.get_renderer(), figure.bbox
+    drawn = [axes for axes in figure.axes if axes.axison]
+    places = [axes.get_tightbbox(renderer) for axes in drawn]
+    places += [artist.get_window_extent(renderer) for artist in (figure._suptitle, *figure.legends)]
+    for i, box in enumerate(places):
+        assert box.x0 >= -1
+        assert box.y0 >= -1
+        assert box.x1 <= edge.x1 + 1
+        assert box.y1 <= edge.y1 + 1
+        for other in places[:i]:
+            across = min(box.x1, other.x1) - max(box.x0, other.x0)
+            up = min(box.y1, other.y1) - max(box.y0, other.y0)
+            assert across <= 1 or up <= 1, (box, other)
+    for axes in panels(figure):
+        cell = axes.get_window_extent(renderer).width / digits_b
+        inside = [t for t in axes.texts if t.get_transform() == axes.transData]
+        assert max(t.get_window_extent(renderer).width for t in inside) < cell
+    assert len(panels(figure)) == models + (models - 1) * compared
+
+
+def test_pyplot_stays_out(make_grid):
+    before = "matplotlib.pyplot" in sys.modules
+    grid_figure(make_grid({"one": right}))
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_differences_stand_below_their_model_and_are_signed(make_grid):
+    figure = comparison_figure(make_grid({"strong": right, "weak": half}))
+    figure.draw_without_rendering()
+    _, weak, difference = panels(figure)
+    assert texts(difference, 0, 1) == ["−50", "−59 to −41"]
+    assert image(difference)[1, 0] == pytest.approx(-50)
+    assert difference.get_position().x0 == pytest.approx(weak.get_position().x0)
+    assert difference.get_position().y1 < weak.get_position().y0
+    low, high = difference.images[0].get_clim()
+    assert -low == high >= 50
+    assert "minus strong" in words(figure)
+    other = comparison_figure(make_grid({"strong": right, "weak": half}), "weak")
+    assert texts(panels(other)[-1], 0, 1)[0] == "+50"
+
+
+def test_below_the_reference_differences_are_pooled_by_region(make_grid):
+    figure = comparison_figure(make_grid({"strong": right, "weak": half}))
+    (chart,) = [a for a in figure.axes if a.get_title(loc="left").startswith("all cells of")]
+    regions = [label.get_text() for label in chart.get_yticklabels()]
+    assert regions == ["in range", "first beyond", "second beyond", "both beyond"]
+    points = [line.get_xdata()[0] for line in chart.lines if len(line.get_xdata()) == 1]
+    assert points[0] == pytest.approx(-50, abs=1)
+    for bar, value in zip(chart.collections, points, strict=True):
+        ((start, end),) = bar.get_segments()
+        assert start[0] < value < end[0]
+
+
+def test_cells_whose_intervals_do_not_overlap_are_bold_and_bear_a_dot(make_grid):
+    close = make_grid({"one": lambda a, b: 0.5, "two": lambda a, b: 0.9 if a == 3 else 0.55})
+    *_, difference = panels(comparison_figure(close))
+    dots = {(round(*line.get_xdata()), round(*line.get_ydata())) for line in difference.lines}
+    assert dots == {(column, 2) for column in range(4)}
+    bold = {round(t.get_position()[1]) for t in difference.texts if t.get_weight() == "bold"}
+    assert bold == {2}
+
+
+def test_a_difference_is_not_applicable_where_either_model_is_not(make_grid):
+    for models in ({"a": right, "b": short_only}, {"a": short_only, "b": right}):
+        *_, difference = panels(comparison_figure(make_grid(models)))
+        assert boxes(difference, hatched=True) == {(2.5, row - 0.5, 1, 1) for row in range(5)}
+        assert np.isnan(image(difference)[:, 3]).all()
+
+
+def test_misuse_is_refused(make_grid):
+    grid = make_grid({"one": right})
+    with pytest.raises(ValueError, match=r"figure_of must be one of solutions.*'solution'"):
+        grid_figure(grid, "solution")
+    with pytest.raises(ValueError, match="at least two models"):
+        comparison_figure(grid)
+    with pytest.raises(ValueError, match="without models"):
+        grid_figure(grid | {"models": []})
+
+
+def test_row_errors_are_shares_of_wrong_rows_of_two_operands_of_one_length(make_grid):
+    shares = {"half": lambda a, b: 0.5, "all": lambda a, b: 1.0}
+    grid = make_grid(shares, [1, 2, 4], [2, 4], problems=100)
+    (axes,) = row_errors_figure(grid).axes
+    line = next(line for line in axes.lines if line.get_label() == "half")
+    cells = {(cell["row"], cell["column"]): cell for cell in grid["models"][0]["cells"]}
+    counts = [cells[n, n]["rows_teacher_forced"] for n in (2, 4)]
+    np.testing.assert_allclose(line.get_ydata(), [1 - c["right"] / c["total"] for c in counts])
+    np.testing.assert_allclose(line.get_xdata(), [2, 4], rtol=0.02)
+    # Where no row is wrong, a hollow mark stands at the end of the interval.
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    ends = [line.get_ydata()[0] for line in hollow]
+    np.testing.assert_allclose(ends, [Share(0, 200).interval[1], Share(0, 400).interval[1]])
+
+
+def test_without_two_operands_of_one_length_there_are_no_row_errors(make_grid):
+    assert row_errors_figure(make_grid({"half": half}, [1, 2], [3, 4])) is None
+    sums = make_grid({"half": half}, [2, 3], [2, 3], axes=("digits", "addends"))
+    assert row_errors_figure(sums) is None
+
+
+def test_no_two_marks_are_alike():
+    assert len({tuple(mark(i).values()) for i in range(49)}) == 49
+    assert len({mark(i)["color"] for i in range(7)}) == 7

@@ -1,0 +1,163 @@
+"""`trm report`: evaluations side by side, or whether confidence tells right answers from wrong."""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from trm.commands.arguments import info_console
+from trm.evaluation.grid import GRID, figure_shown, grid_file, read_grid, reference_of
+from trm.evaluation.names import side_by_side
+from trm.files import make_folder, replacing
+
+FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
+TRUST = "calibration.png"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "found",
+        nargs="+",
+        metavar="DIR|FILE",
+        help="folders that trm evaluate or trm benchmark score has written, whose models are "
+        "compared; or files of answers that trm solve --input has written, for their calibration",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
+    parser.add_argument(
+        "--reference", metavar="NAME", help="the model to compare with (default: the first)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, compare or rank, draw and report."""
+    paths = [Path(name) for name in args.found]
+    answers = [path for path in paths if not path.is_dir() and path.suffix != ".json"]
+    if answers and len(answers) < len(paths):
+        raise ValueError(
+            f"{answers[0]} is not a folder of trm evaluate, nor its {GRID}: report evaluations and "
+            "files of answers one after the other"
+        )
+    if answers:
+        return _calibration(args, answers)
+    files = [grid_file(path).resolve() for path in paths]
+    if len(set(files)) < len(files):
+        twice = [
+            str(path) for path, file in zip(paths, files, strict=True) if files.count(file) > 1
+        ]
+        raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
+    labels = [file.parent.name for file in files]
+    if len(set(labels)) < len(labels):
+        labels = [str(path) for path in paths]
+    grid = side_by_side([read_grid(path) for path in paths], labels)
+    reference = reference_of(grid, args.reference)["name"]
+    output = Path(args.output)
+    make_folder(output)
+
+    from rich.console import Console
+
+    from trm.evaluation.report import print_summary
+
+    drawn = write_comparison(grid, reference, output)
+    print_summary(Console(highlight=False), grid)
+    info_console(args).print(drawn)
+    return 0
+
+
+def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
+    """Draw and describe how models differ from one of them.
+
+    Args:
+        grid: two models at least.
+        reference: the name of the one.
+        output: a folder.
+
+    Returns:
+        What was written, a line for each file.
+    """
+    from trm.evaluation.report import compare_markdown
+    from trm.figures.grids import comparison_figure, row_errors_figure
+
+    picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
+    with replacing(picture) as part:
+        comparison_figure(grid, reference, figure_shown(grid)).savefig(part, format="png")
+    errors = row_errors_figure(grid)
+    if errors is None:
+        rows.unlink(missing_ok=True)  # of an earlier comparison
+    else:
+        with replacing(rows) as part:
+            errors.savefig(part, format="png")
+    with replacing(report) as part:
+        part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
+    drawn = "" if errors is None else f"wrong rows {rows}\n"
+    return f"heat maps  {picture}\n{drawn}report     {report}"
+
+
+def _calibration(args: argparse.Namespace, files: list[Path]) -> int:
+    """Whether confidence and agreement tell right answers from wrong ones."""
+    if args.reference:
+        raise ValueError("--reference is a model of evaluations; files of answers have none")
+    ways = (
+        [file.stem for file in files],
+        [file.name for file in files],
+        [str(file) for file in files],
+    )
+    names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
+    held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
+    output = Path(args.output)
+    make_folder(output)
+
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from trm.evaluation.selective_prediction import COVERAGES, reliability, risk_coverage
+    from trm.evaluation.statistics import Share
+    from trm.figures.calibration import trust_figure
+
+    curves, bins, console = {}, {}, Console(highlight=False)
+    for name, rows in held.items():
+        right, confidence, agreement = (np.array(values) for values in zip(*rows, strict=True))
+        curves[f"{name}, confidence"] = risk_coverage(confidence, right)
+        if (agreement < 1).any():
+            curves[f"{name}, agreement"] = risk_coverage(agreement, right)
+        bins[name] = reliability(confidence, right)
+        error = f"calibration error {100 * bins[name].error:.1f} %"
+        share = Share(int(right.sum()), len(right))
+        console.print(f"{name}: {share} right, {error}", soft_wrap=True, markup=False)
+    with replacing(output / TRUST) as part:
+        problems = max(map(len, held.values()))
+        trust_figure(curves, bins, problems).savefig(part, format="png")
+    table = Table("of the surest", *curves, title="wrong, by the score they are ranked by")
+    for coverage in COVERAGES:
+        risks = [f"{100 * curve.at(coverage):.2f} %" for curve in curves.values()]
+        table.add_row(f"{coverage:.0%}", *risks)
+    table.add_row("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values()))
+    console.print(table)
+    info_console(args).print(f"figure  {output / TRUST}")
+    return 0
+
+
+def read_answers(file: Path) -> list[tuple[bool, float, float]]:
+    """Of each solved problem in a file, CSV or JSON Lines: right, confidence, agreement.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it holds something else, or no solved problem.
+    """
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            records = csv.DictReader(lines) if file.suffix == ".csv" else map(json.loads, lines)
+            rows = [
+                (r["correct"] in (True, "true"), float(r["confidence"]), float(r["agreement"]))
+                for r in records
+                if not r["error"]
+            ]
+    except (KeyError, TypeError, ValueError, RecursionError, csv.Error):
+        raise ValueError(f"{file} does not hold answers of trm solve --input") from None
+    if not rows:
+        raise ValueError(f"{file} holds no solved problem")
+    return rows

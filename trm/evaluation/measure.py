@@ -1,0 +1,341 @@
+"""How far each model gets beyond the sizes of problems that it was trained on: the grid, measured.
+
+A cell is a size: the lengths of two operands, or digits and number of addends; in a battery it is a
+family of structured problems and their digits. Its problems belong to the test split, are different
+from each other, and are the same for every model. A cell is measured whole, on one device, so that
+the number of devices changes no figure. Each finished cell is a file of its own,
+
+    DIR/cells/<checkpoint>-<settings>/<row>x<column>.json
+
+named by a hash of the checkpoint's file and one of everything else that decides the figures, the
+clock's among them: a run that was killed goes on where it ended, and no other checkpoint, settings
+or kind of device can take its cells.
+"""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import RichProgressBar
+from torch.utils.data import DataLoader
+
+from canvas.problems import Problems
+from trm.checkpoints import find_checkpoint
+from trm.checkpoints.loading import load_solver
+from trm.devices import Work, make_trainer, run
+from trm.evaluation.cell_problems import SPLIT, problems_of
+from trm.evaluation.errors import Diagnostics, diagnose
+from trm.evaluation.grid import FORMAT, GRID, KEYS, PICTURE, REPORT, Key, region, size_name
+from trm.evaluation.models import describe_all, versions
+from trm.evaluation.statistics import Share
+from trm.files import make_own_folder, read_object, sweep, write_object
+from trm.flops import counted_flops
+from trm.precision import FLOAT32
+from trm.solving.rollout import teacher_forced
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
+from trm.solving.voting import Voting
+
+_log = logging.getLogger(__name__)
+
+_HASH = "[0-9a-f]" * 12  # as a pattern
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked, of every model alike.
+
+    Attributes:
+        axes: what the sizes of problems are measured in, along rows and columns.
+        rows, columns: the sizes of the grid; of a battery its rows are families.
+        problems: of a cell, or as many as there are.
+        seed: which problems.
+        steps: supervision steps a row gets at most; None: as each checkpoint says.
+        batch_size: problems solved at once.
+        voting: how many views a problem is seen in, free-running; None: one.
+        view: the symmetry in which a model is shown every canvas.
+        precision: one of `trm.precision.PRECISIONS`, settled.
+    """
+
+    axes: tuple[str, str]
+    rows: tuple[int, ...] | tuple[str, ...]
+    columns: tuple[int, ...]
+    problems: int = 128
+    seed: int = 0
+    steps: int | None = None
+    batch_size: int = 128
+    voting: Voting | None = None
+    view: str = "e"
+    precision: str = FLOAT32
+
+    def key(self, device: str) -> str:
+        """A hash of what decides a cell's figures, beside its checkpoint and its size.
+
+        Args:
+            device: the kind that computes them: cpu, cuda or mps.
+        """
+        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
+        deciding |= asdict(self)
+        del deciding["rows"], deciding["columns"]
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
+
+    def solver(self, checkpoint: str | Path, device: str) -> Solver:
+        """A checkpoint as it is asked.
+
+        Raises:
+            FileNotFoundError, ValueError: it cannot be read, or knows no such views.
+        """
+        solver = load_solver(checkpoint, self.steps, device=device)
+        if self.view != "e":
+            solver = solver.turned(self.view)
+        return solver if self.voting is None else solver.with_voting(self.voting)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One cell of one checkpoint, and the file for its figures."""
+
+    checkpoint: Path
+    size: Key
+    file: Path
+
+    def figures(self) -> dict[str, Any] | None:
+        """What was measured; None where it is not yet, or the file is damaged."""
+        cell = read_object(self.file) or {}
+        whole = cell.keys() == {*KEYS, "computed_on"}
+        return cell if whole and (cell["row"], cell["column"]) == self.size else None
+
+
+def measure(
+    checkpoints: Sequence[str | Path],
+    settings: Settings,
+    output: str | Path,
+    names: Sequence[str] | None = None,
+    accelerator: str = "auto",
+    devices: int | list[int] = 1,
+    nodes: int = 1,
+    quiet: bool = False,
+    oversubscribe: bool = False,
+) -> dict[str, Any] | None:
+    """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
+
+    Args:
+        checkpoints: files, or folders of runs.
+        settings: what is asked.
+        output: folder, the same for all nodes.
+        names: a label for each checkpoint; None: the names of their runs.
+        accelerator, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
+        quiet: without a progress bar.
+
+    Returns:
+        What was written to ``grid.json``; None in all processes but the first.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the checkpoints, their names, the folder or the devices do not suit.
+    """
+    output = Path(output)
+    make_own_folder(
+        output, "trm evaluate", (GRID, PICTURE, REPORT), "format", f"cells/{_HASH}-{_HASH}"
+    )
+    trainer = make_trainer(
+        accelerator, devices, nodes, [] if quiet else [_Bar()], oversubscribe, settings.precision
+    )
+    models = describe_all(checkpoints, names, settings.steps)
+    key = settings.key(trainer.strategy.root_device.type)
+    items = [_items(model, settings, output, key) for model in models]
+    # The large cells first; two files may hold the same checkpoint.
+    todo = {
+        item.file: item
+        for of_model in items
+        for item in sorted(of_model, key=_cost, reverse=True)
+        if item.figures() is None
+    }
+    for folder in {file.parent for file in todo}:
+        sweep(folder, "*.json")
+    if todo:
+        every = {item.file for of_model in items for item in of_model}
+        if trainer.is_global_zero and len(todo) < len(every) and not quiet:
+            print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
+        # Lightning wants an item for each process. Each takes every n-th, so that all have large
+        # and small cells.
+        idle = [None] * max(0, trainer.world_size - len(todo))
+        module = _Cells([*todo.values(), *idle], settings)
+        indices = range(len(module.items))
+        run(trainer, module, DataLoader(indices, collate_fn=itemgetter(0)))  # type: ignore[arg-type]
+    if not trainer.is_global_zero:
+        return None
+    for model, of_model in zip(models, items, strict=True):
+        model["cells"] = [item.figures() for item in of_model]
+        if None in model["cells"]:
+            raise ValueError(
+                f"cells are missing in {of_model[0].file.parent}: all nodes must see the same "
+                "--output folder"
+            )
+    grid = {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "settings": {"split": SPLIT, **asdict(settings), "devices": trainer.world_size},
+        "models": models,
+    }
+    write_object(output / GRID, grid)
+    return json.loads(json.dumps(grid))  # as a reader of the file gets it
+
+
+def _items(model: dict[str, Any], settings: Settings, output: Path, key: str) -> list[Item]:
+    folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
+    checkpoint = find_checkpoint(model["checkpoint"])
+    return [
+        Item(checkpoint, (a, b), folder / f"{a}x{b}.json".replace(" ", "_"))
+        for a in settings.rows
+        for b in settings.columns
+    ]
+
+
+def _cost(item: Item) -> int:
+    row, column = item.size
+    return column * (column if isinstance(row, str) else row)
+
+
+class _Cells(Work):
+    """Measures one item a step of Lightning's predict loop."""
+
+    def __init__(self, items: list[Item | None], settings: Settings) -> None:
+        super().__init__()
+        self.items, self.settings = items, settings
+        self.held: tuple[Path, Solver] | None = None  # the items of a checkpoint come in a row
+
+    def predict_step(self, index: int) -> None:
+        """Measure an item, and write its file."""
+        item, settings = self.items[index], self.settings
+        if item is None:
+            return
+        if self.held is None or self.held[0] != item.checkpoint:
+            self.held = None  # makes room first
+            self.held = item.checkpoint, settings.solver(item.checkpoint, str(self.device))
+        cell = measure_cell(
+            self.held[1],
+            settings.axes,
+            item.size,
+            settings.problems,
+            settings.seed,
+            settings.batch_size,
+        )
+        _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
+        cuda = self.device.type == "cuda"
+        name = torch.cuda.get_device_name(self.device) if cuda else self.device.type
+        cell["computed_on"] = {"device": name, "threads": torch.get_num_threads()}
+        write_object(item.file, cell)
+
+
+class _Bar(RichProgressBar):
+    @property
+    def predict_description(self) -> str:
+        return "cells"
+
+
+def measure_cell(
+    solver: Solver,
+    axes: tuple[str, str],
+    size: Key,
+    problems: int = 128,
+    seed: int = 0,
+    batch_size: int = 128,
+) -> dict[str, Any]:
+    """One cell of one model, a `trm.evaluation.grid.CellData`.
+
+    Args:
+        solver: the model; its task says what is within the training range.
+        axes: what sizes are measured in, see `trm.evaluation.cell_problems.problems_of`.
+        size: of the cell's problems.
+        problems: how many are asked, or all that there are.
+        seed: which problems.
+        batch_size: problems solved at once.
+
+    Raises:
+        ValueError: the device has too little memory for the batch.
+    """
+    task = solver.task
+    lengths, asked = problems_of(task, axes, size, problems, seed)
+    name, fitted, reason = size_name(axes, size), None, None
+    try:
+        fitted = solver.for_lengths(lengths)
+    except ValueError as error:  # the layout has no room for as many operands
+        reason = str(error)
+    if fitted is None and reason is None:
+        height, width = task.rules.room(lengths, task.base)
+        reason = (
+            f"the model cannot work on a canvas of {height} x {width} cells or more "
+            f"(height x width), which {name} need"
+        )
+    elif not len(asked):
+        reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
+    cell = dict.fromkeys(KEYS) | {
+        "row": size[0],
+        "column": size[1],
+        "region": region(task.ranges, axes, size),
+        "applicable": fitted is not None,
+        "problems": len(asked),
+        "reason": reason,
+    }
+    if fitted is None or reason is not None:
+        return cell
+    try:
+        return cell | _figures(fitted, asked, batch_size)
+    except torch.OutOfMemoryError:
+        raise ValueError(
+            f"{name}: the device has too little memory for "
+            f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
+        ) from None
+
+
+def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
+    solutions: list[Solution] = []
+    right = total = 0  # teacher-forced rows
+    diagnostics = Diagnostics()
+    seconds = 0.0
+    with counted_flops() as counter:
+        solver.solve(problems[:1])  # which also warms the device up for what is timed
+    solver = replace(solver, predictor=solver.predictor.with_cache())
+    for start in range(0, len(problems), batch_size):
+        batch = problems[start : start + batch_size]
+        drawing = solver.draw_worked(batch)
+        began, written = time.perf_counter(), None
+        if solver.voting is None:
+            written = solver.predictor.free_running(drawing)
+            solutions += solver.solutions(batch, drawing, written)
+        else:
+            solutions += solver.solve_drawing(batch, drawing)
+        seconds += time.perf_counter() - began
+        known = written if solver.predictor.row_by_row else None
+        forced = teacher_forced(solver.predictor, drawing, known)
+        right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
+        diagnostics += diagnose(solver.task, batch, drawing, forced)
+    height, width = solutions[0].canvas.shape
+    solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
+    rows_right = sum(s.rows_right for s in solutions)
+    return {
+        "height": height,
+        "width": width,
+        "solutions": Share(sum(solved), len(solved)).data(),
+        "answers": Share(sum(answered), len(answered)).data(),
+        "rows_free_running": Share(int(rows_right), sum(len(s.rows) for s in solutions)).data(),
+        "rows_teacher_forced": Share(right, total).data(),
+        "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
+        "confidence": float(np.mean([s.confidence for s in solutions])),
+        "seconds_per_problem": seconds / len(solutions),
+        "diagnostics": diagnostics.to_json(),
+        "solved": "".join("01"[one] for one in solved),
+        "answered": "".join("01"[one] for one in answered),
+        "flops_per_problem": counter.get_total_flops(),
+    }

@@ -1,0 +1,423 @@
+"""The digits × digits grid as heat maps: how far each model gets, and where two of them differ.
+
+Colours run from dark to light with the share (viridis), so they stay in order when printed grey;
+every cell says its number as well, and no mark depends on colour alone. Drawn with matplotlib's
+`Figure` on the Agg canvas, without pyplot and its global state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import Normal, Stroke
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from canvas.choices import check_choice
+from canvas.picture import GIVEN, GREY, GRID, INK, PAPER, blank_figure
+from trm.evaluation.grid import (
+    FIGURES,
+    INSIDE,
+    LABELS,
+    REGIONS,
+    SHORTER,
+    UNKNOWN,
+    Contrast,
+    Key,
+    Model,
+    axes_of,
+    cells_of,
+    contrasts,
+    described,
+    differing_problems,
+    in_order,
+    reference_of,
+    share,
+)
+from trm.evaluation.statistics import Share, difference
+
+_ACROSS = 4  # panels in a line at most
+_ROOM = (620, 520, 440, 400)  # pixels for a panel's cells where 1, 2, 3 or 4 stand in a line
+_CELL = (24, 64)  # pixels of a cell, least and most
+_SLOT = 300  # pixels of a panel's width, least: its title has to fit
+_PRINT = 6.0  # points of an interval in a cell, least
+_CHART = 130  # pixels of a chart's height, least
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X")
+_RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
+_HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
+_HOW_TO_READ = (
+    "Below every other model: its share minus the reference's, in percentage points. Purple: it "
+    "gets more right, orange: fewer. Small print and bars: the difference's 95\u00a0% interval "
+    "(Newcombe). Bold, with a dot: the two models' own intervals do not overlap."
+)
+
+
+@dataclass(frozen=True)
+class _Paint:
+    """What a panel's cells show: value, number, small print, and which are marked."""
+
+    scale: ScalarMappable
+    values: Mapping[Key, float]
+    words: Mapping[Key, str]
+    small: Mapping[Key, str]
+    marked: frozenset[Key] = field(default=frozenset())
+
+
+def mark(i: int) -> dict[str, Any]:
+    """A colour and a shape, another pair for each of as many things as there are pairs."""
+    turn, colour = divmod(i, len(_COLOURS))
+    return {"color": _COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
+
+
+def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
+    """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
+
+    Cells within the training range are outlined, cells that a model cannot be asked are hatched,
+    and cells without problems are blank. Where there is room, each cell gives its Wilson 95 %
+    interval as well.
+
+    Args:
+        grid: what `trm evaluate` measured, as in its ``grid.json``.
+        figure_of: which share, a name in `trm.evaluation.grid.FIGURES`.
+
+    Raises:
+        ValueError: no such share, or no models.
+    """
+    check_choice("figure_of", figure_of, FIGURES)
+    page = _Page(grid, FIGURES[figure_of])
+    for model, (panel,) in zip(page.models, page.panels, strict=True):
+        page.draw(panel, model, _shares(model, figure_of))
+    page.bar(_shares(page.models[0], figure_of).scale, "%", page.lines)
+    return page.figure
+
+
+def comparison_figure(
+    grid: dict[str, Any], reference: str | None = None, figure_of: str = "solutions"
+) -> Figure:
+    """Heat maps of several models and, below each, its difference from a reference model.
+
+    Differences are in percentage points, with their 95 % interval where there is room for it. Cells
+    whose Wilson 95 % intervals do not overlap are bold and bear a dot. Below the reference, which
+    has no difference from itself, differences are pooled by region.
+
+    Args:
+        grid: several models, as `trm.evaluation.names.side_by_side` lays them out.
+        reference: a model's name; None is the first.
+        figure_of: which share, a name in `trm.evaluation.grid.FIGURES`.
+
+    Raises:
+        ValueError: no such share or model, or fewer than two models.
+    """
+    check_choice("figure_of", figure_of, FIGURES)
+    base = reference_of(grid, reference)
+    page = _Page(grid, FIGURES[figure_of], compared=True)
+    seen = [contrasts(m, base, figure_of) if m is not base else [] for m in page.models]
+    furthest = max((abs(c.points) for cells in seen for c in cells), default=0.0)
+    reach = max(20, 20 * int(np.ceil(furthest / 20)))
+    points = _scale("PuOr", -reach, reach)  # orange below the reference, purple above
+    for model, found, (above, below) in zip(page.models, seen, page.panels, strict=True):
+        page.draw(above, model, _shares(model, figure_of))
+        if model is not base:
+            words = {c.key: _signed(c.points) for c in found}
+            small = {c.key: " to ".join(map(_signed, c.interval)) for c in found}
+            marked = frozenset(c.key for c in found if c.told_apart)
+            values = {c.key: c.points for c in found}
+            page.draw(below, model, _Paint(points, values, words, small, marked), base)
+            continue
+        others = {m["name"]: c for m, c in zip(page.models, seen, strict=True) if c}
+        if others and page.high >= _CHART:
+            _by_region(below, others)
+        else:
+            below.set_axis_off()
+    page.bar(_shares(base, figure_of).scale, "%", page.lines[::2])
+    page.bar(points, "points", page.lines[1::2])
+    return page.figure
+
+
+class _Page:
+    """A figure of panels, up to four across; each model has one, or with ``compared`` two."""
+
+    def __init__(self, grid: dict[str, Any], heading: str, compared: bool = False):
+        self.models: list[Model] = grid["models"]
+        if not self.models:
+            raise ValueError("a grid without models has no figure")
+        cells = [key for model in self.models for key in cells_of(model)]
+        self.axes_of, self.rows, self.columns = (
+            axes_of(grid),
+            *(in_order(key[k] for key in cells) for k in (0, 1)),
+        )
+        tall = 2 if compared else 1
+        blocks = -(-len(self.models) // _ACROSS)
+        across = -(-len(self.models) // blocks)
+        longest = max(len(self.rows), len(self.columns))
+        self.cell = int(np.clip(_ROOM[across - 1] // longest, *_CELL))  # pixels
+        self.high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
+        # A chart's regions need more room than the names of most rows.
+        labels = 45 + max(50 * compared, 6 * max(len(str(row)) for row in self.rows))
+        slot = max(_SLOT + 50 * compared, labels + wide)
+        self.letters = (slot - 50 * compared) // 10  # of a name
+        width = slot * across + 90
+        notes = f"{described(grid)}. Intervals: Wilson, 95\u00a0%."
+        if differing := differing_problems(grid):
+            notes += f"\nNot the same problems: {differing}."
+        notes = "\n".join(
+            fill(note, int(width / 7.2))
+            for note in [*notes.splitlines(), *([_HOW_TO_READ] if compared else [])]
+        )
+        foot = 30 + 16 * (notes.count("\n") + 2)
+        height = (self.high + 95) * tall * blocks + 40 + foot
+        self.figure = blank_figure(width, height)
+        self.figure.set_layout_engine("constrained")
+        self.figure.suptitle(heading, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+        self.figure.legend(
+            handles=_legend(self.models, compared),
+            title=notes,
+            title_fontsize=9,
+            fontsize=9,
+            labelcolor=INK,
+            loc="outside lower left",
+            alignment="left",
+            ncols=min(4, width // 170),
+            frameon=False,
+        )
+        axes = self.figure.subplots(tall * blocks, across, squeeze=False)
+        self.lines = [list(line) for line in axes]
+        self.panels = [
+            [axes[tall * (i // across) + line, i % across] for line in range(tall)]
+            for i in range(len(self.models))
+        ]
+        for unused in axes.T.reshape(-1):
+            if not any(unused in column for column in self.panels):
+                unused.set_axis_off()
+
+    def draw(self, axes: Axes, model: Model, paint: _Paint, minus: Model | None = None) -> None:
+        """One heat map; ``minus`` is the model whose shares were taken off."""
+        known, layout = model["parameters"], model["task"]["layout"]
+        words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
+        kind = ", ".join(filter(None, words)) or "nothing known of the model"
+        style: dict[str, Any] = {"fontsize": 9, "color": GREY, "parse_math": False}
+        axes.set_title(_cut(model["name"], self.letters), loc="left", pad=17, weight="bold",
+                       fontsize=10, color=INK, parse_math=False)  # fmt: skip
+        below = _cut(f"minus {minus['name']}" if minus else kind, self.letters * 4 // 3)
+        axes.annotate(below, (0, 1), (0, 5), "axes fraction", "offset points", **style)
+        at = {(a, b): (i, j) for i, a in enumerate(self.rows) for j, b in enumerate(self.columns)}
+        image = np.full((len(self.rows), len(self.columns)), np.nan)
+        for key, value in paint.values.items():
+            image[at[key]] = value
+        low, high = paint.scale.get_clim()
+        axes.imshow(image, paint.scale.cmap, vmin=low, vmax=high, aspect="auto")
+        axes.set_xticks(range(len(self.columns)), [str(b) for b in self.columns])
+        axes.set_yticks(range(len(self.rows)), [str(a) for a in self.rows])
+        axes.set_xticks(np.arange(1, len(self.columns)) - 0.5, minor=True)
+        axes.set_yticks(np.arange(1, len(self.rows)) - 0.5, minor=True)
+        axes.grid(which="minor", color=PAPER, linewidth=0.7)
+        axes.tick_params(which="both", labelsize=8.5, colors=GREY, length=0)
+        axes.set_ylabel(LABELS[self.axes_of[0]], fontsize=9, color=INK)
+        axes.set_xlabel(LABELS[self.axes_of[1]], fontsize=9, color=INK)
+        axes.spines[:].set_color(GIVEN)
+        self._write(axes, paint, at)
+        refused = {
+            key for one in (model, minus) if one
+            for key, cell in cells_of(one).items() if not cell["applicable"]
+        }  # fmt: skip
+        for i, j in (at[key] for key in refused):
+            axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, hatch="////", **_HATCH))
+            behind = {"facecolor": GIVEN, "linewidth": 0, "pad": 1}
+            axes.text(j, i, "n/a", ha="center", va="center", color=GREY, fontsize=7, bbox=behind)
+        inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
+        if (
+            inside
+        ):  # all sizes between two ends of each axis, with a pale edge to show on any colour
+            (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
+            corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
+            halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
+            box = Rectangle(corner, *size, path_effects=halo, clip_on=False, zorder=4, **_RANGE)
+            axes.add_patch(box)
+
+    def _write(self, axes: Axes, paint: _Paint, at: Mapping[Key, tuple[int, int]]) -> None:
+        """The numbers of all cells, with intervals where there is room for them."""
+        size = float(np.clip(0.25 * self.cell, 6.5, 11))  # points
+        longest = max(map(len, paint.small.values()), default=1)
+        print_size = min(0.64 * size, 0.15 * self.cell, 0.95 * self.cell / longest)
+        for key, value in paint.values.items():
+            row, column = at[key]
+            ink = _ink(paint.scale.to_rgba(np.array(value)))
+            style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+            style["in_layout"] = False
+            style["weight"] = "bold" if key in paint.marked else "normal"
+            with_small = print_size >= _PRINT
+            up = 0.13 if with_small else 0
+            axes.text(column, row - up, paint.words[key], fontsize=size, **style)
+            if with_small:
+                axes.text(column, row + 0.24, paint.small[key], fontsize=print_size, **style)
+            if key in paint.marked:
+                edge = PAPER if ink == INK else INK  # tells it from the outline that it may touch
+                axes.plot(column + 0.37, row - 0.37, "o", color=ink, markeredgecolor=edge,
+                          markersize=min(4, 0.12 * self.cell), markeredgewidth=0.6)  # fmt: skip
+
+    def bar(self, scale: ScalarMappable, unit: str, lines: Sequence[list[Axes]]) -> None:
+        """A colour bar beside each of these lines of panels."""
+        for line in lines:
+            bar = self.figure.colorbar(scale, ax=line, aspect=max(5, self.high / 14), pad=0.01)
+            low, high = scale.get_clim()
+            ticks = np.linspace(low, high, 5 if self.high >= 150 else 3).astype(int).tolist()
+            bar.set_ticks(ticks, labels=[_signed(t) if low else str(t) for t in ticks])
+            bar.outline.set_visible(False)
+            bar.ax.set_title(unit, fontsize=9, color=INK, loc="left")
+            bar.ax.tick_params(labelsize=8.5, colors=GREY, length=3)
+
+
+def _scale(colours: str, low: int, high: int) -> ScalarMappable:
+    return ScalarMappable(Normalize(low, high), matplotlib.colormaps[colours])
+
+
+def _shares(model: Model, figure_of: str) -> _Paint:
+    shares = {key: share(cell, figure_of) for key, cell in cells_of(model).items()}
+    known = {key: s for key, s in shares.items() if s is not None and s.total}
+    return _Paint(
+        _scale("viridis", 0, 100),
+        {key: 100 * s.value for key, s in known.items()},
+        {key: s.percent for key, s in known.items()},
+        {key: s.span() for key, s in known.items()},
+    )
+
+
+def _signed(points: float) -> str:
+    """A whole difference with its sign, a true minus."""
+    return f"{round(points):+d}".replace("-", "−") if round(points) else "0"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+
+
+def _ink(colour: Any) -> str:
+    """Dark or light, whichever reads better on a colour (RGBA), also when it is printed grey."""
+    channels = np.asarray(colour)[:3]
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    # WCAG's relative luminance. At 0.2 both have the same contrast; grey prints are darker.
+    return INK if linear @ (0.2126, 0.7152, 0.0722) > 0.25 else PAPER
+
+
+def _legend(models: Sequence[Model], compared: bool) -> list[Any]:
+    """The marks that the panels of these models bear."""
+    cells = [cell for model in models for cell in model["cells"]]
+    handles: list[Any] = []
+    if any(cell["region"] == INSIDE for cell in cells):
+        handles.append(Patch(label="trained on", **_RANGE))
+    if not all(cell["applicable"] for cell in cells):
+        handles.append(Patch(hatch="////", label="n/a: not applicable", **_HATCH))
+    empty = any(cell["applicable"] and not cell["problems"] for cell in cells)
+    if empty or len({frozenset(cells_of(model)) for model in models}) > 1:
+        handles.append(Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked"))
+    if compared:
+        dot = Line2D([], [], color=INK, marker="o", markersize=4, linestyle="none")
+        dot.set_label("intervals do not overlap")
+        handles.append(dot)
+    return handles
+
+
+def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
+    """A point with its interval for each model and region, regions below one another.
+
+    Args:
+        axes: to draw on.
+        models: their contrasts with the reference, by name.
+    """
+    there = {c.region for found in models.values() for c in found}
+    regions = [region for region in (*REGIONS, SHORTER, UNKNOWN) if region in there]
+    step = 0.7 / len(models)
+    for i, (name, found) in enumerate(models.items()):
+        style = mark(i)
+        for row, region in enumerate(regions):
+            here = [c for c in found if c.region == region]
+            if here:
+                mine = sum((c.mine for c in here), Share(0, 0))
+                theirs = sum((c.theirs for c in here), Share(0, 0))
+                y = row + (i - (len(models) - 1) / 2) * step
+                low, high = difference(mine, theirs)
+                axes.hlines(y, 100 * low, 100 * high, color=style["color"])
+                axes.plot(100 * (mine.value - theirs.value), y, markeredgecolor=PAPER, **style)
+        axes.plot([], [], label=_cut(name, 28), linestyle="none", **style)
+    axes.axvline(0, color=INK, linewidth=1)
+    axes.set_yticks(range(len(regions)), regions)
+    axes.set_ylim(len(regions) - 0.5, -0.5)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_title("all cells of a region together, points", fontsize=9, loc="left", color=INK)
+    axes.tick_params(labelsize=8.5, length=0)
+    axes.spines[:].set_visible(False)
+    if len(models) > 1:
+        axes.legend(fontsize=7.5, loc="best", framealpha=0.7, borderpad=0.2)
+
+
+def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
+    """Wrong rows of problems with operands of one length, each row from the true ones before it.
+
+    With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
+    an arrow stands at the interval's upper end. Dashed: the longest of training.
+
+    Args:
+        grid: what `trm evaluate` measured, or several of these side by side.
+
+    Returns:
+        None where no cell of the grid has two operands of one length.
+    """
+    lines = {model["name"]: _wrong(model) for model in grid["models"]}
+    lines = {name: wrong for name, wrong in lines.items() if wrong}  # others wrote no rows
+    if axes_of(grid) != ("digits_a", "digits_b") or not lines:
+        return None
+    figure = blank_figure(900, 520)
+    figure.set_layout_engine("constrained")
+    axes = figure.subplots()
+    ends = []  # of intervals and arrows, below
+    for i, (name, wrong) in enumerate(lines.items()):
+        # Models measured at the same lengths would hide one another's intervals.
+        apart = 1.02 ** (i - (len(lines) - 1) / 2)
+        style = mark(i)
+        some = {n * apart: rows for n, rows in wrong.items() if rows.right}
+        shares = [rows.value for rows in some.values()]
+        axes.plot(list(some), shares, label=name, linewidth=1, **style)
+        for n, rows in some.items():
+            axes.vlines(n, *rows.interval, color=style["color"], linewidth=1.5, alpha=0.6)
+            ends.append(rows.interval[0])
+        for n, rows in wrong.items():
+            if not rows.right:
+                x, top = n * apart, rows.interval[1]
+                ends.append(top / 2)
+                axes.plot([x], [top], markerfacecolor="white", linestyle="", **style)
+                arrow = {"arrowstyle": "->", "color": style["color"]}
+                axes.annotate("", (x, top / 2), (x, top / 1.15), arrowprops=arrow)
+    trained = [model["ranges"].values() for model in grid["models"] if model["ranges"]]
+    for most in {min(high for _, high in ranges) for ranges in trained}:
+        axes.axvline(most, color=INK, linestyle="--", linewidth=1)
+    axes.set(xscale="log", yscale="log")
+    axes.set_ylim(bottom=min(ends) / 1.5)
+    lengths = sorted({n for wrong in lines.values() for n in wrong})
+    axes.set_xticks(lengths, [str(n) for n in lengths])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    axes.set(xlabel="digits of each operand", ylabel="rows wrong, %, each from the true rows above")
+    axes.set_title("Hollow, with an arrow: none wrong, upper end of the 95 % interval", fontsize=10)
+    axes.legend(frameon=False)
+    return figure
+
+
+def _wrong(model: Model) -> dict[int, Share]:
+    """Rows that are wrong, by the length of both operands."""
+    found = {}
+    for cell in model["cells"]:
+        right = share(cell, "rows_teacher_forced") if cell["row"] == cell["column"] else None
+        if right and right.total:
+            found[int(cell["row"])] = Share(right.total - right.right, right.total)
+    return dict(sorted(found.items()))
