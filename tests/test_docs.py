@@ -202,7 +202,7 @@ LINES = [(name(page), words) for page in PAGES for words in command_lines(page)]
 
 def test_there_are_command_lines():
     named = {words[0] for _, words in LINES}
-    assert named >= set(TRAINING) | {"render", "solve", "evaluate", "compare", "doctor"}
+    assert named >= set(TRAINING) | {"render", "solve", "evaluate", "report", "doctor"}
 
 
 @pytest.mark.parametrize(
