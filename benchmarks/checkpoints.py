@@ -17,8 +17,7 @@ import torch
 import yaml
 
 from trm.checkpoints.lightning_io import CheckpointFiles
-from trm.processes import ending_together
-from trm.training.lightning_cli import train
+from trm.training.cli import train
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 SMALL = """
@@ -31,10 +30,7 @@ SMALL = """
 
 def checkpoint_of(config: Path, folder: str) -> dict[str, Any]:
     """What a run of this config writes at the end of an epoch."""
-    with ending_together() as processes:
-        train(
-            ["fit", "--config", str(config), "--trainer.logger.save_dir", folder, *SMALL], processes
-        )
+    train(["fit", "--config", str(config), "--trainer.logger.save_dir", folder, *SMALL])
     (file,) = Path(folder).rglob("last.ckpt")
     checkpoint = torch.load(file, weights_only=True)
     samples = yaml.safe_load(config.read_text())["data"]["batch_size"]

@@ -18,10 +18,10 @@ from typing import Any
 import lightning as L
 import torch
 
+from trm.configs import find_config
 from trm.models.configs import GPTConfig
-from trm.shipped_configs import find_config
+from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
-from trm.training.lightning_cli import TrainingCLI
 
 WORDS = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false")
 

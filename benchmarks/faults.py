@@ -157,7 +157,7 @@ def solve(times: int, dice: random.Random) -> Iterator[str]:
         lines[7], lines[99] = "x,1", ""
         (folder / "p.csv").write_text("\n".join(["a,b", *lines, ""]))
         words = [str(SCRIPT), "solve", "--input", "p.csv", "--quiet", "--batch-size", "24"]
-        words += ["--accelerator", "cpu", "--oversubscribe", "--output"]
+        words += ["--accelerator", "cpu", "--output"]
         yield from _compared(
             [*words, "whole.jsonl"], [*words, "x.jsonl"], folder, times, dice,
             lambda: (folder / "whole.jsonl").read_bytes() == (folder / "x.jsonl").read_bytes(),
@@ -171,7 +171,7 @@ def evaluate(times: int, dice: random.Random) -> Iterator[str]:
         folder = Path(name)
         words = [str(SCRIPT), "evaluate", "--checkpoint", str(SHIPPED), "--quiet"]
         words += ["--digits-a", "1..5", "--digits-b", "1..4", "--problems", "16"]
-        words += ["--accelerator", "cpu", "--oversubscribe", "--output"]
+        words += ["--accelerator", "cpu", "--output"]
 
         def figures(output: str) -> list[dict]:
             grid = json.loads((folder / output / "grid.json").read_text())
@@ -198,7 +198,7 @@ def fit(times: int, dice: random.Random) -> Iterator[str]:
     carry = ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", "3"]
     carry += ["--model.depth.exploration", "0.5", "--model.network.config.skip_blank", "true"]
     carry += ["--data.canvas.height", "4", "--data.canvas.width", "6"]
-    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--oversubscribe"]
+    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
     with tempfile.TemporaryDirectory() as name:
         longest, whole = {}, {}
         for key in ((1, "fresh"), (1, "carry"), (2, "fresh"), (2, "carry")):

@@ -18,7 +18,7 @@ CALLS = {
     "trm solve 1x2 --checkpoint nowhere": ["-m", "trm", "solve", "1x2", "--checkpoint", "nowhere"],
     "trm evaluate --digits-a x": ["-m", "trm", "evaluate", "--digits-a", "x"],
     "trm fit": ["-m", "trm", "fit"],
-    "trm completion bash": ["-m", "trm", "completion", "bash"],
+    "trm --print-completion bash": ["-m", "trm", "--print-completion", "bash"],
     "trm render 12x3": ["-m", "trm", "render", "12x3"],
     "trm solve 12x3": ["-m", "trm", "solve", "12x3"],
     "trm fit --help": ["-m", "trm", "fit", "--help"],

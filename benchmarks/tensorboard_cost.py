@@ -18,10 +18,9 @@ import torch
 import yaml
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from trm.processes import ending_together
+from trm.training.cli import train
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.lightning_cli import train
 
 CONFIG = Path(__file__).parents[1] / "configs/generalise/decimal.yaml"
 STEP = ("Cost", "Gradients", "LearningRateMonitor")  # callbacks of every step
@@ -73,8 +72,7 @@ def main() -> None:
         words += ["--data.batches_per_epoch", str(options.batches)]
         words += ["--trainer.enable_progress_bar", "false", "--trainer.logger.save_dir", folder]
         sys.argv = ["trm"]
-        with ending_together() as processes:
-            spent = train(words, processes).trainer.profiler.recorded_durations
+        spent = train(words).trainer.profiler.recorded_durations
 
     def seconds(hooks: tuple[str, ...]) -> float:
         return sum(

@@ -11,9 +11,9 @@ import yaml
 
 from canvas.render import IGNORE
 from trm.training.canvas_module import CanvasModule
+from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.lightning_cli import TrainingCLI
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 EVERY = sorted(CONFIGS.rglob("*.yaml"))

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,13 @@ from typing import NoReturn
 from canvas.choices import did_you_mean, import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, add_verbosity
-from trm.processes import INTERRUPTED, TERMINATED, Terminated
+from trm.processes import (
+    INTERRUPTED,
+    TERMINATED,
+    Terminated,
+    ending_by_signals,
+    one_of_several,
+)
 
 # name: (module, one line for the help). Modules are imported only when their command runs, so
 # that drawing a canvas does not wait for a training framework.
@@ -49,8 +56,6 @@ COMMANDS = {
     "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
     "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
     "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
-    "doctor": ("trm.commands.doctor", "what is installed, what computes, what is missing"),
-    "completion": ("trm.commands.completion", "a script with which a shell completes this command"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -79,16 +84,19 @@ examples:
   trm report answers.jsonl --output trust
   trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
   tensorboard --logdir runs
-  trm completion bash > ~/.local/share/bash-completion/completions/trm
+  trm --print-completion bash > ~/.local/share/bash-completion/completions/trm
 """
 EPILOG = """\
 `trm COMMAND --help` tells more. Every command takes -q, --quiet: results
 and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
 Exit codes: 0 done, 1 a file had lines with errors, training met numbers that are not finite or lost
-one of its processes, or `trm doctor` misses something, 2 the call was wrong, 130 stopped by Ctrl-C,
-143 by a SIGTERM.
+one of its processes, or `trm --doctor` misses something, 2 the call was wrong, 130 stopped by
+Ctrl-C, 143 by a SIGTERM.
 """
+# Of several processes, one whose connection breaks is ended by the agent as soon as that sees which
+# one is gone.
+_BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
 _GOES_ON = {  # after a Ctrl-C or a SIGTERM
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
@@ -116,7 +124,8 @@ def command_parser(whole: bool = False) -> Parser:
     """What the command line looks like.
 
     Args:
-        whole: with the arguments of every command but those of training, which LightningCLI makes.
+        whole: with ``--print-completion``, and so the arguments of every command; of training's,
+            which LightningCLI makes, those that begin a command.
     """
     parser = Parser(
         prog="trm",
@@ -126,9 +135,23 @@ def command_parser(whole: bool = False) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"trm {__version__}")
+    parser.add_argument(
+        "--doctor", action="store_true", help="what is installed, what computes, what is missing"
+    )
+    completion = "print a script with which a shell completes this command: bash, zsh or tcsh"
+    if whole:
+        import shtab
+
+        shtab.add_argument_to(parser, "--print-completion", help=completion)
+    else:
+        parser.add_argument("--print-completion", metavar="SHELL", help=completion)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in TRAINING.items():
-        commands.add_parser(name, help=line, add_help=False)
+        command = commands.add_parser(name, help=line, add_help=whole)
+        if whole:
+            add_verbosity(command)
+            for option in ("--config", "--ckpt_path", "--seed", "--print_config"):
+                command.add_argument(option)
     for name, (module, line) in COMMANDS.items():
         command = commands.add_parser(name, help=line, add_help=whole)
         if whole:
@@ -147,61 +170,65 @@ def run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     verbose = any(word in VERBOSE for word in arguments)
     try:
-        with _logged(verbose):
-            if name in TRAINING:
-                from trm.configs import check_call
-
-                arguments = check_call(arguments)
-
-                if {"-h", "--help"} & set(arguments) and "all" not in arguments:
-                    from trm.training.help import page
-
-                    print(page(name))
-                    return 0
-
-                from trm.training.lightning_cli import run as train
-
-                train(arguments)
-                return 0
-            if name in COMMANDS:
-                module = COMMANDS[name][0]
-                command = importlib.import_module(module)
-                parser = Parser(prog=f"trm {name}", description=command.__doc__)
-                add_arguments(module, parser)
-                args = parser.parse_args(arguments[1:])
-                for word in getattr(args, "imports", ()):
-                    import_code(word)
-                return command.run(args)
+        with _logged(verbose), ending_by_signals():
+            return _run(name, arguments)
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except ImportError as error:
-        if verbose:
-            traceback.print_exc()
-        print(f"trm {name}: {error}. `trm doctor` tells what is missing", file=sys.stderr)
-        return 1
-    except (ValueError, OSError, MemoryError, FloatingPointError) as error:
+    except RuntimeError as error:
+        if one_of_several() and _BROKEN.search(str(error)):
+            time.sleep(_PATIENCE)
+        raise
+    except (ValueError, OSError, MemoryError, FloatingPointError, ImportError) as error:
         if verbose:
             traceback.print_exc()
         message: object = error
         if isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
-        lost = isinstance(error, FloatingPointError | ChildProcessError)  # numbers, or a process
-        goes_on = _GOES_ON.get(name, "") if isinstance(error, ChildProcessError) else ""
-        print(f"trm {name}: {message}{goes_on}", file=sys.stderr)
-        return 1 if lost else 2
+        if isinstance(error, ImportError):
+            message = f"{error}. `trm --doctor` tells what is missing"
+        if isinstance(error, ChildProcessError):
+            message = f"{error}{_GOES_ON.get(name, '')}"
+        print(f"trm {name}: {message}", file=sys.stderr)
+        return 1 if isinstance(error, FloatingPointError | ChildProcessError | ImportError) else 2
     except (KeyboardInterrupt, SystemExit) as stop:
         # Lightning answers Ctrl-C by a SystemExit of its own.
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # of a node's processes, one says it
-            goes_on = _GOES_ON.get(name, "")
-            if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
-                goes_on = ""  # of a pipe, nothing is kept
-            print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
+        goes_on = _GOES_ON.get(name, "")
+        if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
+            goes_on = ""  # of a pipe, nothing is kept
+        print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-    command_parser().parse_args(arguments)  # prints the help, the version or what was wrong
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    if name in TRAINING:
+        from trm.configs import check_call
+
+        arguments = check_call(arguments)
+
+        from trm.training.cli import run as train
+
+        train(arguments)
+        return 0
+    if name in COMMANDS:
+        module = COMMANDS[name][0]
+        command = importlib.import_module(module)
+        parser = Parser(prog=f"trm {name}", description=command.__doc__)
+        add_arguments(module, parser)
+        args = parser.parse_args(arguments[1:])
+        for word in getattr(args, "imports", ()):
+            import_code(word)
+        code: int = command.run(args)
+        return code
+    if arguments == ["--doctor"]:
+        from trm.commands import doctor
+
+        return doctor.run()
+    whole = name.startswith("--print-completion")
+    command_parser(whole).parse_args(arguments)  # prints what is asked for, or what is wrong
     return 2
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
-from trm.launcher import end_together
 from trm.precision import FLOAT32, on_cpu
-from trm.processes import ending_together
+from trm.processes import end_at_once_by_signals, launch
+
+_NOT_OURS = ("treespec, LeafSpec", "predict returned None", "Couldn't infer the batch ind")
 
 
 class Work(L.LightningModule):
@@ -25,25 +27,50 @@ class Work(L.LightningModule):
         self.trainer.strategy.barrier("work")
 
 
+class EndAtOnce(L.Callback):
+    """Has signals end one of several processes at once.
+
+    Lightning would tell the others in a collective call from within the signal's handler, which
+    waits for ever if they are in another call by then.
+    """
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Undo what Lightning has just set up."""
+        if trainer.world_size > 1:
+            end_at_once_by_signals()
+
+    on_validation_start = on_test_start = on_predict_start = on_train_start
+
+
+def start_processes(trainer: L.Trainer) -> None:
+    """Run this command in as many processes as a trainer has devices, unless this is one of them.
+
+    Raises:
+        SystemExit: they have ended, see `trm.processes.launch`.
+    """
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    if trainer.world_size > 1 and environment and not environment.creates_processes_externally:
+        launch(["-P", "-m", "trm", *sys.argv[1:]], trainer.num_devices, trainer.num_nodes)
+
+
 def make_trainer(
     accelerator: str,
     devices: int | list[int],
     nodes: int,
     callbacks: Sequence[L.Callback],
-    oversubscribe: bool = False,
     precision: str = FLOAT32,
 ) -> L.Trainer:
-    """A trainer that only predicts.
+    """A trainer that only predicts, in each of the processes that it takes.
 
     Args:
         accelerator, devices, nodes: as Lightning's trainer takes them; a list of devices holds
             their indices.
         callbacks: what shows progress.
-        oversubscribe: whether there may be more processes than CPU cores.
         precision: one of `trm.precision.PRECISIONS`, settled.
 
     Raises:
-        ValueError: there are no such devices, or too many processes are asked for.
+        ValueError: there are no such devices.
+        SystemExit: this process has started the others, and they have ended.
     """
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
@@ -57,45 +84,20 @@ def make_trainer(
             num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
             logger=False,
-            callbacks=list(callbacks),
+            callbacks=[EndAtOnce(), *callbacks],
             enable_checkpointing=False,
             enable_model_summary=False,
             enable_progress_bar=any(
                 isinstance(c, L.pytorch.callbacks.ProgressBar) for c in callbacks
             ),
         )
-    if not oversubscribe:
-        check_cores(trainer, "--devices")
+    start_processes(trainer)
     return trainer
 
 
-def check_cores(trainer: L.Trainer, option: str) -> None:
-    """Refuse more processes than there are CPU cores to run them.
-
-    Args:
-        trainer: which has started none yet.
-        option: of the command line, that says how many.
-
-    Raises:
-        ValueError: there are more.
-    """
-    on_cpu = trainer.strategy.root_device.type == "cpu"
-    if on_cpu and trainer.num_devices > cores():
-        raise ValueError(
-            f"{trainer.num_devices} processes on {cores()} CPU cores would only wait for each "
-            f"other: take {option} {cores()}, or insist with --oversubscribe"
-        )
-
-
 def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:
-    """Do all items, each process its share.
-
-    Raises:
-        SystemExit: it was stopped by a SIGTERM.
-        ChildProcessError: one of the other processes was lost.
-    """
-    with ending_together() as processes, _quiet(), _as_value_errors():
-        end_together(trainer, processes)
+    """Do all items, each process its share."""
+    with _quiet(), _as_value_errors():
         trainer.predict(work, items, return_predictions=False)
 
 
@@ -124,12 +126,7 @@ def _quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PossibleUserWarning)
-            silenced = (
-                "treespec, LeafSpec",
-                "predict returned None",
-                "Couldn't infer the batch ind",
-            )
-            for message in silenced:
+            for message in _NOT_OURS:
                 warnings.filterwarnings("ignore", f".*{message}.*")
             yield
     finally:

@@ -1,27 +1,27 @@
-"""Processes of one job, which end together, whichever of them is stopped and by what.
+"""How the processes of a command end, and how PyTorch's elastic agent runs several for one job.
 
-They wait for each other: one that is gone would leave the others waiting, for half an hour where
-an accelerator's library does the waiting. Here a SIGTERM ends the process that gets it, the process
-that started it ends as it did, and a process ends with the one that started it. Whichever does not
-return from a library within `GRACE` seconds is ended there.
+Processes that train or solve together wait for each other: one that is gone would leave the others
+waiting. The agent ends all of them when one ends badly or a signal arrives, and they end with it.
+A signal ends one of several wherever it is, also inside a library, where Python would not handle
+it: files are written whole or not at all, so that nothing is lost but the time since the last.
 """
 
+import logging
 import os
-import re
 import signal
-import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-GRACE = 10.0  # seconds
 TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT  # exit codes
-_INTERVAL = 0.2  # seconds from one look at the other processes to the next
-_STARTER = "TRM_STARTED_BY"  # environment: the process that starts others, for them to read
-_BROKEN = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.IGNORECASE)
+ENDS_WITH = "TRM_ENDS_WITH"  # environment: the process that the ones it starts end with
+_NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")  # that the agent handles, where they are known
+_AGENTS = [signal.Signals[name] for name in _NAMES if hasattr(signal, name)]
 
 
 class Terminated(SystemExit):
@@ -31,167 +31,104 @@ class Terminated(SystemExit):
         super().__init__(TERMINATED)
 
 
-class Processes:
-    """Those that this process has started.
-
-    Attributes:
-        ended: set once it is this process that ends, whatever becomes of the others.
-        terminated: whether that was by a SIGTERM.
-        lost: number (from 1 up) and exit code of one that ended badly before.
-    """
-
-    def __init__(self) -> None:
-        self.ended = threading.Event()
-        self.terminated = False
-        self.lost: tuple[int, int] | None = None
-        self._started: Sequence[subprocess.Popen[bytes]] = ()
-        self._deadlines: list[threading.Timer] | None = []  # None: the main thread has come back
-        self._lock = threading.Lock()
-
-    def watch(self, started: Sequence[subprocess.Popen[bytes]]) -> None:
-        """End as one of these does that ends badly."""
-        self._started = started
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        while not self.ended.wait(_INTERVAL):
-            if self.ends():
-                os.kill(os.getpid(), signal.SIGTERM)  # a SIGINT may be ignored, as below nohup
-                return
-
-    def listen(self, ear: int) -> None:
-        """Read the numbers of signals, and see to it that this process ends by those that end it.
-
-        The main thread may be waiting in a library, where Python runs no handlers: what it waits
-        for are those that it has started.
-        """
-        with os.fdopen(ear, "rb", buffering=0) as numbers:
-            while number := numbers.read(1):
-                if number[0] in (signal.SIGTERM, signal.SIGINT):
-                    self.end_within_grace(128 + number[0] if self.lost is None else self.code())
-                    self.end()
-
-    def ends(self) -> bool:
-        """Whether this process has to end: asked to, or because another one ended badly."""
-        for number, process in enumerate(self._started, start=1):
-            if self.lost is None and process.poll() and not self.ended.is_set():
-                self.lost = number, process.returncode
-        return self.terminated or self.lost is not None
-
-    def code(self) -> int:
-        """The exit code of a process that ends because another one was lost."""
-        code = self.lost[1] if self.lost else 1
-        for stop in (signal.SIGTERM, signal.SIGINT):
-            if code in (-stop, 128 + stop):
-                return 128 + stop
-        return 1
-
-    def wait(self) -> None:
-        """Wait until all have ended.
-
-        Raises:
-            ChildProcessError: one of them ended badly.
-        """
-        self.ended.set()
-        for number, process in enumerate(self._started, start=1):
-            if process.wait():
-                self.lost = number, process.returncode
-                raise ChildProcessError(self.sentence())
-
-    def end(self) -> None:
-        """End those that are still there."""
-        self.ended.set()
-        for process in self._started:
-            process.terminate()
-
-    def end_within_grace(self, code: int) -> None:
-        """End this process soon, unless its main thread comes back from wherever it is."""
-        with self._lock:
-            if self._deadlines is not None:
-                deadline = threading.Timer(GRACE, os._exit, args=(code,))
-                deadline.daemon = True
-                deadline.start()
-                self._deadlines.append(deadline)
-
-    def came_back(self) -> None:
-        """The main thread has come back, and ends the process by itself."""
-        with self._lock:
-            for deadline in self._deadlines or []:
-                deadline.cancel()
-            self._deadlines = None
-
-    def sentence(self) -> str:
-        """What became of the one that was lost."""
-        assert self.lost is not None
-        number, code = self.lost
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return f"process {number + 1} of {len(self._started) + 1} {how}, and so all of them end"
+def one_of_several() -> bool:
+    """Whether an elastic agent has started this process, ours or torchrun's."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager
-def ending_together() -> Iterator[Processes]:
-    """Raise `Terminated` at a SIGTERM, and end with the process that started this one.
+def ending_by_signals() -> Iterator[None]:
+    """Raise `Terminated` at a SIGTERM, and end with the process that `ENDS_WITH` names."""
+    starter = os.getppid()
+    if os.environ.get(ENDS_WITH) == str(starter):
+        threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where signals do not arrive
+        return
+    before = signal.signal(signal.SIGTERM, _terminated)
+    if one_of_several():
+        end_at_once_by_signals()
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
-    Processes that are started within, and handed to `Processes.watch`, end with this one in turn.
+
+def end_at_once_by_signals() -> None:
+    """Let SIGTERM and SIGINT end this process wherever it is, unless they are ignored."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def launch(words: Sequence[str], processes: int, nodes: int = 1) -> NoReturn:
+    """Run Python with these words in so many processes on each node, and end as they do.
+
+    Several nodes meet at MASTER_ADDR and MASTER_PORT, where the same command runs on each of them.
 
     Raises:
-        ChildProcessError: one of those was lost.
+        SystemExit: they have ended; with the exit code of the first that is not 0.
+        KeyboardInterrupt, Terminated: a SIGINT or SIGTERM ended one of them, or this process.
+        ChildProcessError: another signal ended one of them.
     """
-    processes = Processes()
-    if threading.current_thread() is not threading.main_thread():
-        yield processes  # where signals do not arrive
-        return
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    def terminated(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
-        processes.ended.set()
-        processes.terminated = True
-        raise Terminated
-
-    starter = int(os.environ.get(_STARTER, os.getpid()))
-    if starter != os.getpid():
-        threading.Thread(target=_end_with, args=(starter, processes), daemon=True).start()
-    ear, bell = os.pipe()  # into which Python writes the number of every signal
-    os.set_blocking(bell, False)
-    threading.Thread(target=processes.listen, args=(ear,), daemon=True).start()
-    rung = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-    before = signal.signal(signal.SIGTERM, terminated)
-    os.environ[_STARTER] = str(os.getpid())
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    address = os.environ.get("MASTER_ADDR", "localhost") if nodes > 1 else "localhost"
+    port = os.environ.get("MASTER_PORT", "29400") if nodes > 1 else "0"  # 0: any that is free
+    before = {number: signal.getsignal(number) for number in _AGENTS}
+    heard = [number.name for number in _AGENTS if before[number] != signal.SIG_IGN]  # as by nohup
+    newer: dict[str, Any] = {"signals_to_handle": ",".join(heard)}  # of newer releases of PyTorch
+    os.environ[ENDS_WITH] = str(os.getpid())
+    code = which = 0
     try:
-        try:
-            yield processes
-            processes.wait()
-        except RuntimeError as error:
-            # If a connection broke, the process at its other end has ended, or is about to.
-            until = time.monotonic() + GRACE * bool(_BROKEN.search(str(error)))
-            while not (processes.ends() or _gone(starter)) and time.monotonic() < until:
-                time.sleep(_INTERVAL)
-            if processes.lost is not None or processes.terminated or _gone(starter):
-                raise Terminated from error
-            raise
-    except Terminated as stop:
-        if processes.lost is None or processes.code() == TERMINATED:
-            raise
-        if processes.code() == INTERRUPTED:
-            raise KeyboardInterrupt from stop
-        raise ChildProcessError(processes.sentence()) from stop
+        with TemporaryDirectory() as logs:
+            config = LaunchConfig(
+                nodes,
+                nodes,
+                processes,
+                run_id=f"trm-{port}",
+                rdzv_backend="c10d",
+                rdzv_endpoint=f"{address}:{port}",
+                local_addr="localhost" if nodes == 1 else None,
+                max_restarts=0,
+                logs_specs=DefaultLogsSpecs(log_dir=logs),
+                **{k: v for k, v in newer.items() if k in LaunchConfig.__dataclass_fields__},
+            )
+            elastic_launch(config, sys.executable)(*words)
+    except SignalException as stop:
+        code = -stop.sigval
+    except ChildFailedError as error:
+        # The agent has ended the others by a SIGTERM; who lost a connection ended by an error.
+        which, failure = min(
+            error.failures.items(),
+            key=lambda item: (item[1].exitcode == -signal.SIGTERM, item[1].exitcode > 0),
+        )
+        code = failure.exitcode
     finally:
-        processes.end()
-        signal.signal(signal.SIGTERM, before)
-        signal.set_wakeup_fd(rung)
-        os.close(bell)  # which ends the listening
-        processes.came_back()
-        os.environ[_STARTER] = str(starter)
-        if starter == os.getpid():
-            del os.environ[_STARTER]
+        del os.environ[ENDS_WITH]
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code in (-signal.SIGINT, INTERRUPTED):
+        raise KeyboardInterrupt
+    if code in (-signal.SIGTERM, TERMINATED):
+        raise Terminated
+    if code < 0:
+        raise ChildProcessError(
+            f"process {which + 1} of {processes * nodes} was ended by signal {-code}, and so all "
+            "of them end"
+        )
+    raise SystemExit(code)
 
 
-def _gone(starter: int) -> bool:
-    return starter not in (os.getpid(), os.getppid())
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    raise Terminated
 
 
-def _end_with(starter: int, processes: Processes) -> None:
-    while not _gone(starter):
-        time.sleep(_INTERVAL)
-    processes.end_within_grace(TERMINATED)
-    os.kill(os.getpid(), signal.SIGTERM)
+def _end_with(starter: int) -> None:
+    while os.getppid() == starter:
+        time.sleep(0.2)
+    os._exit(TERMINATED)

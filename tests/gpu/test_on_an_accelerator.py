@@ -119,7 +119,7 @@ def test_two_devices_learn_what_one_does(command, process, tmp_path, name):
         (tmp_path / f"{number}").mkdir()
     ran = command(*words, "--trainer.devices=1", folder=tmp_path / "1")
     assert ran.code == 0, ran.err
-    several = ("--trainer.devices=2", "--trainer.strategy=ddp", "--oversubscribe")
+    several = ("--trainer.devices=2", "--trainer.strategy=ddp")
     ran = process(*words, *several, folder=tmp_path / "2")
     assert ran.code == 0, ran.err
     assert "2 processes" in ran.err

@@ -1,6 +1,7 @@
 import os
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import trm
-from trm import cli
+from trm import checkpoints, cli
+from trm.commands import doctor
 
 
 def test_the_version_is_the_packages(command):
@@ -64,8 +66,6 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "configs": ["quickstart", "--copy", "mine"],
         "sweep": ["studies/small_lattices", "--output", "small", "--jobs", "2"],
         "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
-        "doctor": [],
-        "completion": ["bash"],
     }
     wrong = [
         ["solve", "12xy3"],
@@ -85,6 +85,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["rasp", "12x3", "--layout", "latice"],
         ["rasp", "--checkpoint", "nowhere.ckpt", "--output", "compared"],
         ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
+        ["benchmark", "score", "nowhere.jsonl", "--suite", "multiply-v1", "--output", "scored"],
         ["report", "nowhere", "--output", "compared"],
         ["configs", "nowhere"],
         ["sweep", "nowhere", "--output", "small"],
@@ -109,13 +110,6 @@ for words in {wrong!r}:
 """
     ran = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-
-
-def test_training_explains_its_keys(command):
-    ran = command("fit", "--help")
-    assert ran.code == 0
-    for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor"):
-        assert key in ran.out
 
 
 @pytest.mark.parametrize("words", [["multiply"], [], ["--frobnicate"], ["Render", "1x2"]])
@@ -154,7 +148,6 @@ def test_a_number_with_a_sign_is_no_option(command):
         ("render", "12x3", "--png", "canvas.png"),
         ("export", "--output", "weights.safetensors", "--checkpoint"),
         ("fit", "--trainer.max_epochs", 1, "--config"),
-        ("doctor",),
     ],
 )
 def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_path, words):
@@ -166,7 +159,7 @@ def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_
 def test_verbose_tells_what_goes_on_and_changes_no_result(command):
     plain, told = (command("solve", "-q", "12x34", *more) for more in ((), ("--verbose",)))
     assert plain.err == ""
-    assert "346,905 parameters, lattice in base 10" in told.err
+    assert "Multiplication(layout='lattice', base=10" in told.err
     assert told.out == plain.out
     assert command("solve", "-q", "12x34").err == ""  # nothing of it stays
 
@@ -177,6 +170,50 @@ def test_verbose_shows_where_an_error_arose(command):
     assert "Traceback" not in plain.err
     assert "Traceback (most recent call last)" in told.err
     assert told.err.endswith(plain.err)
+
+
+def test_a_sound_installation_lacks_nothing(command):
+    ran = command("--doctor")
+    assert ran.code == 0, ran.err
+    for told in ("python", "torch", "lightning", "cpu", "Nothing is missing."):
+        assert told in ran.out
+    assert {"torch", "lightning", "numpy", "pyyaml"} <= set(doctor.needed())
+    assert not {"pytest", "mypy"} & set(doctor.needed())
+
+
+def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(checkpoints, "SHIPPED", tmp_path / "gone.safetensors")
+    assert "gone.safetensors" in command("--doctor").out
+    monkeypatch.setattr(doctor, "needed", lambda: ["no-such-package"])
+    monkeypatch.setitem(sys.modules, "lightning", None)  # importing it fails
+    ran = command("--doctor")
+    assert ran.code == 1
+    assert "no-such-package is not installed: pip install no-such-package" in ran.out
+    assert "it cannot be used as it is: import of lightning" in ran.out
+    assert "Nothing is missing" not in ran.out
+    assert "`trm --doctor` tells what is missing" in command("fit", "--config", "debug").err
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_commands_and_their_options(command, tmp_path):
+    script = tmp_path / "trm.bash"
+    script.write_text(command("--print-completion", "bash").out)
+
+    def completed(*words: str) -> set[str]:
+        line = " ".join(repr(word) for word in ("trm", *words))
+        asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _shtab_trm trm {words[-1]!r}"
+        shown = f"source {script}; {asked}"
+        ran = subprocess.run(
+            ["bash", "-c", shown + r'; printf "%s\n" "${COMPREPLY[@]}"'],
+            capture_output=True,
+            text=True,
+        )
+        return set(ran.stdout.split())
+
+    assert completed("insp") == {"inspect"}
+    assert {*cli.COMMANDS, *cli.TRAINING} <= completed("")
+    assert {"--config", "--quiet", "--verbose", "--ckpt_path"} <= completed("fit", "--")
+    assert {"--views", "--vote", "--input"} <= completed("solve", "--")
 
 
 def test_who_reads_a_pipe_may_stop(tmp_path):

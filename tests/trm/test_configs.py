@@ -1,7 +1,10 @@
-import pytest
-import yaml
+import re
+from pathlib import Path
 
-from trm.configs import TooLargeError, check_call, check_size, foreign_names, read_config
+import pytest
+
+from trm import configs
+from trm.configs import TooLargeError, about, check_size, find_config, foreign_names, read_config
 
 
 def doubled(times: int) -> str:
@@ -57,37 +60,65 @@ def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
     assert list(foreign_names(config)) == ["others.Logger", "others.sub.Callback"]
 
 
-def call(folder, *words: str, **task: object) -> list[str]:
-    """A training command with a config of its own, of a task with these settings."""
-    file = folder / "mine.yaml"
-    task = {"class_path": "canvas.multiplication.Multiplication", "init_args": task}
-    file.write_text(yaml.safe_dump({"data": {"task": task}}))
-    return ["fit", "--config", str(file), *words]
+def test_they_are_the_projects_own_by_name_and_say_what_they_are(repository):
+    found = configs.shipped_configs()
+    assert {"debug", "quickstart", "generalise/decimal", "gpt/small_learned"} <= found.keys()
+    assert set(found.values()) == set((repository / "configs").rglob("*.yaml"))
+    assert all(10 < len(about(file)) < 150 for file in found.values())
+
+
+def test_an_installation_has_them_elsewhere(monkeypatch, tmp_path):
+    (tmp_path / "gpt").mkdir()
+    (tmp_path / "gpt/tiny.yaml").write_text("# Tiny.")
+    monkeypatch.setattr(configs, "_INSTALLED", tmp_path)
+    assert configs.shipped_configs() == {"gpt/tiny": tmp_path / "gpt/tiny.yaml"}
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--data.task.digits_b", "[4,1]"], r"digits_b is \[fewest, most\] from 1 to 1000"),
-        (["--data.task.init_args.base=30"], "the base is 2 to 10, not 30"),
-        (["--data.task.layout=lattic"], "Did you mean lattice"),
-        (["--data.task.digits_a=[1,3]"], "the base is 2 to 10, not 11"),
-    ],
+    "name", ["gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"]
 )
-def test_a_task_refuses_its_settings_before_training_begins(tmp_path, words, told):
-    base = 11 if told.endswith("11") else 10
-    with pytest.raises(ValueError, match=told):
-        check_call(call(tmp_path, *words, base=base, digits_a=[1, 4]))
+def test_a_name_can_be_written_in_several_ways(monkeypatch, tmp_path, repository, name):
+    monkeypatch.chdir(tmp_path)
+    assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
+
+
+@pytest.mark.parametrize("own", ["debug", "debug.yaml"])
+def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(
+    monkeypatch, tmp_path, repository, own
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    (tmp_path / own).write_text("model: {}")
+    assert find_config("debug") == Path(own)
+    assert find_config("quickstart") == repository / "configs/quickstart.yaml"
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("name", "told"),
     [
-        ["--data.task.base=3"],  # counts more than what the config says
-        ["--data.task=canvas.addition.Addition"],
-        ["--data.task.layout=mine.Zigzag"],
-        ["--data.task.digits_a=["],
+        ("quikstart", "Did you mean quickstart?"),
+        ("configs/quikstart.yaml", "Did you mean configs/quickstart.yaml?"),
+        ("decimal", "Did you mean generalise/decimal?"),
+        ("mime.yaml", "Did you mean mine.yaml?"),
+        ("frobnicate", "`trm configs` lists those of the package."),
     ],
 )
-def test_other_tasks_are_left_to_who_builds_them(tmp_path, words):
-    check_call(call(tmp_path, *words, base=11))
+def test_the_nearest_one_is_suggested(monkeypatch, tmp_path, name, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("model: {}")
+    with pytest.raises(ValueError, match=f"^{re.escape(f'there is no config {name}. {told}')}$"):
+        find_config(name)
+
+
+def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
+    file = tmp_path / "own.yaml"
+    for comment, told in (
+        ("# Some seconds: trm fit --config configs/debug.yaml", "Some seconds"),
+        (
+            "# Learns in 0.5\n# hours.\n#   trm fit -c a.yaml\n\n# Other.",
+            "Learns in 0.5 hours",
+        ),
+        ("model: {}", ""),
+    ):
+        file.write_text(comment)
+        assert about(file) == told

@@ -105,11 +105,3 @@ def test_a_gpu_is_what_the_machine_has(monkeypatch, there):
 def test_several_devices_are_none_for_one_problem_after_the_other(text):
     with pytest.raises(ValueError, match="on one device: take --devices 1"):
         one_device(parsed("--accelerator", "cuda", "--devices", text))
-
-
-def test_more_processes_than_cores_are_refused_without_a_word_of_insistence(monkeypatch):
-    monkeypatch.setattr(devices, "cores", lambda: 4)
-    assert make_trainer("cpu", 4, 1, []).num_devices == 4
-    with pytest.raises(ValueError, match=r"40 processes on 4 CPU cores .* --oversubscribe"):
-        make_trainer("cpu", 40, 1, [])
-    assert make_trainer("cpu", 40, 1, [], oversubscribe=True).num_devices == 40

@@ -117,13 +117,12 @@ def work_through(
     devices: int | list[int] = 1,
     nodes: int = 1,
     quiet: bool = False,
-    oversubscribe: bool = False,
 ) -> Summary | None:
     """Work through a file, or go on with it, and write the output once all of it is done.
 
     Args:
         job: what is to be done.
-        accelerator, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
+        accelerator, devices, nodes: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -135,8 +134,8 @@ def work_through(
             work on the same output.
     """
     _check_files(job)
-    trainer = make_trainer(accelerator, devices, nodes, [], oversubscribe, job.precision)
-    # The other processes are started by the first, or wait for it.
+    trainer = make_trainer(accelerator, devices, nodes, [], job.precision)
+    # The other processes wait for the first.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
         return _work_through(job, trainer, quiet)
 

@@ -12,7 +12,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -366,3 +366,8 @@ def _device(name: str) -> torch.device:
             reason = "take auto, cpu, cuda or mps"
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A dataclass's settings as JSON has them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}

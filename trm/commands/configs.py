@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 from trm.commands.arguments import info_console
-from trm.shipped_configs import SUFFIX, about, shipped_config, shipped_configs
+from trm.configs import SUFFIX, about, shipped_config, shipped_configs
 
 EXAMPLES = """\
 examples:

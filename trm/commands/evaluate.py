@@ -90,9 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_import(parser)
     parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
     parser.add_argument(
-        "--oversubscribe", action="store_true", help="more processes than CPU cores"
-    )
-    parser.add_argument(
         "--view",
         choices=tuple(SYMMETRIES),
         default="e",
@@ -143,7 +140,6 @@ def run(args: argparse.Namespace) -> int:
         args.devices,
         args.nodes,
         args.quiet,
-        args.oversubscribe,
     )
     if grid is not None:  # in the first of several processes
         from trm.figures.tensorboard_curves import write_tensorboard

@@ -94,7 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="problems taken on together, or auto (default: by the kind of device and the views)",
     )
     files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    files.add_argument("--oversubscribe", action="store_true", help="more processes than CPU cores")
 
 
 def _batch_size(text: str) -> int | None:
@@ -205,9 +204,7 @@ def _work_through(args: argparse.Namespace) -> int:
         output_format=args.output_format,
         precision=precision_of(args),
     )
-    summary = work_through(
-        job, args.accelerator, args.devices, args.nodes, args.quiet, args.oversubscribe
-    )
+    summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
     return 0 if summary is None else _told(summary, args)
 
 

@@ -60,9 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, train, evaluate, and write the page."""
+    from trm.configs import find_config
     from trm.files import alone, make_folder
-    from trm.processes import ending_together
-    from trm.shipped_configs import find_config
     from trm.sweeps.study import EQUAL_LOSS, check_settings, read_study
 
     study = read_study(find_config(args.study))
@@ -117,13 +116,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for point in todo:
         let_wait(output, point)
-    with ending_together():
-        _work(args.jobs, output, plan, todo, beside)
-        # Runs that waited for others to be trained, or whose checkpoint is another one now.
-        again = [
-            p for p in _unfinished(output, plan) if state_of(output, p).stage in (TRAINED, DONE)
-        ]
-        _work(args.jobs, output, plan, again, beside)
+    _work(args.jobs, output, plan, todo, beside)
+    # Runs that waited for others to be trained, or whose checkpoint is another one now.
+    again = [p for p in _unfinished(output, plan) if state_of(output, p).stage in (TRAINED, DONE)]
+    _work(args.jobs, output, plan, again, beside)
     return _finish(output, plan, beside)
 
 

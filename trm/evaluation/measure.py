@@ -124,7 +124,6 @@ def measure(
     devices: int | list[int] = 1,
     nodes: int = 1,
     quiet: bool = False,
-    oversubscribe: bool = False,
 ) -> dict[str, Any] | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
@@ -133,7 +132,7 @@ def measure(
         settings: what is asked.
         output: folder, the same for all nodes.
         names: a label for each checkpoint; None: the names of their runs.
-        accelerator, devices, nodes, oversubscribe: see `trm.devices.make_trainer`.
+        accelerator, devices, nodes: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
     Returns:
@@ -148,7 +147,7 @@ def measure(
         output, "trm evaluate", (GRID, PICTURE, REPORT), "format", f"cells/{_HASH}-{_HASH}"
     )
     trainer = make_trainer(
-        accelerator, devices, nodes, [] if quiet else [_Bar()], oversubscribe, settings.precision
+        accelerator, devices, nodes, [] if quiet else [_Bar()], settings.precision
     )
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)

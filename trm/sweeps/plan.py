@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from canvas.task import Task
+from trm.configs import find_config
 from trm.files import fingerprint, read_object, replacing, write_object
-from trm.shipped_configs import find_config
 from trm.sweeps.study import EQUAL_LOSS, Point, Setting, Study, group_of
 from trm.sweeps.trial import Trial, parameters_of, try_out
 

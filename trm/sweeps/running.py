@@ -38,7 +38,7 @@ from trm.checkpoints.loading import load_checkpoint
 from trm.devices import cores
 from trm.evaluation.grid import GRID
 from trm.files import alone, read_object, write_object
-from trm.processes import INTERRUPTED, TERMINATED
+from trm.processes import ENDS_WITH, INTERRUPTED, TERMINATED
 from trm.sweeps.plan import LOSS, Plan, config_of
 from trm.sweeps.study import EQUAL_LOSS, Point
 
@@ -369,8 +369,8 @@ class Workers:
     def _start(self, words: Sequence[str], log: Path, gpu: dict[str, str]) -> int:
         if self._ended.is_set():
             raise InterruptedError
-        # The environment as it is by now: it names the process to end with.
-        return call(words, log, {**self._share, **os.environ, **gpu}, self._started)
+        ends_with = {ENDS_WITH: str(os.getpid())}
+        return call(words, log, {**self._share, **os.environ, **gpu, **ends_with}, self._started)
 
 
 def call(

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.choices import did_you_mean
-from trm.configs import check_run, config_of_run, read_config
+from trm.configs import config_of_run, find_config, read_config
 
 CONFIG = "config"  # as a key of an axis: the config itself
 TRAINING = ("samples", "flops", "seconds")
@@ -133,23 +133,17 @@ def read_study(file: Path) -> Study:
 
 
 def check_settings(study: Study) -> None:
-    """Look at the keys and values of all settings, without building anything.
-
-    Names are known, and values that no framework is needed for: the rest is found when a setting
-    is tried out.
+    """Build each setting's model and data, so that no mistake is found after hours.
 
     Raises:
-        ValueError: a key or a value is wrong, or a config; the message names the setting.
+        ValueError: a config is wrong, or a setting; the message names it.
     """
-    configs: dict[str, dict[str, Any]] = {}
+    from trm.sweeps.trial import check
+
     for setting in study.settings:
         try:
-            if setting.config not in configs:
-                configs[setting.config] = config_of_run(setting.config)
-            config = configs[setting.config]
-            check_run(config, setting.written())
-            if study.parameters is not None:
-                check_run(config, {study.parameters: "1"}, values=False)
+            config_of_run(setting.config)
+            check([f"--config={find_config(setting.config)}", *setting.options()])
         except ValueError as error:
             raise ValueError(f"{setting.name}: {error}") from None
 

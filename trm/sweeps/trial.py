@@ -18,10 +18,8 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import look_here
 from canvas.task import Task
-from trm.processes import Processes
 from trm.training.callbacks import Cost
-from trm.training.config_errors import explained
-from trm.training.lightning_cli import TrainingCLI, train
+from trm.training.cli import TrainingCLI, explained, train
 
 _BATCHES, _LONGEST = 16, 15.0  # whose operations are counted, or that are timed; seconds of each
 
@@ -48,6 +46,16 @@ class Trial:
     samples: int
     flops: float
     seconds: float
+
+
+def check(words: Sequence[str]) -> None:
+    """Build what these options of `trm fit` ask for.
+
+    Raises:
+        ValueError: an option is wrong.
+    """
+    with TemporaryDirectory() as folder:
+        _built(words, folder)
 
 
 def parameters_of(words: Sequence[str]) -> int:
@@ -167,7 +175,7 @@ def _built(words: Sequence[str], folder: str) -> TrainingCLI:
     look_here()
     try:
         with _silent():
-            return train([*words, *aside], Processes(), run=False)
+            return train([*words, *aside], run=False)
     except (MisconfigurationException, ArgumentError, ValueError) as error:
         raise ValueError(explained(str(error))) from error
 

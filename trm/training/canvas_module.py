@@ -14,7 +14,7 @@ from canvas.hints import draw_hints
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints import CHECKPOINT_KEY, FORMAT
-from trm.plain_data import plain
+from trm.checkpoints.loading import plain
 from trm.solving.hint_reading import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver

@@ -159,7 +159,7 @@ def test_two_processes_give_the_records_of_one(process, checkpoint, source, tmp_
     words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
     words += ("--accelerator", "cpu", "--views", 3, "--output")
     assert process(*words, "one.jsonl", folder=tmp_path).code == 1
-    ran = process(*words, "two.jsonl", "--devices", 2, "--oversubscribe", folder=tmp_path)
+    ran = process(*words, "two.jsonl", "--devices", 2, folder=tmp_path)
     assert ran.code == 1, ran.err
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     assert ran.err.count("66 records") == 1

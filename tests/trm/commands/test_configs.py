@@ -3,7 +3,7 @@
 import pytest
 
 from trm.commands.configs import listed
-from trm.shipped_configs import shipped_configs
+from trm.configs import shipped_configs
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
 
 def test_several_processes_measure_the_same_figures_as_one(command, process, checkpoint, tmp_path):
     words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--digits-a", "1,3")
-    three = ("--devices", 3, "--oversubscribe", "--output", "three")  # one has nothing to do
+    three = ("--devices", 3, "--output", "three")  # one has nothing to do
     ran = process(*words, *three, folder=tmp_path)
     assert ran.code == 0, ran.err
     assert ran.err == ""

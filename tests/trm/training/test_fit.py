@@ -16,7 +16,7 @@ from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.canvas_module import FIGURES
-from trm.training.lightning_cli import TrainingCLI
+from trm.training.cli import TrainingCLI
 from trm.training.samples import SolvedProblems
 
 CONSTANT = ("--model.schedule.decay", "constant")
@@ -213,7 +213,6 @@ def test_two_processes_train_one_model(process, debug, tmp_path):
         "2",
         "--trainer.strategy",
         "ddp",
-        "--oversubscribe",
     ]
     words += ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
     ran = process(*words, folder=tmp_path)
@@ -235,7 +234,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     assert command(*words, folder=tmp_path / "one").code == 0
-    ddp = ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
+    ddp = ("--trainer.devices", 2, "--trainer.strategy", "ddp")
     ran = process(*words, *ddp, folder=tmp_path / "two")
     assert ran.code == 0, ran.err
     one, two = load(tmp_path / "one"), load(tmp_path / "two")
@@ -247,7 +246,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(
 def test_two_processes_go_on_with_the_carries_of_both(process, repository, tmp_path):
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
     config += ("--model.network.config.skip_blank", "true")  # each with as many tokens as it needs
-    config += ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--oversubscribe")
+    config += ("--trainer.devices", 2, "--trainer.strategy", "ddp")
     config += ("--trainer.enable_progress_bar", "false")
     for folder, epochs, more in (
         ("whole", 2, ()),

@@ -1,11 +1,16 @@
 """LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
 
+import importlib
+import inspect
 import logging
+import re
+import sys
 import warnings
-from argparse import ArgumentError
-from collections.abc import Iterable
+from argparse import SUPPRESS, ArgumentError
+from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import lightning as L
 import yaml
@@ -17,6 +22,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from augment.symmetry import SYMMETRIES
+from canvas import TASKS
 from canvas.choices import did_you_mean, import_code, load_class, look_here
 from canvas.hints import ORIENTATION, hint_classes
 from canvas.task import Task
@@ -24,10 +30,9 @@ from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, classes_in_call, foreign_names, own_classes
-from trm.devices import check_cores
-from trm.launcher import end_together
+from trm.devices import EndAtOnce, start_processes
+from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
-from trm.processes import Processes, ending_together
 from trm.training.callbacks import (
     BestCheckpoint,
     Cost,
@@ -40,8 +45,9 @@ from trm.training.callbacks import (
     TrainingBar,
 )
 from trm.training.canvas_module import CanvasModule, learned_hints
-from trm.training.config_errors import explained
 from trm.training.data import CanvasDataModule
+from trm.training.gpt_module import GPTModule
+from trm.training.iterative_module import IterativeModule
 from trm.training.pictures import Pictures
 from trm.training.runs import NEWEST, Runs
 from trm.training.tensorboard import SavedConfig
@@ -56,11 +62,24 @@ _NOT_OURS = (
     r".*exists and is not empty.*",  # as it is where a run goes on
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
 )
-SEED_HELP = "of everything: sets seed_everything, data.seed and model.seed"
-OVERSUBSCRIBE = "--oversubscribe"  # more processes than CPU cores
+_SEED = "of everything: sets seed_everything, data.seed and model.seed"
 IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
+_FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
+# Of Lightning's own settings, those that `--help` lists.
+_HELPED = re.compile(
+    r"trainer\.(accelerator|strategy|devices|num_nodes|precision|max_(epochs|steps|time)|limit_\w+"
+    r"|\w*val\w*|log_every_n_steps|accumulate_grad_batches|gradient_clip_val|logger)"
+    r"|checkpoint\.(dirpath|monitor|mode|save_top_k)"
+)
+_LIGHTNINGS = ("trainer", "checkpoint", "optimizer", "lr_scheduler", "weights_only")
 
+_HELP = """\
+Every key can stand in FILE, too, which may be the name of one that comes with the package:
+`trm configs` lists them, and `trm configs quickstart` prints one in which every line is explained.
+A config is code: it imports and calls the classes that it names. --model.help CLASS lists the
+settings of a class, as of trm.training.IterativeModule. Every other key of Lightning's is taken.
+"""
 
 _load_yaml = get_loader("yaml")
 _NAMED: set[str] = set()  # code of the user's own that has been announced
@@ -86,18 +105,22 @@ def _check_classes(names: Iterable[str]) -> None:
         load_class(name, object, "class")
 
 
+class _Parser(LightningArgumentParser):
+    """Explains this project's settings, and those of Lightning's hundreds that runs need."""
+
+    def format_help(self, *formatter: Any) -> str:
+        """The help, without long lists of classes."""
+        self.usage = f"trm {self.prog.split()[-1]} --config FILE [--KEY VALUE ...]"
+        for action in self._actions:
+            root = action.dest.partition(".")[0]
+            if root in _LIGHTNINGS and not _HELPED.fullmatch(action.dest):
+                action.help = SUPPRESS
+        text = re.sub(r",\s+known\s+subclasses:[^)]{600,}\)", ")", super().format_help(*formatter))
+        return f"{text}\n{_HELP}"
+
+
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
-
-    def __init__(
-        self,
-        *settings: Any,
-        processes: Processes | None = None,
-        oversubscribe: bool = False,
-        **more: Any,
-    ) -> None:
-        self.processes, self.oversubscribe = processes or Processes(), oversubscribe
-        super().__init__(*settings, **more)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """What every run has, under a key of its own, and what follows from another key."""
@@ -109,7 +132,7 @@ class TrainingCLI(LightningCLI):
                 "checkpoint.mode": "max",
             }
         )
-        parser.add_argument("--seed", type=int | None, help=SEED_HELP)
+        parser.add_argument("--seed", type=int | None, help=_SEED)
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -154,6 +177,9 @@ class TrainingCLI(LightningCLI):
         config = self.config[self.subcommand] if self.subcommand else self.config
         self._settle_size(config)
         self._settle_precision(config)
+        for name in _FROM_1:  # which Lightning would divide by
+            if type(config.trainer[name]) is int and config.trainer[name] < 1:
+                raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
         if self.subcommand is not None:
             self._find_earlier_run(config)
             if self.subcommand in ("validate", "test"):
@@ -236,16 +262,18 @@ class TrainingCLI(LightningCLI):
         try:
             trainer: Any = super().instantiate_trainer(**settings)
         except TypeError as error:  # Lightning's, for example of devices that are no number
-            raise ValueError(f"trainer: {error}") from error
+            given = self._get(self.config_init, "trainer")
+            wrong = [name for name in re.findall(r"`(\w+)`", str(error)) if name in given]
+            values = ", ".join(f"trainer.{name} {given[name]}" for name in wrong)
+            raise ValueError(f"{values or 'trainer'}: {error}") from error
         trainer.callbacks = [
             TrainingBar() if type(callback) is RichProgressBar else callback
             for callback in trainer.callbacks
         ]
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
-        if not self.oversubscribe:
-            check_cores(trainer, "--trainer.devices")
-        end_together(trainer, self.processes)
+        if self.subcommand is not None:
+            start_processes(trainer)
         return trainer
 
     def before_fit(self) -> None:
@@ -258,8 +286,7 @@ class TrainingCLI(LightningCLI):
 def run(arguments: list[str]) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
     look_here()
-    words = import_named(arguments)
-    words = [word for word in words if word not in (*QUIET, *VERBOSE, OVERSUBSCRIBE)]
+    words = [word for word in import_named(arguments) if word not in (*QUIET, *VERBOSE)]
     if any(word in QUIET for word in arguments):
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
@@ -268,15 +295,13 @@ def run(arguments: list[str]) -> None:
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
     set_loader("yaml", _load_checked, exceptions=(yaml.YAMLError,))
-    with ending_together() as processes, warnings.catch_warnings():
+    with warnings.catch_warnings():
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
             _check_classes(classes_in_call(words))
-            train(words, processes, OVERSUBSCRIBE in arguments)
-        except MisconfigurationException as error:
-            raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
-        except (ArgumentError, ValueError) as error:
+            train(words)
+        except (MisconfigurationException, ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
 
 
@@ -286,49 +311,43 @@ def import_named(arguments: list[str]) -> list[str]:
     Raises:
         ValueError: it cannot be imported.
     """
-    words, named = [], False
-    for word in arguments:
-        if named or word.startswith(f"{IMPORT}="):
-            name = word.removeprefix(f"{IMPORT}=")
-            if named := not name or name.startswith("-"):
-                break
+    words, rest = [], iter(arguments)
+    for word in rest:
+        if word == IMPORT or word.startswith(f"{IMPORT}="):
+            name = next(rest, "") if word == IMPORT else word.removeprefix(f"{IMPORT}=")
+            if not name or name.startswith("-"):
+                raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
             import_code(name)
-        elif word == IMPORT:
-            named = True
         else:
             words.append(word)
-    if named:
-        raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
     return words
 
 
-def train(
-    arguments: list[str], processes: Processes, oversubscribe: bool = False, run: bool = True
-) -> TrainingCLI:
-    """Do what these words of a command line say, in processes that end together.
+def train(arguments: list[str], run: bool = True) -> TrainingCLI:
+    """Do what these words of a command line say.
 
     Args:
         arguments: without those that Lightning does not know.
-        processes: see `trm.processes.ending_together`.
-        oversubscribe: whether there may be more processes than CPU cores.
         run: false: there is no subcommand among the words, and model, data and trainer are built
             alone.
     """
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
-    return TrainingCLI(
+    asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
+    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
+    made: TrainingCLI = cli(
         L.LightningModule,
         CanvasDataModule,
         subclass_mode_model=True,
         args=arguments,
-        parser_kwargs={**quiet, **dict.fromkeys(TrainingCLI.subcommands() if run else (), quiet)},
+        parser_class=_Parser,
+        parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
         seed_everything_default=0,
         save_config_callback=SavedConfig,
-        processes=processes,
-        oversubscribe=oversubscribe,
         run=run,
         trainer_defaults={
             "callbacks": [
+                EndAtOnce(),
                 LearningRates(),
                 Cost(),
                 Gradients(),
@@ -341,3 +360,108 @@ def train(
             "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
         },
     )
+    return made
+
+
+# What is wrong with a command line or a config, in a sentence.
+
+_NOISE = re.compile(  # of what jsonargparse says, the lines that help nobody
+    r"Does not validate against|Subtypes:|Errors:|Expected a (path but|<class|typing)|Parser key"
+    r"|Problem with given class_path|Given value|tip:|Subclass types expect|a class path|a dict "
+)
+_UNKNOWN = re.compile(
+    r"unrecognized arguments: --([\w.]+)|Option '([\w.]+)' is not accepted"
+    r"|Group '([\w.]+)' does not accept option '([\w.]+)'"
+    r"|Subcommand '\w+' does not accept option '([\w.]+)'|Key '([\w.]+)' is not expected"
+)
+_NO_CLASS = re.compile(
+    r"module '([\w.]+)' has no attribute '(\w+)'|Expected a dot import path string: (\w+)"
+)
+_EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
+_GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
+_SETTINGS: tuple[tuple[str, tuple[Any, ...]], ...] = (  # where classes stand in a config
+    ("model", (IterativeModule, GPTModule)),
+    ("model.network.config", (shapes.UprightRecursiveConfig, shapes.UprightLoopedConfig)),
+    ("model.network.config", (shapes.GPTConfig,)),
+    ("data", (CanvasDataModule,)),
+    ("data.task", tuple(TASKS.values())),
+    ("trainer", (L.Trainer,)),
+    ("checkpoint", (BestCheckpoint,)),
+    ("panels", (Pictures,)),
+)
+_WITH_CLASSES = (
+    "lightning.pytorch.callbacks",
+    "lightning.pytorch.loggers",
+    "canvas",
+    "trm.training",
+    "trm.models",
+)
+_ALIKE = 0.6  # of a name and the one suggested for it
+
+
+def explained(told: str) -> str:
+    """What jsonargparse or Lightning says of an error, as a sentence.
+
+    Settings and classes that there are none of are named together with the nearest one.
+    """
+    lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
+    keys = re.findall(r'Parser key "([\w.]+)":', told)
+    place = ".".join(keys).replace("init_args.", "")
+    if unknown := _UNKNOWN.search(told):
+        name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
+        inside = "class_path '" in told and not name.startswith("model.")
+        return _no_setting(f"{place}.{name}" if inside else name, place, told)
+    if no_class := _NO_CLASS.search(told):
+        module, bare = no_class[1], no_class[3]
+        homes = [module] if module else _WITH_CLASSES
+        name = bare or f"{module}.{no_class[2]}"
+        found = [f"{home}.{kind}" if module else kind for home in homes for kind in _classes(home)]
+        near = did_you_mean(name, found, _ALIKE)
+        return f"{place or 'a setting'}: there is no class {name}.{near}"
+    if re.search(r"required: \w+\.model", told):
+        return "the configs name no model: give one more, such as quickstart"
+    if wrong := re.search(r"='(\w+)'`\. Available names are: (.*)\.", told):
+        return told + did_you_mean(wrong[1], wrong[2].split(", "))
+    value = _GIVEN.search(told)
+    given = f". Got value: {value[1]}" if value else ""
+    if no_settings := re.search(r"Not a valid subclass of (\w+)", told):
+        return f"{place}: expected the settings of {no_settings[1]}, see --{place}.help{given}"
+    sentence = " ".join(line for line in lines if line and not _NOISE.match(line))
+    expected = [kind or names for kind, names in _EXPECTED.findall(told) if kind != "NoneType"]
+    if expected and not sentence:
+        kinds = ["two values, as [1, 3]" if kind == "tuple" else kind for kind in expected]
+        near = did_you_mean(value[1] if value else "", re.findall(r"'([^']+)'", str(kinds)))
+        return f"{place}: expected {' or '.join(dict.fromkeys(kinds))}{given}.{near}".rstrip(".")
+    return f"{place}: {sentence}{given}" if keys else sentence
+
+
+def _no_setting(name: str, place: str, told: str) -> str:
+    """That there is no such setting, and which one may have been meant.
+
+    One of the same last part, which stands elsewhere, rather than one that looks alike.
+    """
+    known = {key for prefix, kinds in _SETTINGS for kind in kinds for key in _keys(prefix, kind)}
+    known |= {"seed_everything", "seed", "config", "ckpt_path"}
+    for module, kind in re.findall(r"class_path '([\w.]+)\.(\w+)'", told)[-1:]:
+        held = getattr(sys.modules.get(module), kind, None)
+        known |= set(_keys(place, held)) if inspect.isclass(held) else set()
+    others = sorted(known - {name})
+    last = name.rpartition(".")[2]
+    moved = [key for key in others if key.rpartition(".")[2] == last]
+    near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
+    return f"there is no setting {name}.{near or ' `trm fit --help` lists them all.'}"
+
+
+def _keys(prefix: str, kind: Any) -> Iterator[str]:
+    """The settings of a class, with those of dataclasses among them."""
+    for name, parameter in inspect.signature(kind).parameters.items():
+        yield f"{prefix}.{name}"
+        for part in (parameter.annotation, *get_args(parameter.annotation)):
+            if inspect.isclass(part) and is_dataclass(part):
+                yield from _keys(f"{prefix}.{name}", part)
+
+
+def _classes(module: str) -> list[str]:
+    home = importlib.import_module(module)
+    names = getattr(home, "__all__", dir(home))
+    return [name for name in names if inspect.isclass(getattr(home, name, None))]

@@ -1,0 +1,148 @@
+"""What is wrong with a call or a config is told in one sentence, with exit code 2."""
+
+import pytest
+
+# What stands in a config, and what the sentence says.
+MISTAKES = [
+    (
+        "model: {init_args: {optimiser: {name: adamw}}}",
+        "there is no setting model.optimiser.name. Did you mean model.optimizer.name?",
+    ),
+    (
+        "model: {init_args: {depth: {schedul: fresh}}}",
+        "there is no setting model.depth.schedul. Did you mean model.depth.schedule?",
+    ),
+    ("model: {init_args: {hidden_size: 3}}", "Did you mean model.network.config.hidden_size?"),
+    (
+        "model: {class_path: trm.training.gpt_module.GPTModul}",
+        "Did you mean trm.training.gpt_module.GPTModule?",
+    ),
+    ("model: {init_args: {optimizer: {name: moun}}}", "optimizer.name must be one of"),
+    ("model: {init_args: {optimizer: {lr: abc}}}", "lr: expected float. Got value: abc"),
+    (
+        "model: {init_args: {optimizer: {betas: [0.9, 1.5]}}}",
+        "optimizer.betas are from 0 to below 1",
+    ),
+    (
+        "model: {init_args: {network: {init_args: {config: {hidden_size: 15}}}}}",
+        "hidden_size must be a multiple of num_heads, got 15 and 2",
+    ),
+    (
+        "model: {init_args: {network: {init_args: {config: {hiden_size: 16}}}}}",
+        "there is no setting model.network.config.hiden_size. "
+        "Did you mean model.network.config.hidden_size?",
+    ),
+    ("model: {init_args: {schedule: {warmup_steps: -3}}}", "warmup_steps is 0 or more, not -3"),
+    ("model: {init_args: {solve_steps: 0}}", "model.solve_steps is 1 or more, not 0"),
+    ("model: {init_args: {loss: {name: softmx}}}", "Did you mean softmax?"),
+    ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
+    ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
+    ("data: {task: {digits_a: three}}", "data.task.digits_a: expected two values, as [1, 3]. Got"),
+    ("data: {task: {base: two}}", "data.task.base: expected int. Got value: two"),
+    ("data: {task: {base: 1}}", "the base is 2 to 10, not 1"),
+    ("data: {task: {digits: [1, 3]}}", "Did you mean data.task.digits_"),  # of Addition alone
+    (
+        "data: {task: {class_path: Addition, init_args: {layout: column, digit: [1, 3]}}}",
+        "there is no setting data.task.digit. Did you mean data.task.digits?",
+    ),
+    ("data: {task: addition}", "data.task: there is no class addition. Did you mean Addition?"),
+    (
+        "data: {task: canvas.addition.Additon}",
+        "data.task: there is no class canvas.addition.Additon. "
+        "Did you mean canvas.addition.Addition?",
+    ),
+    ("data: {task: {digits_a: [3, 1]}}", "digits_a is [fewest, most] from 1 to 1000"),
+    ("data: {task: {layout: latice}}", "Did you mean lattice?"),
+    ("data: {canvas: {margin: -3}}", "a margin is 0 cells or more, not -3"),
+    ("data: {task: {digits_a: [1, 100000]}}", "digits_a is [fewest, most] from 1 to 1000"),
+    ("data: {task: {digits_a: [1, 900], digits_b: [1, 99]}}", "more than 12,000 cells"),
+    ("data: {canvas: {margin: 9000}}", "more than 12,000 cells"),
+    ("data: {canvas: {height: 1, width: 5}}", "at least 2 x 5"),
+    ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
+    ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
+    ("data: {blanks: {rowz: 1}}", "Did you mean data.blanks.rows?"),
+    ("data: {blanks: {rows: 1.5}}", "data.blanks.rows: expected int. Got value: 1.5"),
+    ("data: {curriculum: 3}", "data.curriculum: expected list. Got value: 3"),
+    ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
+    ("data: {batch_size: 0}", "data.batch_size is 1 or more, not 0"),
+    ("data: {workers: -1}", "data.workers is 0 or more, not -1"),
+    ("data: {batch_size: 2.5}", "data.batch_size: expected int. Got value: 2.5"),
+    ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
+    ("data: [1", "mistake.yaml, line 1: this is no YAML"),
+    ("data: " + "[" * 999 + "]" * 999, "mistake.yaml: a configuration is at most 50 levels deep"),
+    ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),
+    ("trainer: {max_epochs: -5}", "`max_epochs` must be a non-negative integer or -1"),
+    ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "this run has no end"),
+    ("trainer: {max_epochs: many}", "trainer.max_epochs: expected int. Got value: many"),
+    ("trainer: {limit_train_batches: 1.5}", "invalid value 1.5 for limit_train_batches"),
+    ("trainer: {accumulate_grad_batches: 0}", "accumulate_grad_batches is 1 or more, not 0"),
+    ("trainer: {check_val_every_n_epoch: 0}", "check_val_every_n_epoch is 1 or more, not 0"),
+    ("trainer: {gradient_clip_algorithm: nrm}", "Allowed algorithms"),
+    ("trainer: {logger: TensorBordLogger}", "Did you mean TensorBoardLogger?"),
+    ("trainer: {precision: bf17}", "Got value: bf17. Did you mean bf16"),
+    ("trainer: {precision: 64}", "trainer.precision 64 is not among bf16-mixed"),
+    ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
+    ("trainer: {devices: 0}", "`Trainer(devices=0)` value is not a valid input"),
+    ("trainer: {devices: abc}", "trainer.devices abc: `devices` selected with"),
+    ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
+    ("checkpoint: {monitor: validation/solvd}", "Did you mean validation/solved?"),
+    ("panels: {num_sample: 3}", "Did you mean panels.num_samples?"),
+    ("axes: {}", "is a study, of many runs: trm sweep"),
+]
+
+
+@pytest.mark.parametrize(("yaml", "named"), MISTAKES, ids=lambda text: text[:40])
+def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
+    file = tmp_path / "mistake.yaml"
+    file.write_text(yaml)
+    ran = command("fit", *debug, "--config", file, folder=tmp_path)
+    assert ran.code == 2
+    assert named in ran.err
+    assert "Traceback" not in ran.err
+    assert "Namespace(" not in ran.err
+    assert len(ran.err.splitlines()) <= 2  # that the seed was set, and what is wrong
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--config", "debug.yaml", "--data", "deep.yaml"], "at most 50 levels deep"),
+        ([], "give a config, as in `trm fit --config"),
+        (["--config="], "the name after --config is empty"),
+        (["--config", "nowhere.yaml"], "there is no config nowhere.yaml."),
+        (["--config=debg.yaml"], "there is no config debg.yaml. Did you mean debug.yaml?"),
+        (["--config", "picture.png"], "picture.png: this is no YAML"),
+        (["--config", "list.yaml"], "list.yaml: a config has keys"),
+        (["--config", "debug.yaml", "--ckpt_path", "lst"], "no checkpoint lst. Did you mean last?"),
+        (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
+        (["--config", "debug.yaml", "--import"], "--import names a module, or a file like"),
+        (
+            ["--config", "debug.yaml", "--data.batchsize=3"],
+            "there is no setting data.batchsize. Did you mean data.batch_size?",
+        ),
+        (
+            ["--config", "debug.yaml", "--model.optimiser.lr=3"],
+            "there is no setting model.optimiser.lr. Did you mean model.optimizer.lr?",
+        ),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words, told):
+    (tmp_path / "debug.yaml").write_bytes(debug[1].read_bytes())
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
+    (tmp_path / "list.yaml").write_text("[1, 2]")
+    (tmp_path / "deep.yaml").write_text("task: " + "[" * 999 + "]" * 999)
+    ran = command("fit", *words, folder=tmp_path)
+    assert ran.code == 2
+    assert told in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_help_lists_this_projects_keys_and_few_of_lightnings(command):
+    ran = command("fit", "--help")
+    assert ran.code == 0
+    for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor", "--trainer.devices"):
+        assert key in ran.out
+    assert "--trainer.barebones" not in ran.out
+    assert "A config is code" in ran.out
+    assert len(ran.out.splitlines()) < 400
