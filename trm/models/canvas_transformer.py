@@ -28,7 +28,7 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import check_canvas, make_position
+from trm.models.positions import make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -244,7 +244,7 @@ class CanvasTransformer(IterativeModel):
         batch, height, width = tokens.shape
         cells = Coordinates.canvas(height, width, P, tokens.device)
         if config.block == "mixer":
-            check_canvas("the mixer", cells, config.height, config.width, exact=True)
+            cells.check("the mixer", config.height, config.width, exact=True)
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
             kept = self._kept(tokens)

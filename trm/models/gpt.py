@@ -216,10 +216,16 @@ class GPT(nn.Module):
     def _terms(
         self, height: int, width: int, generator: torch.Generator | None = None
     ) -> PositionTerms:
-        weight = self.embed_tokens.weight
+        weight, position = self.embed_tokens.weight, self.position
         dtype = compute_dtype(weight)
         cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
-        return PositionTerms.of(self.position, cells, dtype, generator)
+        rotation, bias = position.rotation(cells), position.bias(cells)
+        return PositionTerms(
+            position.vectors(cells, generator),
+            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
+            None if bias is None else bias.to(dtype),
+            position.relative_keys(cells),
+        )
 
     def hidden(
         self,

@@ -14,8 +14,7 @@ been written, a column behind.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,55 +30,41 @@ _SLOTS = 5  # columns of a row that are remembered: its own last one, and three 
 _CELLS = 2**13  # that are worked out at once
 
 
-@dataclass(frozen=True)
-class RowCache:
-    """What the rows that are left to do follow from, beside what stands in them.
+class RowCache(NamedTuple):
+    """What the rows that are left to do follow from, beside what stands in them."""
 
-    Attributes:
-        seen: [B, layers * loops_per_step, W, 2 * D], keys and values of the row above them, for
-            each layer of each loop.
-        places: int64 [B, W], where on the canvas the first of them lies.
-    """
-
-    seen: Tensor
-    places: Tensor
+    seen: Tensor  # [B, layers * loops, W, 2 * D], keys and values of the row above them
+    places: Tensor  # int64 [B, W], where on the canvas the first of them lies
 
 
-@dataclass(frozen=True)
-class Worked:
-    """Pages whose cells have all been worked out.
+class Worked(NamedTuple):
+    """Canvases whose cells have all been worked out."""
 
-    Attributes:
-        context: of the rows that were left to do.
-        state: [B, S, D], of their cells; no supervision step would change it.
-        above: for when what is now the last row has been filled in, and the next one is asked for;
-            None where that is of no use.
-    """
-
-    context: Context
-    state: Tensor
-    above: RowCache | None
+    context: Context  # of the rows that were left to do
+    state: Tensor  # [B, S, D], of their cells; no supervision step would change it
+    above: RowCache | None  # for the row after the last one, once that has been filled in
 
 
 @torch.no_grad()
 def work_in_order(
     model: "LoopedTransformer", tokens: Tensor, above: RowCache | None = None
 ) -> Worked | None:
-    """Work pages out in the order of writing.
+    """Work canvases [B, H, W] out in the order of writing, by a model that is `in_order`.
 
     Args:
-        model: one that is `in_order`.
-        tokens: canvases, integers [B, H, W].
+        model, tokens: see above.
         above: of the row above the two last ones, if it is known; it is not trusted where it does
-            not fit the page.
+            not fit the canvas.
 
     Returns:
-        None where pages differ in width.
+        None where what is written differs in width.
     """
     context, cells, _ = model.embed(tokens, rows=None if above is None else 2)
-    if above is not None and not _fits(above, context):
-        context, cells, _ = model.embed(tokens)
-        above = None
+    assert context.places is not None
+    if above is not None:  # are the rows the one that was last filled in, and the next?
+        places, width = context.places, above.places.shape[1]
+        if places.shape[1] != 2 * width or not torch.equal(places[:, :width], above.places):
+            (context, cells, _), above = model.embed(tokens), None
     assert context.places is not None
     if cells.alike is None:
         return None
@@ -93,13 +78,6 @@ def work_in_order(
     if same and pages.rows > 1 and before is not None:
         known = RowCache(torch.stack(before, dim=1), context.places[:, -pages.width :])
     return Worked(context, pages.state.flatten(1, 2), known)
-
-
-def _fits(above: RowCache, context: Context) -> bool:
-    """Whether the rows of a context are the one that was last filled in, and the next."""
-    places, width = context.places, above.places.shape[1]
-    assert places is not None
-    return places.shape[1] == 2 * width and torch.equal(places[:, :width], above.places)
 
 
 class _Stages:
@@ -147,13 +125,8 @@ class _Pages(_Stages):
     def work(self, row: int, above: list[Tensor] | None) -> list[Tensor]:
         """Work out a row from the right to the left.
 
-        Args:
-            row: whose state is set.
-            above: keys and values [B, W, 2 * D] of the row above, for each layer of each loop;
-                None: there is no row.
-
-        Returns:
-            The same of this row.
+        From keys and values [B, W, 2 * D] of the row above, if there is one, for each layer of each
+        loop; returns the same of this row.
         """
         inputs = self.inputs[:, row]  # [B, W, D]
         batch, width, D = inputs.shape
@@ -179,22 +152,13 @@ class _Pages(_Stages):
 
     def _attend(
         self,
-        query: Tensor,
-        near: Tensor,
+        query: Tensor,  # [B, D]
+        near: Tensor,  # [B, 0 to 2, 2 * D] of the cell on the right, if any, and perhaps of itself
         column: int,
         with_itself: bool,
-        above: tuple[Tensor, Tensor] | None,
+        above: tuple[Tensor, Tensor] | None,  # [B, W, heads, D / heads] each
     ) -> Tensor | None:
-        """What a cell gets from those that it sees, [B, D]; None where there are none.
-
-        Args:
-            query: [B, D].
-            near: keys and values [B, 0 to 2, 2 * D] of the cell on the right, if there is one, and
-                of the cell itself, if it is to see itself.
-            column: of the cell.
-            with_itself: whether it is.
-            above: keys and values [B, W, heads, D / heads] of the row above.
-        """
+        """What a cell gets from those that it sees, [B, D]; None where there are none."""
         biases = [self.on_right[:, column : column + 1]] if column + 1 < self.width else []
         biases += [self.on_self[:, column : column + 1]] if with_itself else []
         seen = [self._split(near)] if biases else []
@@ -219,43 +183,19 @@ class _Pages(_Stages):
         return k, v
 
 
-@dataclass(frozen=True)
-class Filled:
-    """Pages that a model filled in on its own.
+class _Wavefront(NamedTuple):
+    """Rows on their way in L lanes, those that are filled in twice; int64 [L] each."""
 
-    Attributes:
-        tokens: canvases, integers [B, H, W].
-        halt_logits: float32 [B, S], of each row that was filled in.
-    """
-
-    tokens: Tensor
-    halt_logits: Tensor
-
-
-@dataclass(frozen=True)
-class _Wavefront:
-    """Rows on their way, those that are filled in twice.
-
-    Attributes:
-        starts: when the last column of each is worked out, strictly increasing: of the host, which
-            then need not ask a device.
-        row: int64 [L], of the canvas.
-        masked: bool [L], whether it is the pass in which it is filled in.
-        start: int64 [L], the same as starts.
-        above: int64 [L], the lane that it follows from; the first, which has none, has itself.
-        lag: int64 [L], how long after that one it starts.
-    """
-
-    starts: list[int]
-    row: Tensor
-    masked: Tensor
-    start: Tensor
-    above: Tensor
-    lag: Tensor
+    starts: list[int]  # as `start`, of the host, which then need not ask a device
+    row: Tensor  # of the canvas
+    masked: Tensor  # bool, whether it is the pass in which it is filled in
+    start: Tensor  # when its last column is worked out, strictly increasing
+    above: Tensor  # the lane that it follows from; the first, which has none, has itself
+    lag: Tensor  # how long after that one it starts
 
     @classmethod
     def of_page(cls, top: int, rows: list[int], device: torch.device) -> "_Wavefront":
-        """Of the rows of a page from its first one to the last that is filled in."""
+        """Of the rows of a canvas from its first one to the last that is filled in."""
         lanes: list[tuple[int, bool, int, int, int]] = []
         above, begun = 0, -2
         for row in range(top, rows[-1] + 1):
@@ -266,16 +206,16 @@ class _Wavefront:
                 lag = start - lanes[follows][2] if lanes else 0
                 lanes.append((row, masked, start, follows, lag))
             above, begun = len(lanes) - 1, lanes[-1][2]
-        parts = list(zip(*lanes, strict=True))
-        return cls(list(parts[2]), *(torch.tensor(part, device=device) for part in parts))
+        parts = [torch.tensor(part, device=device) for part in zip(*lanes, strict=True)]
+        return cls([lane[2] for lane in lanes], *parts)
 
     def on_their_way(self, time: int, width: int) -> slice:
-        """Those of which a column is worked out at a time, on pages of so many columns."""
+        """Those of which a column is worked out at a time."""
         return slice(bisect_right(self.starts, time - width), bisect_right(self.starts, time))
 
 
 def runs_along_fronts(model: "LoopedTransformer") -> bool:
-    """Whether a model's pages can be worked out like this."""
+    """Whether `work_along_fronts` can fill in a model's canvases."""
     config = model.config
     near = config.neighbourhood == "just_before" and config.radius == 1
     return near and model.in_order and config.halt_pool == "mask"
@@ -284,8 +224,8 @@ def runs_along_fronts(model: "LoopedTransformer") -> bool:
 @torch.no_grad()
 def work_along_fronts(
     model: "LoopedTransformer", tokens: Tensor, answer: Tensor, top: int, rows: list[int]
-) -> Filled:
-    """Fill in pages, each row built on those that the model wrote.
+) -> tuple[Tensor, Tensor]:
+    """Fill in canvases, each row built on those that the model wrote.
 
     Args:
         model: one that `runs_along_fronts`.
@@ -293,6 +233,9 @@ def work_along_fronts(
         answer: bool [B, H, W], the cells to fill in.
         top: the first row on which anything stands.
         rows: those with cells to fill in, increasing.
+
+    Returns:
+        The canvases, and the halt logits, float32 [B, S], of each row that was filled in.
     """
     lanes = _Wavefront.of_page(top, rows, tokens.device)
     size = max(1, _CELLS // len(lanes.row))
@@ -300,14 +243,12 @@ def work_along_fronts(
         _Front(model, lanes, some.long(), cells).run(rows)
         for some, cells in zip(tokens.split(size), answer.split(size), strict=True)
     ]
-    return Filled(
-        torch.cat([part.tokens for part in parts]).to(tokens.dtype),
-        torch.cat([part.halt_logits for part in parts]),
-    )
+    filled, halt_logits = (torch.cat(part) for part in zip(*parts, strict=True))
+    return filled.to(tokens.dtype), halt_logits
 
 
 class _Front(_Stages):
-    """Pages on the way. A cells of the front are worked out at once, of B pages each."""
+    """Canvases on the way. A cells of the front are worked out at once, of B canvases each."""
 
     def __init__(
         self, model: "LoopedTransformer", lanes: _Wavefront, tokens: Tensor, answer: Tensor
@@ -332,14 +273,14 @@ class _Front(_Stages):
         self.seen = [self.table.new_zeros(shape) for _ in self.layers]  # by time and lane
         self.judged = self.table.new_zeros(len(lanes.row), batch, D)
 
-    def run(self, rows: list[int]) -> Filled:
-        """Run over the pages."""
+    def run(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Fill in all rows; returns the canvases and the halt logits."""
         lanes = self.lanes
         for time in range(lanes.starts[-1] + self.width):
             self._work(lanes.on_their_way(time, self.width), time)
         count = self.answer[:, rows].sum(dim=2)  # [B, S]
         judged = self.judged[lanes.masked].transpose(0, 1) / count.unsqueeze(-1)
-        return Filled(self.tokens, self.model.halt_head(judged)[..., 0].float())
+        return self.tokens, self.model.halt_head(judged)[..., 0].float()
 
     def _work(self, on: slice, time: int) -> None:
         """Work out a cell of each lane that is on its way, without waiting for the device."""
@@ -374,10 +315,8 @@ class _Front(_Stages):
     def _attend(self, query: Tensor, near: tuple[Tensor, ...], sees: Tensor) -> Tensor:
         """What cells get from those that they see, [A, B, D]; 0 where they see none.
 
-        Args:
-            query: [A, B, D].
-            near: keys and values, each [N, A, B, 2 * D], of cells that lie as `self.bias` says.
-            sees: bool [5, A], whether they do; the first N count.
+        Queries are [A, B, D], keys and values [N, A, B, 2 * D] of cells that lie as `self.bias`
+        says; they are seen where ``sees``, bool [5, A], of which the first N count.
         """
         D = query.shape[-1]
         q = query * (D // self.num_heads) ** -0.5

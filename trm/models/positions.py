@@ -29,8 +29,6 @@ _DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, 
 class Position(nn.Module):
     """A position encoding. A subclass says one or more of these things, and leaves the rest.
 
-    Its constructor is given the settings that its parameters name, see `make_position`.
-
     Attributes:
         absolute: whether it tells where a token is, not only how two of them lie to each other.
     """
@@ -48,10 +46,9 @@ class Position(nn.Module):
         return None
 
     def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
-        """What to add to the embeddings where that depends on the tokens, [B, T, hidden_size].
+        """What to add to the embeddings of a sequence, int64 [B, T] from its first token on.
 
-        Asked of sequences alone, int64 [B, T] from their first token on; what a token is given
-        depends on none after it.
+        [B, T, hidden_size]; what a token is given depends on none after it.
         """
         return None
 
@@ -78,16 +75,6 @@ class Position(nn.Module):
         return not self.absolute and not self.by_query
 
 
-class NoPosition(Position):
-    """No information at all.
-
-    A causal model without a position encoding (NoPE) still tells places apart: each token sees how
-    many precede it.
-    """
-
-    absolute = False
-
-
 def make_position(name: str, **settings: Any) -> Position:
     """A position encoding, given those of the settings that its constructor asks for by name.
 
@@ -112,6 +99,12 @@ def make_position(name: str, **settings: Any) -> Position:
     return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})
 
 
+class NoPosition(Position):
+    """No information (NoPE), though a causal model tells places by how many tokens precede."""
+
+    absolute = False
+
+
 class Learned(Position):
     """One learned vector per flat position, prefix included (GPT-2; ABS_LEARNED).
 
@@ -130,16 +123,15 @@ class Learned(Position):
 
     def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
         places = prefix_length + self.height * self.width
-        self.weight = nn.Parameter(torch.empty(places, hidden_size))
-        truncated_normal_(self.weight, std)
+        self.weight = _drawn(places, hidden_size, std)
 
     def accepts(self, cells: Coordinates) -> bool:
         """Whether they lie on a canvas that the vectors were made for."""
-        return fits(cells, self.height, self.width, self.exact)
+        return cells.fit(self.height, self.width, self.exact)
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Learned vectors, [S, hidden_size]."""
-        check_canvas("learned", cells, self.height, self.width, self.exact)
+        cells.check("learned", self.height, self.width, self.exact)
         return F.embedding(cells.index, self.weight)
 
 
@@ -153,20 +145,14 @@ class Learned2D(Learned):
 
     def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
         # Row and column are summed: each carries half of the variance.
-        std = std / math.sqrt(2)
-        self.rows = nn.Parameter(torch.empty(self.height, hidden_size))
-        self.columns = nn.Parameter(torch.empty(self.width, hidden_size))
-        truncated_normal_(self.rows, std)
-        truncated_normal_(self.columns, std)
+        self.rows = _drawn(self.height, hidden_size, std / math.sqrt(2))
+        self.columns = _drawn(self.width, hidden_size, std / math.sqrt(2))
         # Not an empty parameter: one that never gets a gradient stalls distributed training.
-        self.prefix: nn.Parameter | None = None
-        if prefix_length:
-            self.prefix = nn.Parameter(torch.empty(prefix_length, hidden_size))
-            truncated_normal_(self.prefix, std * math.sqrt(2))
+        self.prefix = _drawn(prefix_length, hidden_size, std) if prefix_length else None
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Sums of row and column vectors, [S, hidden_size]."""
-        check_canvas("learned_2d", cells, self.height, self.width, self.exact)
+        cells.check("learned_2d", self.height, self.width, self.exact)
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
@@ -190,7 +176,7 @@ class Sinusoidal(Position):
         return self._table(cells.index)
 
     def _table(self, positions: Tensor) -> Tensor:
-        angles = angles_of(positions, self.hidden_size)
+        angles = _angles(positions, self.hidden_size)
         return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
@@ -240,16 +226,14 @@ class Abacus(Position):
 
     def __init__(self, hidden_size: int, max_digits: int = 128, std: float = 0.02):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(max_digits, hidden_size))
-        truncated_normal_(self.weight, std)
+        self.weight = _drawn(max_digits, hidden_size, std)
 
     def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The vectors of digits, [B, T, D]; without a generator the offset is 0."""
         digit = (ids >= DIGIT_ZERO) & (ids < DIGIT_ZERO + 10)
         index = torch.arange(1, ids.shape[1] + 1, device=ids.device).expand_as(ids)
         count = index - index.masked_fill(digit, 0).cummax(dim=1).values  # of others 0
-        most = len(self.weight)
-        offset = 0
+        most, offset = len(self.weight), 0
         if generator is not None:
             spare = max(most - int(count.max()), 0)
             offset = int(torch.randint(spare + 1, (), generator=generator, device=generator.device))
@@ -274,11 +258,11 @@ class Rope1D(Position):
 
     def rotation(self, cells: Coordinates) -> Rotation:
         """Cosines and sines, float32 [S, head_dim / 2] each."""
-        angles = self._angles(cells)
+        angles = self._of(cells)
         return angles.cos(), angles.sin()
 
-    def _angles(self, cells: Coordinates) -> Tensor:
-        return angles_of(cells.index, self.head_dim)
+    def _of(self, cells: Coordinates) -> Tensor:
+        return _angles(cells.index, self.head_dim)
 
 
 class Rope2D(Rope1D):
@@ -290,9 +274,9 @@ class Rope2D(Rope1D):
 
     multiple = 4
 
-    def _angles(self, cells: Coordinates) -> Tensor:
+    def _of(self, cells: Coordinates) -> Tensor:
         places = (cells.columns, cells.rows)
-        return torch.cat([angles_of(x, self.head_dim // 2) for x in places], dim=-1)
+        return torch.cat([_angles(x, self.head_dim // 2) for x in places], dim=-1)
 
 
 class Alibi(Position):
@@ -345,12 +329,9 @@ class Fire(Position):
         places = cells.index.float()
         i, j = places.unsqueeze(-1), places.unsqueeze(-2)
         longest = torch.maximum(torch.maximum(i, j), self.threshold.abs())
-        relative = self._squeezed((i - j).abs()) / self._squeezed(longest)
+        c = self.slope.abs()
+        relative = torch.log1p(c * (i - j).abs()) / torch.log1p(c * longest)
         return self.outer(F.relu(self.inner(relative.unsqueeze(-1)))).movedim(-1, -3).contiguous()
-
-    def _squeezed(self, distance: Tensor) -> Tensor:
-        """ψ of a distance."""
-        return torch.log1p(self.slope.abs() * distance)
 
 
 class Shaw(Position):
@@ -368,8 +349,7 @@ class Shaw(Position):
     def __init__(self, head_dim: int, max_distance: int = 16):
         super().__init__()
         self.max_distance = max_distance
-        self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
-        truncated_normal_(self.weight, 1 / math.sqrt(head_dim))
+        self.weight = _drawn(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys:
         """The vectors, and for each pair the clipped distance: the first is that far before."""
@@ -428,9 +408,7 @@ class PositionTerms:
 
     Attributes:
         vectors: to be added to embeddings, [S, D] or [B, S, D], or None.
-        rotation: cosines and sines for queries and keys, [S, head_dim / 2] each, or None.
-        bias: on attention scores, [num_heads, S, S], or None.
-        relative: added to keys, or None.
+        rotation, bias, relative: see `Position`.
     """
 
     vectors: Tensor | None
@@ -438,31 +416,14 @@ class PositionTerms:
     bias: Tensor | None
     relative: RelativeKeys | None
 
-    @staticmethod
-    def of(
-        position: Position,
-        cells: Coordinates,
-        dtype: torch.dtype,
-        generator: torch.Generator | None = None,
-    ) -> "PositionTerms":
-        """Of all tokens; of ``dtype`` is what attention reads."""
-        rotation, bias = position.rotation(cells), position.bias(cells)
-        return PositionTerms(
-            position.vectors(cells, generator),
-            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
-            None if bias is None else bias.to(dtype),
-            position.relative_keys(cells),
-        )
-
     def select(self, first: int, last: int) -> "PositionTerms":
         """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
-        new = slice(first, last)
-        of_keys = self.relative
+        new, keys = slice(first, last), self.relative
         return PositionTerms(
             None if self.vectors is None else self.vectors[..., new, :],
             None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
             None if self.bias is None else self.bias[:, new, :last],
-            None if of_keys is None else of_keys._replace(classes=of_keys.classes[new, :last]),
+            None if keys is None else keys._replace(classes=keys.classes[new, :last]),
         )
 
     def with_tokens(self, vectors: Tensor | None) -> "PositionTerms":
@@ -472,24 +433,11 @@ class PositionTerms:
         return replace(self, vectors=vectors if self.vectors is None else self.vectors + vectors)
 
 
-def angles_of(positions: Tensor, size: int) -> Tensor:
+def _drawn(number: int, size: int, std: float) -> nn.Parameter:
+    return nn.Parameter(truncated_normal_(torch.empty(number, size), std))
+
+
+def _angles(positions: Tensor, size: int) -> Tensor:
     """Angles of ``size / 2`` frequencies from 1 down towards 1 / 10000, float32 [.., size / 2]."""
     powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
     return positions.float().unsqueeze(-1) * 10000.0**-powers
-
-
-def fits(cells: Coordinates, height: int, width: int, exact: bool) -> bool:
-    """Whether a table made for height x width serves these cells."""
-    smaller = cells.height <= height and cells.width <= width
-    return (cells.height, cells.width) == (height, width) or (smaller and not exact)
-
-
-def check_canvas(name: str, cells: Coordinates, height: int, width: int, exact: bool) -> None:
-    """Raise a ValueError unless a table made for height x width serves these cells."""
-    if fits(cells, height, width, exact):
-        return
-    raise ValueError(
-        f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x {width}, "
-        f"got {cells.height} x {cells.width}. Build the model with that height and width, or use "
-        "rope_1d, rope_2d, sinusoidal, alibi, fire, shaw or relative_2d, which take any size."
-    )

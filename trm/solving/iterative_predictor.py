@@ -146,9 +146,9 @@ class IterativePredictor(Predictor):
                 torch.from_numpy(part[these]).to(self._device) for part in (canvases, answer)
             )
             rows = list(range(begin, begin + steps))
-            filled = work_along_fronts(model, shown, cells, top, rows)
-            canvases[these] = filled.tokens.cpu().numpy()
-            confidence[these, :steps] = filled.halt_logits.sigmoid().cpu().numpy()
+            filled, halt_logits = work_along_fronts(model, shown, cells, top, rows)
+            canvases[these] = filled.cpu().numpy()
+            confidence[these, :steps] = halt_logits.sigmoid().cpu().numpy()
         nothing = np.zeros((B, S), dtype=np.int64)
         return Rollout(canvases, confidence, nothing, np.ones((B, S), dtype=bool))
 
