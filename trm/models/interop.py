@@ -1,4 +1,4 @@
-"""Weights of the published TRM and of nanoGPT into ours and back.
+"""Models from weights of the published TRM and of nanoGPT.
 
 The TRM is that of SamsungSAILMontreal/TinyRecursiveModels; the GPT is karpathy/nanoGPT and its
 canvas variants of birdswimming/NanoGPT-multi, an earlier experiment: ABS_LEARNED is nanoGPT itself;
@@ -9,7 +9,7 @@ import math
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -99,12 +99,10 @@ def load_reference_trm(
     """
     name, weights = _read(source)
     theirs = _unwrapped(weights)
-    missing = [key for key in _TRM_NEEDED if key not in theirs]
-    if missing or any(key.startswith("H_level.") for key in theirs):
-        _refuse(name, "a reference TRM", theirs, missing)
-    learned = theirs.get("embed_pos.embedding_weight")
+    _check_kind(name, "a reference TRM", theirs, _TRM_NEEDED)
+    learned, prefix = theirs.get("embed_pos.embedding_weight"), theirs.get("puzzle_emb.weights")
     mixer = "L_level.layers.0.mlp_t.down_proj.weight" in theirs
-    prefix = theirs.get("puzzle_emb.weights")
+    vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
     if prefix is None:
         prefix_length = 0
     elif prefix_length is None:
@@ -114,8 +112,7 @@ def load_reference_trm(
                 f"{name} has fewer learned positions than {height} x {width} cells and a prefix. "
                 "Check height and width."
             )
-    vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
-    if prefix is not None and prefix_length == 0:
+    elif prefix_length == 0:
         prefix_length = math.ceil(prefix.shape[1] / hidden_size)
     config = RecursiveConfig(
         height=height,
@@ -144,35 +141,6 @@ def load_reference_trm(
             f"position {config.position} and expansion {expansion}: {error}"
         ) from error
     return model
-
-
-def to_reference_state_dict(model: TinyRecursiveModel) -> dict[str, Tensor]:
-    """The model's weights under the names of the reference's inner model.
-
-    Raises:
-        ValueError: the reference has no such position encoding, neighbourhood or halting head.
-    """
-    config = model.config
-    if (
-        config.position not in ("none", "learned", "rope_1d")
-        or config.neighbourhood != "all"
-        or config.skip_blank
-        or config.halt_pool != "first"
-    ):
-        raise ValueError(
-            "the reference knows position none, learned or rope_1d, neighbourhood all, skip_blank "
-            f"false and halt_pool first; this model has {config.position}, {config.neighbourhood}, "
-            f"{str(config.skip_blank).lower()} and {config.halt_pool}."
-        )
-    token_mlp = "mlp_t." if config.block == "mixer" else "mixing."
-    state = {}
-    for key, value in model.state_dict().items():
-        name = key.replace("layers", "L_level.layers")
-        for theirs, ours in _TRM_NAMES:
-            if theirs not in ("mlp_t", "L_level.layers"):
-                name = name.replace(ours, theirs)
-        state[name.replace("mixing.", token_mlp)] = value.detach()
-    return state
 
 
 def load_nanogpt(
@@ -206,9 +174,7 @@ def load_nanogpt(
     if "model_args" in content and isinstance(content.get("model"), Mapping):
         content, arguments = content["model"], content["model_args"]
     theirs = _unwrapped(content)
-    missing = [key for key in _GPT_NEEDED if key not in theirs]
-    if missing:
-        _refuse(name, "a nanoGPT checkpoint", content, missing)
+    _check_kind(name, "a nanoGPT checkpoint", theirs, _GPT_NEEDED)
     tied = theirs["transformer.wte.weight"]
     if not torch.equal(theirs.get("lm_head.weight", tied), tied):
         raise ValueError(f"{name} has a head of its own; here, embedding and head share weights.")
@@ -231,8 +197,7 @@ def load_nanogpt(
     )
 
     def cut(key: str, needed: int) -> Tensor:
-        if key not in theirs:
-            _refuse(name, "a nanoGPT checkpoint", theirs, [key])
+        _check_kind(name, "a nanoGPT checkpoint", theirs, (key,))
         if len(theirs[key]) < needed:
             raise ValueError(
                 f"{name} has {len(theirs[key])} learned positions in {key}; a {height} x {width} "
@@ -253,7 +218,7 @@ def load_nanogpt(
         if key.endswith(_BUFFERS) or key == "lm_head.weight" or ".wpe" in key:
             continue
         if position == "rope_2d" and ".attn.c_attn." in key:
-            value = _reorder(value, _rope_order(config))
+            value = _half_a_head_apart(value, hidden_size // config.num_heads)
         ours[_renamed(key, _GPT_NAMES)] = value.float()
     model = GPT(config)
     try:
@@ -272,51 +237,14 @@ def _agree(name: str, field: str, stored: Any, wanted: Any) -> Any:
     return wanted if stored is None else stored
 
 
-def to_nanogpt_state_dict(model: GPT) -> dict[str, Tensor]:
-    """The model's weights under nanoGPT's names, without the tables that its variants compute.
+def _half_a_head_apart(qkv: Tensor, head_dim: int) -> Tensor:
+    """Queries and keys, [3 * D, ...] with the values, in our order of a head's channels.
 
-    Raises:
-        ValueError: no variant of nanoGPT has such positions.
+    They turn neighbours together, we those half a head apart: both the first half of these pairs by
+    the column, the second by the row.
     """
-    config = model.config
-    if config.position not in ("learned", "learned_2d", "sinusoidal", "rope_2d"):
-        raise ValueError(
-            "nanoGPT and its variants know position learned, learned_2d, sinusoidal or rope_2d; "
-            f"this model has {config.position}."
-        )
-    state: dict[str, Tensor] = {}
-    ours = {key: value.detach() for key, value in model.state_dict().items()}
-    if config.position == "learned":
-        state["transformer.wpe.weight"] = ours["position.weight"]
-    elif config.position == "learned_2d":
-        # The start token sits at row 0, column 0, both for itself alone: only their sum matters.
-        start = ours["position.prefix"]
-        state["transformer.wpe_h.weight"] = torch.cat((start, ours["position.rows"]))
-        state["transformer.wpe_w.weight"] = torch.cat((0 * start, ours["position.columns"]))
-    for key, value in ours.items():
-        if key.startswith("position."):
-            continue
-        if config.position == "rope_2d" and ".qkv." in key:
-            value = _reorder(value, _rope_order(config).argsort())
-        for old, new in reversed(_GPT_NAMES):
-            key = key.replace(new, old)
-        state[key] = value
-    return state | {"lm_head.weight": ours["embed_tokens.weight"]}
-
-
-def _rope_order(config: GPTConfig) -> Tensor:
-    """Their channels of a head in our order, int64 [head_dim].
-
-    They turn neighbouring channels together, the first half of a head by the column, the second by
-    the row; we turn channels half a head apart.
-    """
-    pairs = torch.arange(config.hidden_size // config.num_heads).view(-1, 2)
-    return pairs.T.flatten()
-
-
-def _reorder(qkv: Tensor, order: Tensor) -> Tensor:
-    """Queries and keys, [3 * D, ...] with the values, their channels in another order per head."""
-    q, k, v = qkv.unflatten(0, (3, -1, len(order)))  # [heads, head_dim, ...] each
+    order = torch.arange(head_dim).view(-1, 2).T.flatten()
+    q, k, v = qkv.unflatten(0, (3, -1, head_dim))  # [heads, head_dim, ...] each
     return torch.stack((q[:, order], k[:, order], v)).flatten(0, 2)
 
 
@@ -353,10 +281,14 @@ def _renamed(key: str, names: tuple[tuple[str, str], ...]) -> str:
     return key
 
 
-def _refuse(name: str, wanted: str, weights: Mapping[str, Any], missing: list[str]) -> NoReturn:
-    """Raise a ValueError that says what kind of file this is instead of the one wanted."""
-    lacks = f" It lacks {', '.join(missing)}." if missing else ""
-    raise ValueError(f"{name} is not {wanted}; it looks like {kind_of(weights)}.{lacks}")
+def _check_kind(
+    name: str, wanted: str, weights: Mapping[str, Any], needed: tuple[str, ...]
+) -> None:
+    """Raise a ValueError that says what kind of file this is, unless it is the one wanted."""
+    missing = [key for key in needed if key not in weights]
+    if missing or any(key.startswith("H_level.") for key in weights):
+        lacks = f" It lacks {', '.join(missing)}." if missing else ""
+        raise ValueError(f"{name} is not {wanted}; it looks like {kind_of(weights)}.{lacks}")
 
 
 def kind_of(content: Mapping[str, Any]) -> str:
