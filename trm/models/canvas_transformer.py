@@ -37,36 +37,21 @@ _CERTAIN = 30.0  # logit of a blank cell that is no token
 class Context:
     """What a batch of canvases is to the model, worked out once for all supervision steps.
 
-    Attributes:
-        inputs: input embeddings, [B, P + S, D]; P prefix tokens in front of S cells: all H * W of
-            them, or those that are not blank, padded to the sample that has most.
-        halt_weights: what each token counts for the halting head, [B, P + S]; None: first token.
-        height, width: H and W.
-        places: int64 [B, S], where on the canvas each cell is (H * W: padding), if blank ones are
-            no tokens; else None.
-        rotation: cosines and sines for queries and keys, or None.
-        bias: attention bias, [heads or 1, P + S, P + S], or None. Where samples differ in their
-            tokens, or in what they see, rotation and bias have a batch dimension in front. For the
-            other forms see `trm.models.bias.attention_bias`.
-        bias_on_others: the bias of a token that is not to see itself, of the same shape as bias, or
-            None: there is no such token.
-        alone: bool [B, P + S, 1], which tokens see no other under that bias; None with it.
-        keys: which tokens each token sees, int64 [B, S, K], where these are few and the canvas is
-            large; bias is then [B, heads or 1, S, K].
-        relative: vectors added to keys, or None.
+    P prefix tokens stand in front of S cells: all H * W of them, or those that are not blank,
+    padded to the sample that has most. What samples share has no batch dimension.
     """
 
-    inputs: Tensor
-    halt_weights: Tensor | None
+    inputs: Tensor  # input embeddings, [B, P + S, D]
+    halt_weights: Tensor | None  # of each token for the halting head, [B, P + S]; None: the first
     height: int
     width: int
-    places: Tensor | None
-    rotation: Rotation | None = None
-    bias: Tensor | None = None
-    bias_on_others: Tensor | None = None
-    alone: Tensor | None = None
+    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
+    rotation: Rotation | None = None  # of queries and keys
+    bias: Tensor | None = None  # of attention, see `trm.models.bias.attention_bias`, as are keys
+    bias_on_others: Tensor | None = None  # the same where no token is to see itself
+    alone: Tensor | None = None  # bool [B, P + S, 1], tokens that see no other under that bias
     keys: Tensor | None = None
-    relative: RelativeKeys | None = None
+    relative: RelativeKeys | None = None  # vectors added to keys
 
     @property
     def lengths(self) -> Tensor:
@@ -93,13 +78,7 @@ class Context:
 
 
 def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
-    """What belongs to cells [B, S, N] where these are, [B, H, W, N].
-
-    Args:
-        tokens: without a prefix.
-        context: of the same samples.
-        elsewhere: [N], of cells that are no tokens; None: 0.
-    """
+    """What belongs to cells [B, S, N] where these are, [B, H, W, N]; ``elsewhere`` [N], or 0."""
     if context.places is not None:
         size, batch = context.height * context.width, len(tokens)
         full = tokens.new_zeros(batch, size + 1, tokens.shape[-1])
@@ -110,9 +89,9 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
 
 
 def on_tokens(cells: Tensor, context: Context) -> Tensor:
-    """What belongs to the cells of canvases [B, H, W] for each token [B, P + S].
+    """What belongs to cells [B, H, W] for each token [B, P + S]: 0 for padding.
 
-    0 for padding; the largest number of the dtype for a prefix.
+    For a prefix it is the largest number of the dtype.
     """
     flat = cells.flatten(1)
     if context.places is not None:
@@ -128,9 +107,6 @@ class CanvasTransformer(IterativeModel):
     (`iterate`, by means of `network`), and which tensor the heads read (`read`, by `heads`).
     Under autocast the states are kept in autocast's dtype, and norms and softmax are computed in
     float32.
-
-    Args:
-        config: its shape.
     """
 
     config: CanvasConfig
@@ -138,7 +114,7 @@ class CanvasTransformer(IterativeModel):
     def __init__(self, config: CanvasConfig):
         super().__init__()
         self.config = config
-        D = config.hidden_size
+        D, length = config.hidden_size, config.prefix_length + config.height * config.width
         self.embed_scale = math.sqrt(D)
         std = 1 / self.embed_scale
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
@@ -160,7 +136,17 @@ class CanvasTransformer(IterativeModel):
             direction_bias=config.direction_bias,
             bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
-        self.layers = nn.ModuleList(self._block() for _ in range(config.num_layers))
+
+        def block() -> PostNormBlock:
+            mixing: Attention | SwiGLU
+            if config.block == "attention":
+                mixing = Attention(D, config.num_heads)
+            else:
+                mixing = SwiGLU(length, swiglu_size(length, config.expansion))
+            inner = config.intermediate_size or swiglu_size(D, config.expansion)
+            return PostNormBlock(mixing, SwiGLU(D, inner))
+
+        self.layers = nn.ModuleList(block() for _ in range(config.num_layers))
         self.lm_head = Linear(D, config.vocab_size)
         self.hint_heads: HintHeads | None = None
         if config.hints:
@@ -199,12 +185,10 @@ class CanvasTransformer(IterativeModel):
 
         Args:
             tokens: symbol ids, any integer dtype, [B, H, W].
-            prefix_ids: which learned prefix each sample has, integer [B]; only for a model with
-                prefixes, which takes prefix 0 everywhere if it has no other.
+            prefix_ids: which learned prefix each sample has, integer [B]; None: the first.
 
         Raises:
-            ValueError: the shape, the dtype or the canvas size does not suit the model, or
-                prefix_ids are missing or not wanted.
+            ValueError: the shape, the dtype or the canvas size does not suit the model.
         """
         config = self.config
         context, cells, written = self.embed(tokens, prefix_ids)
@@ -226,11 +210,9 @@ class CanvasTransformer(IterativeModel):
     def embed(
         self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
     ) -> tuple[Context, Coordinates, Tensor]:
-        """A batch of canvases without what attention sees of them.
+        """A batch of canvases without what attention sees of them, see `encode`.
 
-        Args:
-            tokens, prefix_ids: see `encode`.
-            rows: with ``crop``, how many rows of the box, from its last one up; None: all.
+        With ``crop``, ``rows`` is how many rows of the box, from its last one up; None: all.
 
         Returns:
             The context, where its tokens sit, and bool [B, P + S] which of them are written.
@@ -247,7 +229,10 @@ class CanvasTransformer(IterativeModel):
             cells.check("the mixer", config.height, config.width, exact=True)
         flat, places = tokens.flatten(1), None
         if config.skip_blank or config.crop:
-            kept = self._kept(tokens)
+            # Cells that are tokens, or in whose box all tokens are.
+            kept = tokens != config.blank_id
+            if config.neighbourhood in IN_ORDER:
+                kept = kept & down_to_last(tokens == config.mask_id)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:
@@ -257,30 +242,32 @@ class CanvasTransformer(IterativeModel):
             flat = flat.gather(1, places)
             places = places.masked_fill(~cells.present[:, P:], height * width)
         inputs = self.embed_tokens(flat.int())  # [B, S, D]
-        prefix = self._embed_prefix(batch, prefix_ids)
-        if prefix is not None:
-            inputs = torch.cat((prefix, inputs), dim=1)  # [B, P + S, D]
+        if self.prefix is not None:
+            if prefix_ids is None:
+                prefix_ids = flat.new_zeros(batch)
+            prefix = F.embedding(prefix_ids.long(), self.prefix)
+            prefix = F.pad(prefix, (0, P * config.hidden_size - prefix.shape[1]))
+            inputs = torch.cat((prefix.unflatten(1, (P, -1)), inputs), dim=1)  # [B, P + S, D]
         vectors = self.position.vectors(cells)
         if vectors is not None:
             inputs = (inputs + vectors) * math.sqrt(0.5)  # keeps the variance
-        dtype = compute_dtype(inputs)
-        inputs = (inputs * self.embed_scale).to(dtype)
+        inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
+        weights = None
+        if config.halt_pool == "mask":
+            masked = F.pad(flat == config.mask_id, (P, 0))
+            there = torch.ones_like(masked) if cells.present is None else cells.present
+            # Of a canvas with nothing left to fill in, all cells count.
+            weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
+            weights = weights / weights.sum(dim=1, keepdim=True)
         written = (flat != config.blank_id) & (flat != config.mask_id)
-        weights = self._halt_weights(flat, cells.present)
         context = Context(inputs, weights, height, width, places)
         return context, cells, F.pad(written, (P, 0), value=True)
 
     def network(self, x: Tensor, context: Context, of_others: Tensor | None = None) -> Tensor:
-        """All layers, once.
+        """All layers, once: [B, P + S, D] to the same.
 
-        Args:
-            x: [B, P + S, D].
-            context: of the same samples.
-            of_others: [B, P + S, D], of which each token sees those of others in the first layer,
-                in place of x. The context then has a bias on others.
-
-        Returns:
-            [B, P + S, D].
+        In the first layer each token sees others by ``of_others`` [B, P + S, D], if given, in place
+        of x; the context then has a bias on others.
         """
         bias, blind = context.bias, None
         if of_others is not None:
@@ -291,15 +278,10 @@ class CanvasTransformer(IterativeModel):
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """What a tensor of the state says.
+        """What a tensor of the state [B, P + S, D] says.
 
-        Args:
-            z: [B, P + S, D].
-            context: of the same samples.
-
-        Returns:
-            Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32
-            [B]; above 0 means halt.
+        Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32 [B];
+        above 0 means halt.
         """
         logits = self.lm_head(z[:, self.config.prefix_length :])
         blank = logits.new_zeros(logits.shape[-1])
@@ -323,48 +305,3 @@ class CanvasTransformer(IterativeModel):
             return {}
         parts = self.hint_heads(z[:, self.config.prefix_length :])
         return {name: on_canvas(logits, context) for name, logits in parts.items()}
-
-    def _block(self) -> PostNormBlock:
-        config = self.config
-        D, length = config.hidden_size, config.prefix_length + config.height * config.width
-        mixing: Attention | SwiGLU
-        if config.block == "attention":
-            mixing = Attention(D, config.num_heads)
-        else:
-            mixing = SwiGLU(length, swiglu_size(length, config.expansion))
-        inner = config.intermediate_size or swiglu_size(D, config.expansion)
-        return PostNormBlock(mixing, SwiGLU(D, inner))
-
-    def _kept(self, tokens: Tensor) -> Tensor:
-        """Cells that are tokens, or in whose box all tokens are, bool [B, H, W]."""
-        kept = tokens != self.config.blank_id
-        if self.config.neighbourhood in IN_ORDER:
-            kept = kept & down_to_last(tokens == self.config.mask_id)
-        return kept
-
-    def _embed_prefix(self, batch: int, prefix_ids: Tensor | None) -> Tensor | None:
-        """Prefix tokens, [B, P, D]."""
-        if self.prefix is None:
-            if prefix_ids is not None:
-                raise ValueError("this model has no prefixes: leave prefix_ids out.")
-            return None
-        config = self.config
-        if prefix_ids is None:
-            if config.num_prefixes > 1:
-                raise ValueError(f"prefix_ids must choose among {config.num_prefixes} prefixes.")
-            prefix_ids = torch.zeros(batch, dtype=torch.long, device=self.prefix.device)
-        if prefix_ids.shape != (batch,):
-            raise ValueError(f"prefix_ids must have shape [{batch}], got {list(prefix_ids.shape)}.")
-        prefix = F.embedding(prefix_ids.long(), self.prefix)
-        missing = config.prefix_length * config.hidden_size - prefix.shape[1]
-        return F.pad(prefix, (0, missing)).view(batch, config.prefix_length, config.hidden_size)
-
-    def _halt_weights(self, tokens: Tensor, present: Tensor | None) -> Tensor | None:
-        """What each token counts for the halting head, summing to 1, float32 [B, P + S]."""
-        if self.config.halt_pool == "first":
-            return None
-        masked = F.pad(tokens == self.config.mask_id, (self.config.prefix_length, 0))
-        there = torch.ones_like(masked) if present is None else present
-        # Of a canvas with nothing left to fill in, all cells count.
-        weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
-        return weights / weights.sum(dim=1, keepdim=True)

@@ -185,12 +185,6 @@ def test_a_shape_that_makes_no_sense_is_refused(changes, message):
 def test_canvases_that_do_not_suit_the_model_are_refused():
     with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
         make()(canvases().float())
-    with pytest.raises(ValueError, match="leave prefix_ids out"):
-        make()(canvases(), torch.zeros(3))
-    with pytest.raises(ValueError, match="choose among 2 prefixes"):
-        make(num_prefixes=2, prefix_length=1)(canvases())
-    with pytest.raises(ValueError, match=r"shape \[3\], got \[2\]"):
-        make(num_prefixes=2, prefix_length=1)(canvases(), torch.zeros(2))
 
 
 @pytest.mark.parametrize("skip_blank", [False, True])
