@@ -24,17 +24,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from peer_models import reference, revision
-from row_steps import Config
-from torch import Tensor
+from peers import Ours, reference, title
+from timing import Config
 
 from augment.random_views import RandomViews
 from canvas.sampling import sample
@@ -43,62 +41,46 @@ from trm.devices import cores
 from trm.flops import counted_flops
 from trm.markdown import safe, table
 from trm.models.configs import RecursiveConfig
-from trm.models.halting import Carry
 from trm.models.recursive import TinyRecursiveModel
 from trm.precision import cpu_multiplies_bfloat16
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.configs import DepthConfig
 from trm.training.data import CanvasDataModule
-from trm.training.depth import carried_step
-from trm.training.losses import step_loss
 
 CONFIG = "trm/reference"
 TINY = {"hidden_size": 16, "num_heads": 2, "H_cycles": 2, "L_cycles": 1, "prefix_size": 16}
 SOLVING_STEPS = 4  # supervision steps a row of a model that has learned nothing
-WARM_UP = 3  # steps that are not timed: they allocate, compile and record graphs
+WARM_UP = 3  # steps that are not timed: they allocate and compile
 SECONDS = 30  # after which a case goes on no longer, once it has been timed
 LOGGED = 10  # steps of `trm fit` that one figure of its speed is of
 # bfloat16 without sparsity, in TFLOP a second, by data sheets; the first name that fits.
 PEAKS = {
     r"H100 PCIe": 756,
-    r"H100 NVL": 835,
     r"H100|H200|GH200": 989,
     r"B200": 2250,
     r"A100": 312,
     r"L40S": 362,
-    r"L40": 181,
     r"L4": 121,
-    r"A10": 125,
     r"A10G": 70,
     r"RTX 4090$": 165,
-    r"RTX 3090$": 71,
 }
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
-TRAINING, DATA, SOLVING, DEVICES = (
-    "Training steps",
-    "Data in a training step",
-    "Rows solved",
-    "`trm fit`",
-)
+TRAINING, DATA, SOLVING = "Training steps", "Data in a training step", "Rows solved"
+FIT = "`trm fit`"
 COLUMNS = {
     TRAINING: ("batch", "steps/s", "samples/s", "ratio", "TFLOP/step", "of peak", "GiB"),
     DATA: ("batch", "data, ms", "step, ms", "share of data"),
     SOLVING: ("problems", "rows/s"),
-    DEVICES: ("batch", "samples/s", "ratio"),
+    FIT: ("batch", "samples/s", "ratio"),
 }
-OUT_OF_MEMORY = "out of memory"
+OUT_OF_MEMORY, NO_TIME = "out of memory", "not run: the time was up"
 
 Cells = dict[str, str]  # of a line of a table, by column
+Case = tuple[str, str, str, Callable[..., Cells]]  # section, name, precision, what measures
 
 
 class Report:
-    """Tables that grow line by line, on the terminal and in a file.
-
-    Args:
-        output: the file, if there is to be one.
-        title: its first lines.
-    """
+    """Tables that grow line by line, on the terminal and in a file."""
 
     def __init__(self, output: Path | None, title: str) -> None:
         self.output, self.title = output, title
@@ -109,56 +91,32 @@ class Report:
         """A line, written at once."""
         measured = [cells.get(column, "-") for column in COLUMNS[section]]
         self.rows.setdefault(section, []).append([name, precision, *measured, remark])
-        told = (f"{column} {cell}" for column, cell in cells.items() if cell != "-")
-        end = ", ".join((*told, *([remark] if remark else [])))
-        print(f"{section}: {name}, {precision}: {end}", flush=True)
-        if self.output:
-            self.output.write_text(self.text())
-
-    def text(self) -> str:
-        """All of it, as Markdown."""
+        print(f"{section}: {name}, {precision}: {cells} {remark}", flush=True)
         parts = [self.title]
-        for section, columns in COLUMNS.items():
-            if section in self.rows:
-                heads = ["", "computed in", *columns, "remarks"]
-                parts += [f"## {section}", table(heads, self.rows[section])]
-        return "\n\n".join(parts) + "\n"
+        for part, rows in self.rows.items():
+            heads = ["", "computed in", *COLUMNS[part], "remarks"]
+            parts += [f"## {part}", table(heads, rows)]
+        if self.output:
+            self.output.write_text("\n\n".join(parts) + "\n")
 
-
-@dataclass(frozen=True)
-class Case:
-    """What one line is about.
-
-    Attributes:
-        section, name, precision: where it stands, and what is measured.
-        measure: does so; of how many samples at once.
-        batch: how many to begin with. It is halved where they do not fit.
-    """
-
-    section: str
-    name: str
-    precision: str
-    measure: Callable[[int], Cells]
-    batch: int
-
-    def run(self, report: Report) -> None:
-        """Measure, and write down what came out or what went wrong."""
-        line = partial(report.add, self.section, self.name, self.precision)
-        sizes = COLUMNS[self.section][0]
-        for size in (self.batch, self.batch // 2, self.batch // 4, self.batch // 8):
-            if not size:
-                return
-            wrong = ""
+    def run(self, case: Case, batch: int) -> None:
+        """Measure a case, with fewer samples where so many do not fit, and write what came out."""
+        section, name, precision, measure = case
+        for size in (batch, batch // 2, batch // 4, batch // 8):
+            cells, remark = {COLUMNS[section][0]: f"{size}"}, ""
             try:
-                line({sizes: f"{size}", **self.measure(size)})
+                cells |= measure(batch=max(1, size))
             except Exception as error:  # of any kind: the next case has nothing to do with it
-                wrong = in_few_words(error)
+                remark = in_few_words(error)
             # Outside of the clause: till then the error holds on to the tensors of its frames.
-            release()
-            if not wrong:
-                return
-            line({sizes: f"{size}"}, wrong)
-            if wrong != OUT_OF_MEMORY:
+            torch.compiler.reset()
+            gc.collect()
+            if torch.accelerator.is_available():
+                with suppress(RuntimeError):  # of a device that is beyond use
+                    torch.accelerator.empty_cache()
+                    torch.accelerator.reset_peak_memory_stats()
+            self.add(section, name, precision, cells, remark)
+            if remark != OUT_OF_MEMORY or size <= 1:
                 return
 
 
@@ -168,115 +126,11 @@ def in_few_words(error: Exception) -> str:
     no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
     if no_memory or re.search("out of memory|can't allocate memory", text):
         return OUT_OF_MEMORY
-    short = text if len(text) <= 100 else f"{text[:100]} ..."
-    return safe(f"failed: {type(error).__name__}: {short}")
-
-
-def release() -> None:
-    """Give back what the last case took: graphs, compiled code, memory."""
-    torch.compiler.reset()
-    gc.collect()
-    if torch.accelerator.is_available():
-        with suppress(RuntimeError):  # of a device that is beyond use, as the next case will tell
-            torch.accelerator.empty_cache()
-            torch.accelerator.reset_peak_memory_stats()
-
-
-class Training:
-    """Training steps of one model.
-
-    Args:
-        model: on its device.
-        loss: of a batch.
-        precision: that it is computed in.
-    """
-
-    def __init__(
-        self, model: torch.nn.Module, loss: Callable[[dict[str, Tensor]], Tensor], precision: str
-    ) -> None:
-        self.model, self.loss, self.precision = model.train(), loss, precision
-        self.device = next(model.parameters()).device
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def step(self, batch: dict[str, Tensor]) -> None:
-        """Loss, gradients, AdamW."""
-        with computed_in(self.precision, self.device.type):
-            loss = self.loss(batch)
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-
-    def seconds(self, batches: Iterator[dict[str, Tensor]]) -> list[tuple[float, float]]:
-        """Of each step that is timed: until its batch is there, and of the step itself."""
-        taken: list[tuple[float, float]] = []
-        begun = time.perf_counter()
-        while len(taken) <= WARM_UP or time.perf_counter() - begun < SECONDS:
-            clock = [self._now()]
-            batch = next(batches, None)
-            if batch is None:
-                break
-            clock.append(self._now())
-            self.step(batch)
-            clock.append(self._now())
-            taken.append((clock[1] - clock[0], clock[2] - clock[1]))
-        return taken[WARM_UP:]
-
-    def _now(self) -> float:
-        """The time when the device has done all that it was given."""
-        if self.device.type != "cpu":
-            torch.accelerator.synchronize(self.device)
-        return time.perf_counter()
-
-
-def computed_in(precision: str, kind: str) -> AbstractContextManager[Any]:
-    """As Lightning's bf16-mixed and 32-true do."""
-    return torch.autocast(kind, torch.bfloat16, enabled=precision == BFLOAT16)
-
-
-def ours(config: Config, device: str, precision: str, mode: bool, **tokens: bool) -> Training:
-    """This package's model."""
-    torch.manual_seed(0)
-    model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens)).to(device)
-    depth = DepthConfig(**config.model["depth"])
-    if mode:
-        model.iterate = torch.compile(model.iterate, dynamic=True)  # type: ignore[method-assign]
-    carry: Carry | None = None
-
-    def loss(batch: dict[str, Tensor]) -> Tensor:
-        nonlocal carry
-        result, carry = carried_step(model, batch, carry, depth, _loss)
-        return result.loss
-
-    return Training(model, loss, precision)
-
-
-def _loss(*tensors: Tensor) -> Any:
-    return step_loss(*tensors, loss="stablemax", givens_weight=0.0, halt_weight=0.5)
-
-
-def theirs(
-    folder: Path, config: Config, device: str, precision: str, mode: bool, batch: int
-) -> Training:
-    """The published TRM, whose model casts its weights itself."""
-    cells = config.data["canvas"]["height"] * config.data["canvas"]["width"]
-    with torch.device(device):
-        peer = reference(folder, config.model, batch, cells, precision)
-    if mode:
-        peer.model = torch.compile(peer.model)
-
-    def loss(batch: dict[str, Tensor]) -> Tensor:
-        with torch.device(device):  # its states are made where the code says
-            return peer.loss(batch)
-
-    return Training(peer.model, loss, precision)
+    return safe(f"failed: {type(error).__name__}: {text[:100]}")
 
 
 class Benchmark:
-    """All that is measured, on one device.
-
-    Args:
-        options: of the command line.
-    """
+    """All that is measured, on one device."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.device = options, options.device
@@ -285,93 +139,142 @@ class Benchmark:
         if options.tiny:
             self.config.network.update(TINY)
         self.kind = torch.device(self.device).type
-        self.halves = self.kind != "cpu" or cpu_multiplies_bfloat16()
-        self.best = BFLOAT16 if self.halves else FLOAT32  # what is trained in
+        halves = self.kind != "cpu" or cpu_multiplies_bfloat16()
+        self.precisions = (BFLOAT16, FLOAT32) if halves else (FLOAT32,)
+        self.best = self.precisions[0]  # what is trained in
         self.count = options.devices
         if self.count is None:
             self.count = 1 if self.kind == "cpu" else torch.accelerator.device_count()
-        self.peak = options.peak or known_peak(device_name(self.device))
-        self.repeats = min(options.steps, 5)
+        self.name = torch.cuda.get_device_name(self.device) if self.kind == "cuda" else self.kind
+        self.peak = options.peak or known_peak(self.name)
         self.flops: dict[tuple[str, int], float] = {}  # of a step, in TFLOP
         self.first: dict[str, float] = {}  # samples a second of each section's first line
 
+    def run(self, report: Report) -> None:
+        """Measure one case after the other, until the time is up."""
+        for case in self.cases():
+            if time.monotonic() < self.end:
+                report.run(case, self.options.batch)
+            else:
+                report.add(*case[:3], {}, NO_TIME)
+
     def title(self) -> str:
         """What stands above the tables."""
-        options, name = self.options, device_name(self.device)
-        several = f"{self.count} of {name}" if self.count > 1 else name
         peak = f"{self.peak:g} TFLOP/s in bfloat16" if self.peak else "not known, give --peak"
         return (
-            f"# {CONFIG}{' with a tiny network' if options.tiny else ''} on {several}\n\n"
-            f"PyTorch {torch.__version__}, CUDA {torch.version.cuda or 'none'}, {cores()} CPU "
-            f"cores; peak {peak}. Medians; a case ends after {options.steps} steps, "
-            f"{self.repeats} rounds of solving, or {SECONDS} s. float32 is without TF32."
+            f"# {CONFIG}{' with a tiny network' if self.options.tiny else ''} on {self.count} of "
+            f"{self.name}\n\nPyTorch {torch.__version__}, CUDA {torch.version.cuda or 'none'}, "
+            f"{cores()} CPU cores; peak {peak}. Medians; a case ends after {self.options.steps} "
+            f"steps or {SECONDS} s. float32 is without TF32."
         )
 
     def cases(self) -> Iterator[Case]:
         """What is measured, what matters most first."""
-        both = (BFLOAT16, FLOAT32) if self.halves else (FLOAT32,)
-        yield from self._theirs("eager", False)
-        yield self._ours("eager", self.best, False)
-        if not self.options.eager:
-            yield self._ours("compiled", self.best, True)
+        best, eager = self.best, self.options.eager
+        if folder := self.options.reference:
+            yield TRAINING, f"{title(folder)}, eager", best, partial(self.step, "theirs", best)
+        yield TRAINING, "ours, eager", best, partial(self.step, "ours", best)
+        if not eager:
+            yield TRAINING, "ours, compiled", best, partial(self.step, "ours", best, True)
         for workers in (0, min(cores(), self.config.data["workers"])):
             for views in (None, RandomViews(**self.config.data["views"])):
-                yield self._data(workers, views)
-        for precision in both:
-            yield self._solved("the shipped model, in order", precision)
+                who = f"by {workers} worker processes" if workers else "by the training process"
+                name = f"drawn {who}{', views on the device' if views else ''}"
+                yield DATA, name, best, partial(self.data, workers, views)
+        for precision in self.precisions:
+            name = "the shipped model, in order"
+            yield SOLVING, name, precision, partial(self.solve, True, precision)
         untrained = f"{CONFIG}, untrained, {SOLVING_STEPS} steps a row"
-        yield self._solved(untrained, self.best)
+        yield SOLVING, untrained, best, partial(self.solve, False, best)
         for number in sorted({1, self.count}) if self.count else ():
-            name = f"{number} device{'s' * (number > 1)}"
-            yield self._case(DEVICES, name, self.best, partial(self.fit, number))
-        if self.halves:
-            yield self._ours("eager", FLOAT32, False)
-        if not self.options.eager:
-            yield from self._theirs("compiled", True)
-        yield self._ours("eager, `crop: true`", self.best, False, crop=True)
-        yield self._ours("eager, `skip_blank: true`", self.best, False, skip_blank=True)
-        if self.halves:
-            yield self._solved(untrained, FLOAT32)
-            if not self.options.eager:
-                yield self._ours("compiled", FLOAT32, True)
+            yield FIT, f"{number} device{'s' * (number > 1)}", best, partial(self.fit, number)
+        if folder and not eager:
+            yield (
+                TRAINING,
+                f"{title(folder)}, compiled",
+                best,
+                partial(self.step, "theirs", best, True),
+            )
+        for name in ("crop", "skip_blank"):
+            run = partial(self.step, f"ours {name}", best, **{name: True})
+            yield TRAINING, f"ours, eager, `{name}: true`", best, run
+        if len(self.precisions) > 1:
+            yield TRAINING, "ours, eager", FLOAT32, partial(self.step, "ours", FLOAT32)
+            if not eager:
+                yield TRAINING, "ours, compiled", FLOAT32, partial(self.step, "ours", FLOAT32, True)
+            yield SOLVING, untrained, FLOAT32, partial(self.solve, False, FLOAT32)
 
-    def _case(
-        self, section: str, name: str, precision: str, measure: Callable[[int], Cells]
-    ) -> Case:
-        return Case(section, name, precision, measure, self.options.batch)
+    def model(self, which: str, precision: str, batch: int, compiled: bool, **tokens: bool) -> Any:
+        """Something with a model and the loss of a batch: ours, or the published TRM's."""
+        if which != "theirs":
+            one = Ours(self.config, **tokens)
+            one.model.to(self.device)
+            if compiled:
+                one.model.iterate = torch.compile(  # type: ignore[method-assign]
+                    one.model.iterate, dynamic=True
+                )
+            return one
+        cells = self.config.data["canvas"]["height"] * self.config.data["canvas"]["width"]
+        with torch.device(self.device):
+            peer = reference(self.options.reference, self.config, batch, cells, precision)
+        loss = peer.loss
 
-    def _theirs(self, how: str, mode: bool) -> Iterator[Case]:
-        """Of the published TRM, if there is a checkout."""
-        if folder := self.options.reference:
-            name = f"{folder.resolve().name} {revision(folder)}"
-            make = partial(theirs, folder, self.config, self.device, self.best, mode)
-            yield self._case(TRAINING, f"{name}, {how}", self.best, partial(self.step, name, make))
+        def on_device(batch: dict[str, Any]) -> Any:
+            with torch.device(self.device):  # its states are made where the code says
+                return loss(batch)
 
-    def _ours(self, how: str, precision: str, mode: bool, **tokens: bool) -> Case:
-        def make(size: int) -> Training:
-            return ours(self.config, self.device, precision, mode, **tokens)
+        peer.loss = on_device  # type: ignore[method-assign]
+        if compiled:
+            peer.model = torch.compile(peer.model)
+        return peer
 
-        run = partial(self.step, f"ours {tokens}", make)
-        return self._case(TRAINING, f"ours, {how}", precision, run)
+    def train(
+        self, one: Any, precision: str, batches: Iterator[Any]
+    ) -> tuple[list[tuple[float, float]], Callable[[Any], None]]:
+        """Seconds of each step that is timed, until its batch is there and of itself; the step."""
+        optimizer = torch.optim.AdamW(one.model.train().parameters(), lr=1e-4)
 
-    def _data(self, workers: int, views: RandomViews | None) -> Case:
-        who = f"by {workers} worker processes" if workers else "by the training process"
-        name = f"drawn {who}" + (", views on the device" if views else "")
-        return self._case(DATA, name, self.best, partial(self.data, workers, views))
+        def step(batch: Any) -> None:
+            half = precision == BFLOAT16  # as Lightning's bf16-mixed
+            with torch.autocast(self.kind, torch.bfloat16, enabled=half):
+                loss = one.loss(batch)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
 
-    def _solved(self, name: str, precision: str) -> Case:
-        return self._case(SOLVING, name, precision, partial(self.solve, name, precision))
+        def now() -> float:
+            if self.kind != "cpu":
+                torch.accelerator.synchronize(self.device)
+            return time.perf_counter()
 
-    def step(self, model: str, make: Callable[[int], Training], batch: int) -> Cells:
+        taken: list[tuple[float, float]] = []
+        begun = clock = now()
+        while len(taken) <= WARM_UP or clock - begun < SECONDS:
+            if (batch := next(batches, None)) is None:
+                break
+            there = now()
+            step(batch)
+            ready = now()
+            taken.append((there - clock, ready - there))
+            clock = ready
+        return taken[WARM_UP:], step
+
+    def step(
+        self, which: str, precision: str, compiled: bool = False, batch: int = 1, **tokens: bool
+    ) -> Cells:
         """Training steps; a model's operations are counted once."""
-        count = self.options.steps + WARM_UP
         drawn = self.config.batches(batch)
-        batches = [self._moved(drawn[i]) for i in range(count)]
-        training = make(batch)
-        median = statistics.median(step for _, step in training.seconds(iter(batches)))
+        batches = [self._moved(drawn(i)) for i in range(self.options.steps + WARM_UP)]
+        one = self.model(which, precision, batch, compiled, **tokens)
+        seconds, step = self.train(one, precision, iter(batches))
+        median = statistics.median(own for _, own in seconds)
         memory = "-" if self.kind in ("cpu", "mps") else f"{_gibibytes():.1f}"
-        flops = self._flops((model, batch), training, batches[0])
-        peak = self.peak if training.precision == BFLOAT16 else None
+        if (which, batch) not in self.flops:
+            self.flops[which, batch] = 0.0
+            with suppress(torch.OutOfMemoryError), counted_flops() as counter:
+                step(batches[0])
+                self.flops[which, batch] = counter.get_total_flops() / 1e12
+        flops, peak = self.flops[which, batch], self.peak if precision == BFLOAT16 else None
         return {
             "steps/s": f"{1 / median:.3f}",
             "samples/s": f"{batch / median:,.1f}",
@@ -381,56 +284,38 @@ class Benchmark:
             "GiB": memory,
         }
 
-    def _flops(self, key: tuple[str, int], training: Training, batch: dict[str, Tensor]) -> float:
-        """0 where a step runs out of memory uncompiled, as operations are counted."""
-        if key not in self.flops:
-            try:
-                with counted_flops() as counter:
-                    training.step(batch)
-            except torch.OutOfMemoryError:
-                return 0.0
-            self.flops[key] = counter.get_total_flops() / 1e12
-        return self.flops[key]
-
-    def _ratio(self, section: str, rate: float) -> str:
-        return f"{rate / self.first.setdefault(section, rate):.2f}x"
-
-    def _moved(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: part.to(self.device, non_blocking=True) for name, part in batch.items()}
-
     def data(self, workers: int, views: RandomViews | None, batch: int) -> Cells:
         """What of an eager step is waiting for its batch: drawing, moving, turning."""
-        count = self.options.steps + WARM_UP
-        asked = self.config.task, self.config.canvas, batch, count
+        asked = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
         module = CanvasDataModule(*asked, views=views, workers=workers)
-        training = ours(self.config, self.device, self.best, False)
-        batches = (
-            module.on_after_batch_transfer(self._moved(one), 0) for one in module.train_dataloader()
+        loader = module.train_dataloader()
+        batches = (module.on_after_batch_transfer(self._moved(one), 0) for one in loader)
+        one = self.model("ours", self.best, batch, False)
+        waited, own = map(
+            statistics.median, zip(*self.train(one, self.best, batches)[0], strict=True)
         )
-        waited, steps = map(statistics.median, zip(*training.seconds(batches), strict=True))
         return {
             "data, ms": f"{1000 * waited:.2f}",
-            "step, ms": f"{1000 * steps:.1f}",
-            "share of data": f"{waited / (waited + steps):.1%}",
+            "step, ms": f"{1000 * own:.1f}",
+            "share of data": f"{waited / (waited + own):.1%}",
         }
 
-    def solve(self, name: str, precision: str, batch: int) -> Cells:
+    def solve(self, shipped: bool, precision: str, batch: int) -> Cells:
         """Rows a second, each built on the model's own rows."""
-        if name.startswith(CONFIG):
+        solver = load_solver(device=self.device)
+        if not shipped:
             torch.manual_seed(0)
             model = TinyRecursiveModel(RecursiveConfig(**self.config.network)).to(self.device)
             predictor = IterativePredictor(model.eval(), SOLVING_STEPS, halt=False)
             solver = Solver(predictor, self.config.task, self.config.canvas)
-        else:
-            solver = load_solver(device=self.device)
         rates: list[float] = []
         began = time.perf_counter()
-        for size in (max(1, batch // 8), *[batch] * self.repeats):
-            problems = sample(solver.task.evenly(), 0, "test", 0, np.arange(size))
+        for size in (max(1, batch // 8), *[batch] * min(self.options.steps, 5)):
             if len(rates) > 1 and time.perf_counter() - began > SECONDS:
                 break
+            problems = sample(solver.task.evenly(), 0, "test", 0, np.arange(size))
             begun = time.perf_counter()
-            with computed_in(precision, self.kind):
+            with torch.autocast(self.kind, torch.bfloat16, enabled=precision == BFLOAT16):
                 solutions = solver.solve(problems)
             rows = sum(len(solution.rows) for solution in solutions)
             rates.append(rows / (time.perf_counter() - begun))
@@ -438,6 +323,8 @@ class Benchmark:
 
     def fit(self, number: int, batch: int) -> Cells:
         """Samples a second of `trm fit` itself, which share a batch among devices."""
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
         steps = LOGGED * max(2, min(6, self.options.steps))
         batch = max(1, batch // number) * number
         settings = {
@@ -457,17 +344,17 @@ class Benchmark:
         command = [sys.executable, "-m", "trm", "fit", "--config", CONFIG, "--quiet", *words]
         with tempfile.TemporaryDirectory() as folder:
             run_until(self.end, command, Path(folder))
-            rate = statistics.median(_logged(Path(folder))[1:])
-        ratio = self._ratio(DEVICES, rate)
-        return {"batch": f"{batch}", "samples/s": f"{rate:,.1f}", "ratio": ratio}
+            events = EventAccumulator(str(next(Path(folder).glob("runs/*/version_0"))))
+            events.Reload()
+            logged = [event.value for event in events.Scalars("speed/samples_per_second")]
+        rate = statistics.median(logged[1:])
+        return {"batch": f"{batch}", "samples/s": f"{rate:,.1f}", "ratio": self._ratio(FIT, rate)}
 
-    def run(self, report: Report) -> None:
-        """Measure one case after the other, until the time is up."""
-        for case in self.cases():
-            if time.monotonic() < self.end:
-                case.run(report)
-            else:
-                report.add(case.section, case.name, case.precision, {}, "not run: the time was up")
+    def _ratio(self, section: str, rate: float) -> str:
+        return f"{rate / self.first.setdefault(section, rate):.2f}x"
+
+    def _moved(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {name: part.to(self.device, non_blocking=True) for name, part in batch.items()}
 
 
 def run_until(end: float, command: list[str], folder: Path) -> None:
@@ -477,8 +364,8 @@ def run_until(end: float, command: list[str], folder: Path) -> None:
         TimeoutError: it was not done by then.
         RuntimeError: it failed.
     """
-    with (folder / "stderr").open("w+") as told:
-        ran = subprocess.Popen(command, cwd=folder, stderr=told, start_new_session=True)
+    with (folder / "stderr").open("w+") as err:
+        ran = subprocess.Popen(command, cwd=folder, stderr=err, start_new_session=True)
         try:
             code = ran.wait(max(1.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -487,30 +374,15 @@ def run_until(end: float, command: list[str], folder: Path) -> None:
             if ran.poll() is None:
                 os.killpg(ran.pid, signal.SIGKILL)
                 ran.wait()
-        told.seek(0)
-        text = told.read().strip()
+        err.seek(0)
+        text = err.read().strip()
     if code:
         last = text.splitlines()[-1] if text else f"it ended with {code}"
         raise RuntimeError(OUT_OF_MEMORY if OUT_OF_MEMORY in text else last)
 
 
-def _logged(folder: Path) -> list[float]:
-    """The samples a second that a run in a folder has logged."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(next(folder.glob("runs/*/version_0"))))
-    events.Reload()
-    return [event.value for event in events.Scalars("speed/samples_per_second")]
-
-
 def _gibibytes() -> float:
     return torch.accelerator.max_memory_allocated() / 2**30
-
-
-def device_name(device: str) -> str:
-    """What the maker calls it."""
-    kind = torch.device(device)
-    return torch.cuda.get_device_name(kind) if kind.type == "cuda" else kind.type
 
 
 def known_peak(name: str) -> float | None:

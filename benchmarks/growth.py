@@ -4,7 +4,7 @@ The shipped model, which works in order, and docs/models/decimal-seed0, which ta
 steps, solve held-out problems, each row built on their own rows. A slope is that of the logarithms
 between a point and the one before: 1 is proportional, 2 is with the square. Views are symmetries
 and shifts on a canvas of 12 x 12, of problems that docs/models/lattice-all-views-seed0 solves in
-all of them and votes on at the end; voting row by row is in voting.py.
+all of them and votes on at the end.
 """
 
 import argparse
@@ -15,13 +15,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from timing import in_turn
 
 from canvas.canvas_size import Canvas
 from canvas.problems import Problems
@@ -41,23 +42,13 @@ def drawn(solver: Solver, digits: int, number: int) -> Problems:
     return problems[[i % len(problems) for i in range(number)]]
 
 
-def table(runs: dict[int, Callable[[], float]], repeats: int) -> None:
-    """Print a line a point.
-
-    Args:
-        runs: at each point, what returns its seconds.
-        repeats: rounds over all of them, after one that is not counted.
-    """
-    seconds: dict[int, list[float]] = {point: [] for point in runs}
-    for number in range(repeats + 1):
-        for point, run in runs.items():
-            took = run()
-            if number:
-                seconds[point].append(took)
+def table(runs: dict[int, Callable[[], Any]], repeats: int) -> None:
+    """Print a line a point: median seconds, and the slope since the point before."""
+    seconds = in_turn({f"{n}": lambda _, go=go: go() for n, go in runs.items()}, repeats)
     before: tuple[int, float] | None = None
     print("                          slope")
-    for point, several in seconds.items():
-        median, slope = statistics.median(several), ""
+    for point in runs:
+        median, slope = statistics.median(seconds[f"{point}"]), ""
         if before is not None:
             slope = f"{math.log(median / before[1]) / math.log(point / before[0]):8.2f}"
         print(f"{point:>8,} {median:>14.4g} {slope}", flush=True)
@@ -67,26 +58,16 @@ def table(runs: dict[int, Callable[[], float]], repeats: int) -> None:
 def grown(title: str, asked: dict[int, Problems], solver: Solver, repeats: int) -> None:
     """The same for a model and problems at each point."""
     print(f"\n{title}")
-    table({n: partial(seconds_of, solver, problems) for n, problems in asked.items()}, repeats)
+    table({n: partial(solver.solve, problems) for n, problems in asked.items()}, repeats)
 
 
-def seconds_of(solver: Solver, problems: Problems) -> float:
-    """Seconds to work problems out."""
-    start = time.perf_counter()
-    solver.solve(problems)
-    return time.perf_counter() - start
-
-
-def seconds_of_processes(number: int, folder: Path) -> float:
-    """Seconds that the command takes for a file, in so many processes of a thread each."""
+def in_processes(number: int, folder: Path) -> None:
+    """Solve a file with the command, in so many processes of a thread each."""
     words = ["-m", "trm", "solve", "--input", "problems.csv", "--output", "answers.jsonl"]
     words += ["--accelerator", "cpu", "--devices", str(number), "--quiet"]
     alone = os.environ | {"OMP_NUM_THREADS": "1"}
-    start = time.perf_counter()
     subprocess.run([sys.executable, *words], cwd=folder, env=alone, check=True)
-    took = time.perf_counter() - start
     (folder / "answers.jsonl").unlink()
-    return took
 
 
 def main() -> None:
@@ -122,7 +103,7 @@ def main() -> None:
     voting = {n: Voting(n, per="solution") if n > 1 else None for n in options.views}
     voters = {n: placed.with_voting(vote) if vote else placed for n, vote in voting.items()}
     table(
-        {n: partial(seconds_of, solver, problems) for n, solver in voters.items()},
+        {n: partial(solver.solve, problems) for n, solver in voters.items()},
         options.repeats,
     )
     print(f"\nprocesses, `trm solve` with a file of {options.problems:,} problems: seconds")
@@ -131,7 +112,7 @@ def main() -> None:
             pairs = drawn(models["the shipped model, in order"][0], 4, options.problems).to_ints()
             csv.writer(file).writerows([("a", "b"), *pairs])
         table(
-            {n: partial(seconds_of_processes, n, Path(folder)) for n in options.processes},
+            {n: partial(in_processes, n, Path(folder)) for n in options.processes},
             options.repeats,
         )
 

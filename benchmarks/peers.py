@@ -13,78 +13,221 @@ with one optimiser, PyTorch's AdamW, in float32, so that what differs is the mod
 lines of ours compute less: of a canvas the box of all that is written or masked, or these cells
 alone. A GPT of ours keeps keys and values of what it has written.
 
-With `--race MINUTES` recursive models are trained instead, see race.py.
+With `--race MINUTES` recursive models are trained instead until they solve nearly all held-out
+problems of configs/trm/quick.yaml. Ours is that config as it is. Peers have its width, heads and
+layers and the cycles of trm/reference; they are trained by AdamW at ten times the published
+learning rate, on a canvas of one size, as they need it. Judging takes none of the time.
 """
 
 import argparse
-import statistics
+import importlib
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from peer_models import NanoGPT, nano_trm, reference, revision
-from race import race
-from row_steps import Config
+from timing import Config, in_turn, show
 from torch import Tensor
 
+from canvas.canvas_size import Canvas
+from canvas.sampling import sample
 from canvas.symbols import VOCAB_SIZE
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.halting import Carry
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
-from trm.training.configs import DepthConfig
-from trm.training.depth import carried_step
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.solver import Solver
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
+from trm.training.optimisers import build_optimizer, build_schedule
 
-CONFIG = "trm/reference"
+SHAPE, TASK = "trm/reference", "trm/quick"
+IGNORED = -100  # label of a cell that does not count, in both peers
+ENOUGH, PROBLEMS, JUDGED = 0.95, 100, 50  # of so many problems; steps from judgement to judgement
 
-Step = Callable[[dict[str, Tensor]], None]
+
+@contextmanager
+def imported_from(folder: Path, *packages: str) -> Iterator[None]:
+    """Let packages of these names be found in a checkout, and forget them afterwards."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.resolve()))
+        for name in [name for name in sys.modules if name.split(".")[0] in packages]:
+            del sys.modules[name]
 
 
-class Ours:
-    """The recursive model of this package.
+def title(folder: Path) -> str:
+    """A checkout and its commit."""
+    words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{folder.resolve().name} {commit}"
+
+
+class Theirs(Predictor):
+    """A recursive model that takes cells in a row, and has its own carry and loss.
 
     Args:
-        config: of its shape, and how deep it is trained.
-        tokens: settings that say which cells are no tokens.
+        model: with ``initial_carry(batch)`` and ``model(carry=, batch=)``.
+        loss: of a carry and a batch: the next carry and the loss of a training step.
+        names: of the inputs and of the labels in a batch.
     """
 
-    def __init__(self, config: Config, **tokens: bool) -> None:
-        torch.manual_seed(0)
-        self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
-        self.depth = DepthConfig(**config.model["depth"])
-        self.carry: Carry | None = None
+    def __init__(self, model: Any, loss: Callable[..., Any], names: tuple[str, str]) -> None:
+        self.model, self._loss, self.names = model, loss, names
+        self.carry: Any = None
+        self.size = (0, 0)  # of the one canvas that it knows
+
+    def batch(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What the model takes, of a batch of row steps."""
+        labels = batch["labels"].long().masked_fill(~batch["answer"], IGNORED)
+        size = len(labels)
+        return {
+            self.names[0]: batch["inputs"].int().view(size, -1),
+            self.names[1]: labels.view(size, -1),
+            "puzzle_identifiers": torch.zeros(size, dtype=torch.int32, device=labels.device),
+        }
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """That of a training step: one supervision step."""
-        result, self.carry = carried_step(self.model, batch, self.carry, self.depth, _our_loss)
-        return result.loss
+        theirs = self.batch(batch)
+        if self.carry is None:
+            self.carry = self.model.initial_carry(theirs)
+        self.carry, loss = self._loss(self.carry, theirs)
+        return loss / len(batch["inputs"])
 
     def infer(self, batch: dict[str, Tensor]) -> None:
         """A supervision step of inference, and what it says."""
-        loop = Loop(self.model, batch["inputs"])
-        loop.step()
-        loop.read()
+        theirs = self.batch(batch)
+        self.model(carry=self.model.initial_carry(theirs), batch=theirs)
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether it is the canvas of training."""
+        return (height, width) == self.size
+
+    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+        """Not measured."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Prediction:
+        """Supervision steps to the last one, as in the peers' evaluation."""
+        self.model.eval()
+        cells = torch.from_numpy(inputs).long()
+        nothing = torch.zeros_like(cells, dtype=torch.bool)
+        batch = self.batch({"inputs": cells, "labels": cells, "answer": nothing})
+        carry = self.model.initial_carry(batch)
+        halted, steps = False, 0
+        while not halted:
+            carry, out = self.model(carry=carry, batch=batch)
+            halted, steps = bool(carry.halted.all()), steps + 1
+        written = out["logits"].argmax(dim=-1).view_as(cells).to(torch.uint8)
+        sure = out["q_halt_logits"].float().view(-1).sigmoid().numpy()
+        return Prediction(written.numpy(), sure, np.full(len(inputs), steps))
 
 
-def _our_loss(*tensors: Tensor) -> Any:
-    return step_loss(*tensors, loss="stablemax", givens_weight=0.0, halt_weight=0.5)
+def reference(folder: Path, config: Config, batch: int, cells: int, dtype: str) -> Theirs:
+    """The published TRM of the config's shape."""
+    network, depth = config.network, config.model["depth"]
+    torch.manual_seed(0)
+    with imported_from(folder, "models"):
+        code: Any = importlib.import_module("models.recursive_reasoning.trm")
+        losses: Any = importlib.import_module("models.losses")
+        model = code.TinyRecursiveReasoningModel_ACTV1(
+            {
+                "batch_size": batch,
+                "seq_len": cells,
+                "puzzle_emb_ndim": network["prefix_size"],
+                "puzzle_emb_len": network["prefix_length"],
+                "num_puzzle_identifiers": 1,
+                "vocab_size": VOCAB_SIZE,
+                "H_cycles": network["H_cycles"],
+                "L_cycles": network["L_cycles"],
+                "H_layers": 0,
+                "L_layers": network["num_layers"],
+                "hidden_size": network["hidden_size"],
+                "expansion": network["expansion"],
+                "num_heads": network["num_heads"],
+                "pos_encodings": "rope",
+                "halt_max_steps": depth["halt_max_steps"],
+                "halt_exploration_prob": depth["exploration"],
+                "forward_dtype": dtype,
+            }
+        )
+        head = losses.ACTLossHead(model, "stablemax_cross_entropy")
+    loss = partial(head, return_keys=())
+    return Theirs(model, lambda c, b: loss(carry=c, batch=b)[:2], ("inputs", "labels"))
+
+
+def nano_trm(folder: Path, config: Config, batch: int, cells: int, dtype: str) -> Theirs:
+    """nano-trm's model of the config's shape."""
+    network, depth = config.network, config.model["depth"]
+    torch.manual_seed(0)
+    with imported_from(folder, "src"):
+        code: Any = importlib.import_module("src.nn.models.trm")
+        model = code.TRMModule(
+            hidden_size=network["hidden_size"],
+            num_layers=network["num_layers"],
+            num_heads=network["num_heads"],
+            H_cycles=network["H_cycles"],
+            L_cycles=network["L_cycles"],
+            N_supervision=depth["halt_max_steps"],
+            N_supervision_val=depth["halt_max_steps"],
+            ffn_expansion=network["expansion"],
+            halt_exploration_prob=depth["exploration"],
+            puzzle_emb_dim=network["prefix_size"],
+            puzzle_emb_len=network["prefix_length"],
+            vocab_size=VOCAB_SIZE,
+            num_puzzles=1,
+            batch_size=batch,
+            seq_len=cells,
+            forward_dtype=getattr(torch, dtype),
+        )
+    return Theirs(model, lambda c, b: model.compute_loss_and_metrics(c, b)[:2], ("input", "output"))
+
+
+class NanoGPT:
+    """nanoGPT's model."""
+
+    def __init__(self, folder: Path, side: int) -> None:
+        torch.manual_seed(0)
+        with imported_from(folder, "model"):
+            code: Any = importlib.import_module("model")
+        shape = {"n_layer": 6, "n_head": 6, "n_embd": 384, "dropout": 0.0, "bias": False}
+        length = 1 + side * (side + 1)
+        self.model = code.GPT(code.GPTConfig(block_size=length, vocab_size=VOCAB_SIZE, **shape))
+
+    def loss(self, ids: Tensor) -> Tensor:
+        """Cross entropy of the next token."""
+        loss: Tensor = self.model(ids[:, :-1], ids[:, 1:].contiguous())[1]
+        return loss
+
+    def write(self, ids: Tensor, tokens: int) -> None:
+        """Go on greedily for so many tokens."""
+        self.model.generate(ids, tokens, top_k=1)
 
 
 class OurGPT:
-    """The GPT of this package, with learned positions; ``cached``: it keeps keys and values."""
+    """The GPT of this package, with learned positions."""
 
-    def __init__(self, side: int, cached: bool) -> None:
+    def __init__(self, side: int) -> None:
         torch.manual_seed(0)
-        self.side, self.cached = side, cached
-        config = GPTConfig(
-            height=side, width=side, num_layers=6, num_heads=6, hidden_size=384, position="learned"
-        )
-        self.model = GPT(config)
+        self.side = side
+        shape = {"num_layers": 6, "num_heads": 6, "hidden_size": 384, "position": "learned"}
+        self.model = GPT(GPTConfig(height=side, width=side, **shape))
 
     def loss(self, ids: Tensor) -> Tensor:
         """Cross entropy of the next token."""
@@ -95,12 +238,35 @@ class OurGPT:
         """Go on greedily for so many tokens."""
         forced = torch.full((len(ids), ids.shape[1] + tokens), -1)
         forced[:, : ids.shape[1]] = ids
-        self.model.generate(forced, self.side, self.side, VOCAB_SIZE, self.cached)
+        self.model.generate(forced, self.side, self.side, VOCAB_SIZE, True)
 
 
-def trained(one: Any) -> Step:
+class Ours:
+    """The recursive model of this package; ``tokens`` say which cells are no tokens."""
+
+    def __init__(self, config: Config, **tokens: bool) -> None:
+        torch.manual_seed(0)
+        self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
+        self.depth, self.carry = DepthConfig(**config.model["depth"]), None
+        self.criterion = partial(step_loss, loss="stablemax", givens_weight=0.0, halt_weight=0.5)
+
+    def loss(self, batch: dict[str, Tensor]) -> Tensor:
+        """That of a training step: one supervision step."""
+        result, self.carry = carried_step(self.model, batch, self.carry, self.depth, self.criterion)
+        return result.loss
+
+    def infer(self, batch: dict[str, Tensor]) -> None:
+        """A supervision step of inference, and what it says."""
+        loop = Loop(self.model, batch["inputs"])
+        loop.step()
+        loop.read()
+
+
+def trained(one: Any, rate: float = 1e-4, decay: float = 0.01) -> Callable[[Any], None]:
     """A training step: loss, gradients, AdamW."""
-    optimizer = torch.optim.AdamW(one.model.parameters(), lr=1e-4, betas=(0.9, 0.95))
+    optimizer = torch.optim.AdamW(
+        one.model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=decay
+    )
 
     def step(batch: Any) -> None:
         one.model.train()
@@ -111,81 +277,112 @@ def trained(one: Any) -> Step:
     return step
 
 
-def asked(one: Any, call: Callable[..., None]) -> Step:
-    """The same call without gradients, in evaluation mode."""
+def compare(
+    models: dict[str, Any], what: str, batches: list[Any], call: Any, unit: int = 1
+) -> None:
+    """Time a call of every model on the same batches, without gradients unless it is `trained`."""
+    print(f"\n{what}")
+    runs = {}
+    for name, one in models.items():
+        step = call(one)
 
-    def step(batch: Any) -> None:
-        one.model.eval()
-        with torch.inference_mode():
-            call(batch)
+        def run(number: int, one: Any = one, step: Any = step) -> None:
+            one.model.eval()
+            with torch.inference_mode(call is not trained):
+                step(batches[number])
 
-    return step
-
-
-def measured(steps: dict[str, Step], batches: list[Any], unit: int) -> None:
-    """Time all of them in turn, and print medians and ratios to the first one."""
-    taken: dict[str, list[float]] = {name: [] for name in steps}
-    for number, batch in enumerate(batches):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step(batch)
-            if number:  # the first round also allocates
-                taken[name].append(time.perf_counter() - start)
-    slowest = statistics.median(next(iter(taken.values())))
-    for name, values in taken.items():
-        median = statistics.median(values)
-        ratio, spread = slowest / median, f"({min(values) / unit:.4g} to {max(values) / unit:.4g})"
-        print(f"    {median / unit:>9.4g} s {spread:<22} {ratio:>6.2f} x  {name}", flush=True)
+        runs[name] = run
+    show(in_turn(runs, len(batches) - 1), unit)
 
 
-def recursive_models(options: argparse.Namespace) -> None:
-    """Training and inference of recursive models."""
-    config = Config.read(CONFIG)
-    height, width = config.data["canvas"]["height"], config.data["canvas"]["width"]
-    batches = config.batches(options.batch)
-    several = [batches[i] for i in range(options.repeats + 1)]
-    models: dict[str, Any] = {}
-    for name, make in (("reference", reference), ("nano_trm", nano_trm)):
-        if folder := getattr(options, name):
-            title = f"{folder.resolve().name} {revision(folder)}"
-            models[title] = make(folder, config.model, options.batch, height * width)
+def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> None:
+    """Training and inference of recursive models, training and decoding of GPTs."""
+    config = Config.read(SHAPE)
+    height, side = config.data["canvas"]["height"], config.data["canvas"]["width"]
+    drawn = config.batches(options.batch)
+    batches = [drawn(i) for i in range(options.repeats + 1)]
+    models: dict[str, Any] = {
+        name: make(folder, config, options.batch, height * side, "float32")
+        for name, (folder, make) in peers.items()
+    }
     models["ours, the same arithmetic"] = Ours(config)
     models["ours, `crop: true`"] = Ours(config, crop=True)
     models["ours, `skip_blank: true`"] = Ours(config, skip_blank=True)
-    _count(models)
-    print("\nrecursive models, seconds a training step")
-    measured({name: trained(one) for name, one in models.items()}, several, 1)
-    print("\nrecursive models, seconds a supervision step of inference")
-    measured({name: asked(one, one.infer) for name, one in models.items()}, several, 1)
-
-
-def gpts(options: argparse.Namespace) -> None:
-    """Training and decoding of GPTs."""
-    side = Config.read(CONFIG).data["canvas"]["width"]
-    models: dict[str, Any] = {}
-    if options.nanogpt:
-        title = f"{options.nanogpt.resolve().name} {revision(options.nanogpt)}"
-        models[title] = NanoGPT(options.nanogpt, side)
-    models["ours"] = OurGPT(side, cached=True)
-    _count(models)
+    compare(models, "recursive models, seconds a training step", batches, trained)
+    what = "recursive models, seconds a supervision step of inference"
+    compare(models, what, batches, lambda one: one.infer)
+    gpts = {title(options.nanogpt): NanoGPT(options.nanogpt, side)} if options.nanogpt else {}
+    gpts["ours"] = OurGPT(side)
     length = 1 + side * (side + 1)
     torch.manual_seed(0)
-    ids = [torch.randint(0, 10, (options.batch, length)) for _ in range(options.repeats + 1)]
-    print(f"\nGPTs, seconds a training step of {length - 1} tokens a canvas")
-    measured({name: trained(one) for name, one in models.items()}, ids, 1)
-    print(f"\nGPTs, seconds a token, {options.tokens} written after {length - options.tokens}")
+    ids = [torch.randint(0, 10, (options.batch, length)) for _ in batches]
+    compare(gpts, f"GPTs, seconds a training step of {length - 1} tokens a canvas", ids, trained)
     given = [one[:, : length - options.tokens] for one in ids]
-    writers = {
-        name: asked(one, lambda batch, one=one: one.write(batch, options.tokens))
-        for name, one in models.items()
-    }
-    measured(writers, given, options.tokens)
+    what = f"GPTs, seconds a token, {options.tokens} written after {length - options.tokens}"
+    compare(
+        gpts, what, given, lambda one: lambda ids: one.write(ids, options.tokens), options.tokens
+    )
 
 
-def _count(models: dict[str, Any]) -> None:
-    print()
-    for name, one in models.items():
-        print(f"{sum(p.numel() for p in one.model.parameters()):>12,} parameters: {name}")
+def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]:
+    """The TRM of `TASK`; what autocast leaves in float32 stays so."""
+    config = Config.read(TASK)
+    settings, weights = config.model, config.model["loss"]
+    torch.manual_seed(0)
+    model = TinyRecursiveModel(RecursiveConfig(**config.network))
+    total = config.data["batches_per_epoch"] * config.trainer["max_epochs"]
+    optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
+    schedule = build_schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
+    depth = DepthConfig(**settings["depth"])
+    parts = {name: weights[name] for name in ("givens_weight", "halt_weight")}
+    loss = partial(step_loss, loss=weights["name"], **parts)
+
+    def step(batch: Any, number: int) -> None:
+        with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):
+            result = fresh_step(model.train(), batch, depth, loss, seed=number)
+        result.loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+
+    solver = Solver(IterativePredictor(model, settings["solve_steps"]), config.task, config.canvas)
+    return solver, config.batches(config.data["batch_size"]), step, total
+
+
+def their_racer(make: Any, folder: Path, dtype: str) -> tuple[Solver, Any, Any, int]:
+    """A peer's model on the same task, in the precision that it is made for."""
+    config, shape = Config.read(TASK), Config.read(SHAPE)
+    shape.network.update({n: config.network[n] for n in ("hidden_size", "num_heads", "num_layers")})
+    shape.network["prefix_size"] = shape.network["hidden_size"]
+    size, batch = config.canvas.size(*config.task.extent()), config.data["batch_size"]
+    theirs = make(folder, shape, batch, size[0] * size[1], dtype)
+    theirs.size, step = size, trained(theirs, 1e-3, 0.1)
+    solver, canvas = Solver(theirs, config.task, Canvas(*size)), Canvas(*size)
+    return solver, config.batches(batch, canvas), lambda one, _: step(one), sys.maxsize
+
+
+def race(peers: dict[str, tuple[Path, Any]], minutes: float, dtype: str) -> None:
+    """Train one after the other, and print how it went."""
+    print(
+        f"\ntraining on configs/{TASK}.yaml's task until {ENOUGH:.0%} of {PROBLEMS} held-out "
+        f"problems are solved, for {minutes:g} minutes at most, in {dtype}"
+    )
+    racers = {"ours": partial(our_racer, dtype)}
+    racers |= {name: partial(their_racer, make, f, dtype) for name, (f, make) in peers.items()}
+    for name, racer in racers.items():
+        solver, batches, step, most = racer()
+        problems = sample(solver.task.evenly(), 0, "test", 0, np.arange(PROBLEMS))
+        seconds, steps, solved = 0.0, 0, 0.0
+        while seconds < 60 * minutes and solved < ENOUGH and steps < most:
+            start = time.perf_counter()
+            step(batches(steps), steps)
+            seconds += time.perf_counter() - start
+            steps += 1
+            if not steps % JUDGED:
+                solver.predictor.model.eval()
+                with torch.inference_mode():
+                    solved = float(np.mean([one.correct for one in solver.solve(problems)]))
+        print(f"{seconds:>8.0f} s {steps:>6,} steps {solved:>7.0%} solved  {name}", flush=True)
 
 
 def main() -> None:
@@ -196,23 +393,20 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=64, help="that GPTs write")
-    parser.add_argument(
-        "--race", type=float, metavar="MINUTES", help="train each recursive model so long at most"
-    )
+    parser.add_argument("--race", type=float, metavar="MINUTES", help="train each so long at most")
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16"), default="float32", help="with --race"
     )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(f"PyTorch {torch.__version__}, {options.threads} thread(s)")
+    print(f"PyTorch {torch.__version__}, {options.threads} thread(s), batches of {options.batch}")
+    makers = ((options.reference, reference), (options.nano_trm, nano_trm))
+    peers = {title(folder): (folder, make) for folder, make in makers if folder}
     if options.race:
-        folders = {"reference": options.reference, "nano-trm": options.nano_trm}
-        race(folders, options.race, options.dtype)
-        return
-    print(f"batch {options.batch}, median (fewest, most) of {options.repeats} interleaved repeats")
-    recursive_models(options)
-    gpts(options)
+        race(peers, options.race, options.dtype)
+    else:
+        speeds(options, peers)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""Rows per second of drawing and turning training samples: batches against one sample at a time.
+"""Row steps drawn and turned a second: batches of arrays against one sample at a time.
 
 The plain renderer below is what one writes first: a problem is worked out with Python integers,
 its rows are strings, and the canvas is copied for every row. Both give the same arrays, which is
-checked before anything is timed. Turned and shifted they are with `augment.random_views`, a batch
-at a time, and with albumentations.
+checked before anything is timed. Turned and shifted they are with `augment.views.RandomViews`, a
+batch at a time, and with albumentations.
 """
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
+from typing import Any
 
 import albumentations as A
 import numpy as np
 import torch
+from timing import in_turn, show
 
 from augment.random_views import RandomViews
 from augment.transforms import CanvasShift, SampleTransform
@@ -57,27 +57,19 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
     return np.stack(inputs), np.stack(labels), np.stack(answers)
 
 
-def turned_at_once(arrays: Arrays) -> Arrays:
+def turned_at_once(arrays: Arrays) -> list[torch.Tensor]:
     """Each sample in one of the eight symmetries, anywhere on the canvas."""
-    inputs, labels, answers = map(torch.from_numpy, arrays)
-    drawn = RandomViews(shift=True).draw(labels, torch.rand(len(labels), 3))
-    first, second, third = (drawn.show(part).numpy() for part in (inputs, labels, answers))
-    return first, second, third
+    parts = list(map(torch.from_numpy, arrays))
+    drawn = RandomViews(shift=True).draw(parts[1], torch.rand(len(parts[1]), 3))
+    return [drawn.show(part) for part in parts]
 
 
-def turned_one_by_one(arrays: Arrays, transform: SampleTransform) -> Arrays:
+def turned_one_by_one(arrays: Arrays) -> list[np.ndarray]:
     """The same by albumentations."""
+    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     samples = zip(*arrays, strict=True)
     moved = [transform(*sample, seed)[:3] for seed, sample in enumerate(samples)]
-    inputs, labels, answers = (np.stack(part) for part in zip(*moved, strict=True))
-    return inputs, labels, answers
-
-
-def timed(function: Callable[[], Arrays]) -> float:
-    """Rows a second."""
-    start = time.perf_counter()
-    rows = len(function()[0])
-    return rows / (time.perf_counter() - start)
+    return [np.stack(part) for part in zip(*moved, strict=True)]
 
 
 def main() -> None:
@@ -88,37 +80,27 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512, help="problems drawn at once")
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-
+    torch.set_num_threads(1)
     length = (options.digits, options.digits)
     task = Multiplication(layout="standard", digits_a=length, digits_b=length)
     problems = sample(task, 0, "train", 0, np.arange(options.batch))
-    pairs = problems.to_ints()
-    size = (options.size, options.size)
-    for mine, theirs in zip(ours(problems, *size), plain(pairs, *size), strict=True):
+    pairs, size = problems.to_ints(), (options.size, options.size)
+    arrays = ours(problems, *size)
+    for mine, theirs in zip(arrays, plain(pairs, *size), strict=True):
         if not (mine.dtype == theirs.dtype and np.array_equal(mine, theirs)):
             raise SystemExit("the two renderers draw different arrays: nothing was timed")
-
-    torch.set_num_threads(1)
-    several = ours(problems, *size)
-    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
-    ways: dict[str, Callable[[], Arrays]] = {
-        "drawn as arrays": lambda: ours(problems, *size),
-        "drawn one by one": lambda: plain(pairs, *size),
-        "turned as arrays": lambda: turned_at_once(several),
-        "turned one by one": lambda: turned_one_by_one(several, transform),
+    drawn: dict[str, Callable[[int], Any]] = {
+        "drawn one by one": lambda _: plain(pairs, *size),
+        "drawn as arrays": lambda _: ours(problems, *size),
     }
-    speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(options.repeats):
-        for name, way in ways.items():
-            speeds[name].append(timed(way))
-    medians = {name: statistics.median(values) for name, values in speeds.items()}
-    print(
-        f"row steps of {options.digits} x {options.digits} digits on {size[0]} x {size[1]}, "
-        f"batches of {options.batch}, one thread, median of {options.repeats} interleaved repeats"
-    )
-    for name, value in medians.items():
-        against = medians[name.replace("as arrays", "one by one")]
-        print(f"{name:>17}  {value:>10,.0f} rows/s  {value / against:>5.1f} x")
+    turned: dict[str, Callable[[int], Any]] = {
+        "turned one by one": lambda _: turned_one_by_one(arrays),
+        "turned as arrays": lambda _: turned_at_once(arrays),
+    }
+    rows = len(arrays[0])
+    print(f"{rows} row steps of {options.digits} x {options.digits} digits on {size}, one thread")
+    for ways in (drawn, turned):
+        show(in_turn(ways, options.repeats), rows, "rows/s")
 
 
 if __name__ == "__main__":

@@ -1,91 +1,95 @@
-"""Training steps per second of configs/trm/reference.yaml, fp32 and bf16.
+"""Training steps a second of shipped configs: eager, compiled, in bfloat16, without blank tokens.
 
-The network, the optimiser, the loss, the carried state and the problems are the config's. A step is
-samples drawn, forward, backward and optimiser, without the config's transforms and weight
-averaging, on smaller batches.
+    python benchmarks/training.py --configs trm/quick gpt/small_rope_2d --ways eager compiled bf16
+
+A step is forward, backward and optimiser, on the same batches and from the same weights in turn.
+Compiling takes none of the time; what the first steps took, which compile, is printed, too.
 """
 
 import argparse
-import statistics
+import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
+import lightning as L
 import torch
-from row_steps import Batches, Config
+from timing import in_turn, show
 
-from trm.models.configs import RecursiveConfig
-from trm.models.halting import Carry
-from trm.models.recursive import TinyRecursiveModel
-from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig
-from trm.training.depth import carried_step
-from trm.training.losses import step_loss
-from trm.training.optimisers import build_optimizer
+from trm.shipped_configs import find_config
+from trm.training.data import CanvasDataModule
+from trm.training.lightning_cli import TrainingCLI
 
-CONFIG = "trm/reference"
+WAYS = ("eager", "compiled", "bf16", "compiled bf16", "skip_blank")
+WORDS = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false")
 
 
-class Trainer:
-    """A model in training at one precision, with the settings of a config."""
+def module_and_data(name: str, *words: str) -> tuple[Any, Any]:
+    """Those of a config, as Lightning would have them in training."""
+    cli = TrainingCLI(
+        L.LightningModule,
+        CanvasDataModule,
+        subclass_mode_model=True,
+        run=False,
+        args=[f"--config={find_config(name)}", *WORDS, *words],
+    )
+    module, data = cli.model, cli.datamodule
+    data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=module)
+    step = SimpleNamespace(log_every_n_steps=0, global_step=0, current_epoch=0)
+    module._trainer = SimpleNamespace(**vars(step), global_rank=0, world_size=1)
+    return module.train(), data
 
-    def __init__(self, batches: Batches, config: Config, bf16: bool) -> None:
-        torch.manual_seed(0)
-        settings = config.model
-        self.batches, self.bf16 = batches, bf16
-        self.model = TinyRecursiveModel(RecursiveConfig(**config.network)).train()
-        self.optimizer = build_optimizer(self.model, OptimizerConfig(**settings["optimizer"]))
-        self.depth = DepthConfig(**settings["depth"])
-        loss = LossConfig(**settings["loss"])
-        self.loss = partial(
-            step_loss,
-            loss=loss.name,
-            givens_weight=loss.givens_weight,
-            halt_weight=loss.halt_weight,
-        )
-        self.carry: Carry | None = None
-        self.steps = 0
 
-    def step(self) -> float:
-        """One training step; returns the seconds it took."""
-        start = time.perf_counter()
-        batch = self.batches[self.steps]
-        precision = torch.autocast("cpu", torch.bfloat16) if self.bf16 else nullcontext()
-        with precision:
-            result, self.carry = carried_step(self.model, batch, self.carry, self.depth, self.loss)
-        result.loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.steps += 1
-        return time.perf_counter() - start
+def stepper(module: Any, batches: list[Any], way: str) -> Callable[[int], None]:
+    """A training step on the batch of a number."""
+    if "compiled" in way:
+        part = getattr(module.model, module.compiled_method)
+        module._compiled = torch.compile(part, dynamic=True)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+
+    def step(number: int) -> None:
+        with torch.autocast("cpu", torch.bfloat16) if "bf16" in way else nullcontext():
+            loss = module.training_step(dict(batches[number]), number)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def main() -> None:
-    """Time both precisions in turn."""
+    """Time config after config."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=2, help="steps timed at each precision")
+    configs = ["trm/quick", "quickstart", "gpt/small_rope_2d"]
+    parser.add_argument("--configs", nargs="+", default=configs, metavar="NAME")
+    parser.add_argument("--ways", nargs="+", default=["eager", "compiled"], choices=WAYS)
+    parser.add_argument("--batch", type=int, help="samples; default: those of the config")
+    parser.add_argument("--warm-up", type=int, default=8, help="steps that are not timed")
+    parser.add_argument("--repeats", type=int, default=20, help="steps that are")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    sys.argv = sys.argv[:1]  # LightningCLI warns of words that are not for it
     torch.set_num_threads(options.threads)
-
-    config = Config.read(CONFIG)
-    config.network.update(height=config.canvas.height, width=config.canvas.width)
-    batches = config.batches(options.batch)
-    trainers = {"fp32": Trainer(batches, config, False), "bf16": Trainer(batches, config, True)}
-    seconds: dict[str, list[float]] = {name: [] for name in trainers}
-    for _ in range(options.repeats):
-        for name, trainer in trainers.items():
-            seconds[name].append(trainer.step())
-
-    count = trainers["fp32"].model.num_parameters
-    print(
-        f"{count / 1e6:.1f}M parameters, batch {options.batch}, {options.threads} thread(s), "
-        f"median of {options.repeats} interleaved steps"
-    )
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    for name, value in medians.items():
-        print(f"{name:>6}  {1 / value:>7.3f} steps/s  {options.batch / value:>7.2f} samples/s")
-    print(f"{'ratio':>6}  {medians['fp32'] / medians['bf16']:>7.2f}")
+    print(f"PyTorch {torch.__version__}, {options.threads} thread(s), in turn")
+    size = [f"--data.batch_size={options.batch}"] if options.batch else []
+    for name in options.configs:
+        module, data = module_and_data(name, *size)
+        weights = module.state_dict()
+        drawn = iter(data.train_dataloader())
+        batches = [next(drawn) for _ in range(options.warm_up + options.repeats)]
+        steps = {}
+        for way in options.ways:
+            more = ["--model.network.config.skip_blank=true"] if way == "skip_blank" else []
+            one, _ = module_and_data(name, *size, *more)
+            one.load_state_dict(weights)
+            steps[way] = stepper(one, batches, way)
+        start = time.perf_counter()
+        taken = in_turn(steps, options.repeats, options.warm_up)
+        rest = time.perf_counter() - start - sum(map(sum, taken.values()))
+        print(f"\n{name}, seconds a step; the first {options.warm_up} of all took {rest:.0f} s")
+        show(taken)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""What the benchmarks share: shipped configs with their batches, and timing in turn."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from trm.training.samples import RowStepSamples
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def in_turn(
+    runs: dict[str, Callable[[int], Any]], repeats: int, warm_up: int = 1
+) -> dict[str, list[float]]:
+    """Seconds that each of some calls takes, one after the other, round after round.
+
+    Args:
+        runs: by name, each called with the number of the round.
+        repeats: rounds that are timed.
+        warm_up: rounds before them, which allocate and compile.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(warm_up + repeats):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run(number)
+            if number >= warm_up:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def show(seconds: dict[str, list[float]], unit: float = 1, rate: str = "") -> None:
+    """Print medians, fewest and most, and how much quicker each is than the first.
+
+    Args:
+        seconds: by name, as `in_turn` gives them.
+        unit: what was done in that time, such as rows.
+        rate: what a second's worth of it is called, like ``rows/s``; seconds a unit unless given.
+    """
+    first = statistics.median(next(iter(seconds.values())))
+    for name, taken in seconds.items():
+        figures = [statistics.median(taken), min(taken), max(taken)]
+        ratio = first / figures[0]
+        shown = [unit / x for x in figures] if rate else [x / unit for x in figures]
+        middle, low, high = shown[0], *sorted(shown[1:])
+        print(
+            f"{middle:>12,.4g} {rate or 's'} ({low:,.4g} to {high:,.4g}) {ratio:>7.2f} x  {name}",
+            flush=True,
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """A shipped config of row steps.
+
+    Attributes:
+        model: the settings of its module.
+        data, trainer: the sections of these names.
+    """
+
+    model: dict[str, Any]
+    data: dict[str, Any]
+    trainer: dict[str, Any]
+
+    @classmethod
+    def read(cls, name: str) -> "Config":
+        """The one of a name like ``trm/reference``."""
+        found = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+        return cls(found["model"]["init_args"], found["data"], found["trainer"])
+
+    @property
+    def network(self) -> dict[str, Any]:
+        """The network's settings, which may be changed."""
+        network: dict[str, Any] = self.model["network"]["init_args"]["config"]
+        return network
+
+    @property
+    def task(self) -> Multiplication:
+        """What is worked out."""
+        return Multiplication(**self.data["task"]["init_args"])
+
+    @property
+    def canvas(self) -> Canvas:
+        """What it is drawn on."""
+        return Canvas(**self.data["canvas"])
+
+    def batches(self, size: int, canvas: Canvas | None = None) -> Callable[[int], dict[str, Any]]:
+        """Training batches of that many row steps, by their number from 0."""
+        samples = RowStepSamples(self.task, canvas or self.canvas, "train", 0, 2**20 * size, size)
+        return lambda number: samples.__getitems__(range(number * size, (number + 1) * size))
