@@ -16,6 +16,7 @@ from timing import in_turn, show
 
 from canvas.problems import Problems
 from canvas.render import tokens_to_write
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid_models import labels
@@ -47,9 +48,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
-    names = labels(options.checkpoint) if options.checkpoint else ["the shipped model"]
-    files = options.checkpoint or [None]
-    solvers = {n: load_solver(f, device="cpu") for n, f in zip(names, files, strict=True)}
+    files = options.checkpoint or [str(SHIPPED)]
+    solvers = {n: load_solver(f, device="cpu") for n, f in zip(labels(files), files, strict=True)}
     first = next(iter(solvers.values())).task
     digits = tuple(options.digits or first.longest)
     problems = cell_problems(first, digits, options.problems, 0)

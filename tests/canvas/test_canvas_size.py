@@ -1,10 +1,11 @@
-"""Blank rows and columns are put into workings, and take nothing out of them."""
+"""How large canvases are; blank rows and columns take nothing out of worked solutions."""
 
 import numpy as np
 import pytest
 
 from canvas import symbols
-from canvas.canvas_size import Blanks, Insertion
+from canvas.addition import Addition
+from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, random_words
 from canvas.render import WorkedDrawing, draw_worked
@@ -22,7 +23,7 @@ def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> 
     return Insertion.draw(drawing, (rows, columns), random_words(key, rows + columns))
 
 
-def test_a_working_without_its_blank_lines_is_the_working():
+def test_without_its_blank_lines_nothing_has_changed():
     drawing = drawn([(1234, 567), (98, 76), (5, 5)])
     found = inserted(drawing, 2, 3)
     moved = found(drawing.truth, symbols.BLANK)
@@ -36,7 +37,7 @@ def test_a_working_without_its_blank_lines_is_the_working():
         assert (found.columns[i] < 0).sum() == 3
 
 
-def test_new_lines_are_anywhere_between_the_operands_digits_and_the_working_s_rows():
+def test_new_lines_are_anywhere_between_the_operands_digits_and_the_rows():
     drawing = drawn([(1234, 567)] * 500)
     found = inserted(drawing, 1, 1)
     given = np.flatnonzero(drawing.given[0].any(axis=0))
@@ -72,3 +73,33 @@ def test_a_row_is_found_where_it_has_come_to():
 def test_there_are_no_fewer_than_no_blanks():
     with pytest.raises(ValueError, match="rows and columns are 0 or more, not -1 and 2"):
         Blanks(-1, 2)
+
+
+def test_a_fixed_canvas_has_to_hold_the_longest_problems():
+    task = Addition("column_carries", digits=(1, 3), addends=(2, 4))
+    Canvas(6, 5).check(task)
+    for size in ((5, 5), (6, 4)):
+        with pytest.raises(ValueError, match=r"need a canvas of at least 6 x 5 \(height x width\)"):
+            Canvas(*size).check(task)
+
+
+def test_a_cut_canvas_has_room_for_its_longest_problem_and_a_margin():
+    canvas = Canvas(margin=2)
+    canvas.check(Multiplication())
+    assert canvas.cut
+    assert canvas.size(5, 7) == (6, 8)
+    assert canvas.size(5, 7, (0, 2)) == (5, 9)
+    assert Canvas(margin=2, square=True).size(5, 7) == (8, 8)
+    assert Canvas(9, 9).size(5, 7) == (9, 9)
+    assert not Canvas(9, 9).cut
+
+
+def test_a_canvas_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="both a height and a width, or neither"):
+        Canvas(height=4)
+    with pytest.raises(ValueError, match="a margin is 0 cells or more, not -1"):
+        Canvas(margin=-1)
+    with pytest.raises(ValueError, match="more than 12,000 cells"):
+        Canvas().check(Addition(digits=(1, 1000), addends=(2, 20)))
+    with pytest.raises(ValueError, match="at most 2 addends in base 2, not 3"):
+        Canvas().check(Addition("column_carries", base=2, addends=(2, 3)))
