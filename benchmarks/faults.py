@@ -34,12 +34,12 @@ CARRY = (
 COMMANDS = {
     "solve": (
         "solve --input p.csv --quiet --batch-size 24 --accelerator cpu --output x.jsonl",
-        "--devices 2 --oversubscribe",
+        "--devices 2",
     ),
     "fit": (
         f"fit --config {DEBUG} --quiet --ckpt_path last --trainer.max_epochs 6 "
         "--model.depth.random_start 0.3",
-        "--trainer.devices 2 --trainer.strategy ddp --oversubscribe",
+        "--trainer.devices 2 --trainer.strategy ddp",
     ),
     "fit, carried": (f"fit --config {DEBUG} --quiet --ckpt_path last {CARRY}", ""),
 }

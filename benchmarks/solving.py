@@ -19,7 +19,7 @@ from canvas.render import tokens_to_write
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid_models import labels
+from trm.evaluation.models import labels
 from trm.evaluation.statistics import Share
 from trm.models.gpt import GPT
 from trm.solving.solution import Solution

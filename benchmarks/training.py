@@ -18,9 +18,9 @@ import lightning as L
 import torch
 from timing import in_turn, show
 
-from trm.shipped_configs import find_config
+from trm.configs import find_config
+from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
-from trm.training.lightning_cli import TrainingCLI
 
 WAYS = ("eager", "compiled", "bf16", "compiled bf16", "skip_blank")
 WORDS = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false")
