@@ -82,8 +82,7 @@ def test_a_config_begins_with_how_to_run_it(path):
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=name)
-def test_a_study_can_be_planned_and_begins_with_how_to_run_it(path, command, tmp_path, monkeypatch):
-    monkeypatch.setattr("trm.sweeps.trial._BATCHES", 1)  # of each of up to 40 settings
+def test_a_study_can_be_planned_and_begins_with_how_to_run_it(path, command, tmp_path):
     study = name(path).removesuffix(".yaml")
     assert f"trm sweep {study} --output" in path.read_text()
     ran = command("sweep", study, "--output", tmp_path / "out", "--dry-run", "--jobs", 1)

@@ -1,11 +1,12 @@
 """`trm sweep`: the runs of a study, trained, evaluated and laid side by side.
 
 A study is a YAML file: a config, the settings that are varied, seeds, what is held equal, and what
-is evaluated at the end. Every setting takes a few steps before the first run starts. Started again,
+is evaluated at the end. Every setting's model is built before the first run starts. Started again,
 the command goes on where it was.
 """
 
 import argparse
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,12 +16,12 @@ from trm.commands import evaluate
 from trm.commands.arguments import info_console, whole
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from canvas.task import Task
-    from trm.sweeps.plan import Plan
-    from trm.sweeps.running import State
-    from trm.sweeps.study import Point, Study
+    from trm.sweep.runs import Jobs
+    from trm.sweep.study import Study
+
+
+_PATIENCE = 10  # seconds: the runs of a sweep that was ended look at its lock each second
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,119 +33,90 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for all of it")
     parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="say what would run and what it would take, and start nothing",
+        "--dry-run", action="store_true", help="say what would run, and start nothing"
     )
     parser.add_argument(
         "--jobs",
         type=whole(1),
-        help="runs at once (default: one for each GPU; without any, one for each CPU core)",
+        help="runs at once (default: one for each GPU; without any, one for each CPU core; with "
+        "--slurm all)",
     )
     parser.add_argument(
         "--seed", type=whole(0), help="the first seed; the study says how many (default: its own)"
     )
     parser.add_argument(
-        "--gather",
-        action="store_true",
-        help="start nothing: write the page of what is there, for example from SLURM's nodes",
-    )
-    parser.add_argument(
         "--slurm",
         nargs="*",
         metavar="KEY=VALUE",
-        help="send the runs to SLURM as an array instead, by submitit: options of sbatch, like "
-        "partition=gpu gpus_per_node=1 timeout_min=600; --jobs of them at once",
+        help="start the runs through SLURM, and wait for them: options of sbatch, like "
+        "partition=gpu gpus_per_node=1 timeout_min=600",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, train, evaluate, and write the page."""
+    from filelock import FileLock, Timeout
+
     from trm.configs import find_config
-    from trm.files import alone, make_folder
-    from trm.sweeps.study import EQUAL_LOSS, check_settings, read_study
+    from trm.files import make_folder
+    from trm.sweep.report import write_report
+    from trm.sweep.runs import Jobs, Run, begin, is_done, lock_of, plan, states_of, wanted
+    from trm.sweep.study import read_study
 
     study = read_study(find_config(args.study))
-    check_settings(study)
     check = _check_evaluations(study)
+    slurm = _slurm_options(args.slurm)
     if args.seed is not None:
         study = study.with_seed(args.seed)
-    options = _slurm_options(args.slurm)
-    if options is not None:
-        from trm.sweeps.slurm import check_available
-
-        check_available()
-
-    from rich.console import Console
-
-    from trm.sweeps.plan import PLAN, make_plan, read_plan
-    from trm.sweeps.running import DONE, TRAINED, Workers, check_unchanged, let_wait, state_of
-    from trm.sweeps.slurm import submit
-
-    output, beside = Path(args.output), info_console(args)
+    output, console = Path(args.output), info_console(args)
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
-    plan = make_plan(
-        study, read_plan(output), lambda name: beside.print(f"trying out {name}"), check
-    )
-    check_unchanged(output, plan)
-    points, todo = list(plan.points()), _unfinished(output, plan)
-    at_once = Workers(args.jobs, len(todo)).number
-    _tell_plan(Console(highlight=False), plan, len(points) - len(todo), at_once)
+    study = plan(study, lambda name: console.print(f"building {name}"), check)
+    states = states_of(output, study)
+    asked = wanted(study, states)
+    todo = [run for run, state in states.items() if not is_done(state, asked[run])]
+    devices = [] if args.slurm is not None else _devices()
+    at_once = args.jobs or (len(todo) if slurm is not None else len(devices) or _cores())
+    at_once = max(1, min(at_once, len(todo)))
+    _show_plan(study, len(states) - len(todo), at_once)
     if args.dry_run:
         return 0
     make_folder(output)
-    with alone(output / PLAN):
-        plan.write(output, study)
-    _write_page(output, plan)
-    if plan.others:
-        beside.print(
-            f"{len(plan.others)} settings of earlier calls are not in the study any more: their "
-            "runs stay, and the page leaves them out"
-        )
-    if args.gather:
-        return _finish(output, plan, beside)
-    if options is not None and todo:
-        sent = submit(output, plan, todo, options, args.jobs)
-        array = sent[0].job_id.partition("_")[0]
-        beside.print(
-            f"SLURM has {len(sent)} runs as array {array}. The same command with --gather in place "
-            "of --slurm tells how far they are"
-        )
-        if plan.checkpoint == EQUAL_LOSS:
-            beside.print("Once all are trained, send the same again: they are evaluated then")
-        return 0
-    for point in todo:
-        let_wait(output, point)
-    _work(args.jobs, output, plan, todo, beside)
-    # Runs that waited for others to be trained, or whose checkpoint is another one now.
-    again = [p for p in _unfinished(output, plan) if state_of(output, p).stage in (TRAINED, DONE)]
-    _work(args.jobs, output, plan, again, beside)
-    return _finish(output, plan, beside)
+    try:
+        with FileLock(lock_of(output), timeout=_PATIENCE):
+            jobs = Jobs(output, study, begin(output, study), at_once, slurm, devices)
+            if slurm is None:
+                os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // at_once)))
+
+            def tell(run: Run | None) -> None:
+                ended = run is not None and run not in jobs.stages
+                if run is not None:
+                    console.print(f"{run.name}: {jobs.stage(run)}")
+                write_report(output, study, jobs.states, jobs.stages, drawn=ended)
+
+            write_report(output, study, jobs.states, jobs.stages)
+            jobs.work(tell)
+            write_report(output, study, jobs.states, jobs.stages)
+    except Timeout:
+        raise ValueError(
+            f"another trm sweep is at work in {output}: let it finish, or choose another --output"
+        ) from None
+    return _finish(args, output, jobs)
 
 
-def _work(
-    jobs: int | None, output: Path, plan: "Plan", todo: "Sequence[Point]", beside: "Console"
-) -> None:
-    """Train and evaluate some runs, as far as that is left to do."""
-    from trm.sweeps.running import Workers
+def _cores() -> int:
+    from trm.devices import cores
 
-    Workers(jobs, len(todo)).run(
-        output,
-        plan,
-        todo,
-        lambda point, state: _tell(beside, point, state),
-        lambda ended: _write_page(output, plan, drawn=ended),
-    )
+    return cores()
 
 
-def _unfinished(output: Path, plan: "Plan") -> "list[Point]":
-    """The runs of which something is left to do."""
-    from trm.sweeps.running import finished, states_of, wanted
+def _devices() -> list[str]:
+    """The GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
 
-    states = states_of(output, plan)
-    asked = wanted(plan, states)
-    return [point for point, state in states.items() if not finished(state, asked[point])]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    there = torch.cuda.device_count()
+    return named.split(",")[:there] if named else [str(i) for i in range(there)]
 
 
 def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
@@ -175,14 +147,10 @@ def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong by an exception."""
+    """Says what is wrong by a ValueError."""
 
     def error(self, message: str) -> NoReturn:
-        """See `argparse.ArgumentParser`.
-
-        Raises:
-            ValueError: always.
-        """
+        """See `argparse.ArgumentParser`."""
         raise ValueError(f"{self.prog}: {message}")
 
 
@@ -199,78 +167,43 @@ def _slurm_options(given: Sequence[str] | None) -> dict[str, str | int] | None:
     return options
 
 
-def _tell_plan(console: "Console", plan: "Plan", done: int, jobs: int) -> None:
-    """Print what is going to run, and what it will take."""
+def _show_plan(study: "Study", done: int, jobs: int) -> None:
+    """Print what is going to run."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from trm.sweeps.report import duration, expected
-
-    table = Table(pad_edge=False)
-    for heading in ("setting", "parameters", "steps", "samples", "TFLOP", "about"):
+    console, table = Console(highlight=False), Table(pad_edge=False)
+    for heading in ("setting", "parameters", "steps"):
         table.add_column(heading, overflow="fold")
-    for one in plan.settings:
-        table.add_row(Text(one.name), *expected(one))
+    for one in study.settings:
+        table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
     console.print(table)
-    seeds = len(plan.seeds)
-    total = sum(one.trial.steps * one.trial.seconds for one in plan.settings) * seeds
+    settings, seeds = len(study.settings), len(study.seeds)
     already = f", {done} of them done already" if done else ""
     console.print(
-        f"{len(plan.settings)} settings x {seeds} seeds: {len(plan.settings) * seeds} runs"
-        f"{already}, {jobs} at once. All of them together train for about {duration(total)} of one "
-        "process, as fast as a few steps went just now",
+        f"{settings} settings x {seeds} seeds: {settings * seeds} runs{already}, {jobs} at once",
         soft_wrap=True,
     )
 
 
-def _tell(console: "Console", point: "Point", state: "State") -> None:
-    said = f": {state.error}" if state.error else ""
-    console.print(f"{point.name}: {state.stage}{said}")
-
-
-def _write_page(output: Path, plan: "Plan", drawn: bool = True) -> None:
-    """Write the page, and if something new is to be drawn the picture and TensorBoard's page."""
-    from trm.figures.studies import study_figure
-    from trm.figures.study_lines import study_lines
-    from trm.figures.study_map import study_maps
-    from trm.files import replacing
-    from trm.sweeps.board import write_board
-    from trm.sweeps.report import LINES, MAP, PAGE, PICTURE, gathered, page
-
-    with replacing(output / PAGE) as part:
-        part.write_text(page(output, plan), encoding="utf-8")
-    if not drawn:
-        return
-    evaluations = {name: gathered(output, plan, name) for name in plan.evaluations}
-    figures = {
-        PICTURE: study_figure(evaluations),
-        LINES: study_lines(plan.settings, evaluations),
-        MAP: study_maps(plan.settings, evaluations),
-    }
-    for file, figure in figures.items():
-        if figure is not None:
-            with replacing(output / file) as part:
-                figure.savefig(part, format="png")
-    write_board(output, plan)
-
-
-def _finish(output: Path, plan: "Plan", beside: "Console") -> int:
+def _finish(args: argparse.Namespace, output: Path, jobs: "Jobs") -> int:
     """Say where everything is; returns the exit code."""
     from trm.evaluation.grid import BOARD
-    from trm.sweeps.report import PAGE
-    from trm.sweeps.running import grid_of
+    from trm.sweep.report import PAGE
+    from trm.sweep.runs import grid_of, is_done, wanted
 
-    points, left = list(plan.points()), _unfinished(output, plan)
-    beside.print(
+    asked = wanted(jobs.study, jobs.states)
+    done = [run for run, state in jobs.states.items() if is_done(state, asked[run])]
+    console = info_console(args)
+    console.print(
         f"page      {output / PAGE}\n"
-        f"curves    tensorboard --logdir {shlex.quote(str(output / 'points'))}\n"
+        f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}\n"
         f"HParams   tensorboard --logdir {shlex.quote(str(output / BOARD))}"
     )
-    for name in plan.evaluations:
-        done = [grid_of(output, name, point).parent for point in points if point not in left]
-        if len(done) > 1:
-            folders = " ".join(shlex.quote(str(folder)) for folder in done)
-            beside.print(f"together  trm report {folders} --output {name}")
-    if left:
-        beside.print(f"{len(left)} of {len(points)} runs are not done: the page says why")
+    for name in jobs.study.evaluations if len(done) > 1 else ():
+        folders = " ".join(shlex.quote(str(grid_of(output, name, run).parent)) for run in done)
+        console.print(f"together  trm report {folders} --output {name}")
+    if left := len(jobs.states) - len(done):
+        console.print(f"{left} of {len(jobs.states)} runs are not done: the page says why")
     return 1 if left else 0

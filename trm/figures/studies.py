@@ -1,62 +1,78 @@
-"""What came out of a study, setting by setting, and what it took."""
+"""What came out of a study: by setting and by what it took, as lines, and as maps.
+
+A mark is a seed, the line through it its Wilson interval.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, exp, frexp, log
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    PercentFormatter,
-)
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator, PercentFormatter, ScalarFormatter
 
 from canvas.picture import GRID, INK
+from trm.evaluation.statistics import Share
 from trm.figures.grids import mark
-from trm.sweeps.report import Gathered
-
-_COSTS: tuple[tuple[str, float, Callable[[Gathered], float | None]], ...] = (
-    ("TFLOP of training", 1e12, lambda one: one.cost("flops")),
-    ("minutes of training", 60, lambda one: one.cost("seconds")),
-    ("MFLOP of solving a problem", 1e6, lambda one: one.flops),
-    ("ms of solving a problem, by the clock", 1e-3, lambda one: one.seconds),
-)
-_LINE, _HIGHEST = 0.32, 150.0  # inches of a setting, and of all
-_WIDE = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
-_LEAST = 0.9  # times the least cost, where an even scale begins
 
 
-def study_figure(evaluations: Mapping[str, Sequence[Gathered]]) -> Figure | None:
-    """Every seed's share of whole solutions right: by setting, and against what it takes.
+@dataclass(frozen=True)
+class Found:
+    """What an evaluation found of one run.
 
-    A row for each evaluation: the settings, operations and minutes of training, operations and
-    time of solving a problem. A mark is a seed, the line through it its Wilson interval, a bar the
-    mean of a setting's.
-
-    Args:
-        evaluations: what was found, by name.
-
-    Returns:
-        None where nothing is evaluated yet.
+    Attributes:
+        shares: of whole solutions right, by cell or region.
+        cost: flops, samples and seconds of training up to the checkpoint; None: not known.
+        loss: of the checkpoint on validation, where losses are equal; None: not known.
+        flops, seconds: of solving a problem, the mean of the cells; None: not known.
     """
-    some = {name: settings for name, settings in evaluations.items() if settings}
-    if not some:
-        return None
-    heights = [1.6 + _LINE * len(held) * len(_columns(held)) for held in some.values()]
-    figure = Figure(figsize=(22, min(sum(heights), _HIGHEST)), dpi=100, layout="constrained")
+
+    shares: dict[str, Share]
+    cost: dict[str, float] | None = None
+    loss: float | None = None
+    flops: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What an evaluation found of one setting: its name, its label on each axis, and its seeds."""
+
+    name: str
+    labels: dict[str, str]
+    parameters: int
+    seeds: tuple[Found, ...]
+
+    def shares(self, column: str) -> list[Share]:
+        """Of the seeds that were asked something there."""
+        return [share for seed in self.seeds if (share := seed.shares[column]).total]
+
+    def mean(self, what: Callable[[Found], Any]) -> float | None:
+        """The mean of a figure over the seeds of which it is known."""
+        known = [value for seed in self.seeds if (value := what(seed)) is not None]
+        return sum(known) / len(known) if known else None
+
+
+Evaluations = Mapping[str, Sequence[Gathered]]  # what was found, by name
+
+_COSTS: tuple[tuple[str, Callable[[Found], Any]], ...] = (
+    ("TFLOP of training", lambda one: one.cost and one.cost["flops"] / 1e12),
+    ("minutes of training", lambda one: one.cost and one.cost["seconds"] / 60),
+    ("MFLOP of solving a problem", lambda one: one.flops and one.flops / 1e6),
+    ("ms of solving a problem, by the clock", lambda one: one.seconds and one.seconds * 1e3),
+)
+_LARGEST = 150.0  # inches of a figure
+_FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
+
+
+def _figure(width: float, height: float) -> Figure:
+    size = (min(width, _LARGEST), min(height, _LARGEST))
+    figure = Figure(figsize=size, dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    rows: Any = figure.subplots(
-        len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
-    )
-    for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
-        _by_setting(first, settings)
-        for axes, (what, unit, cost) in zip(others, _COSTS, strict=True):
-            known = [(one, n / unit) for one in settings if (n := cost(one))]
-            _against(axes, known, what)
-        first.set_title(name, loc="left", fontsize=11, color=INK)
     return figure
 
 
@@ -64,55 +80,189 @@ def _columns(settings: Sequence[Gathered]) -> list[str]:
     return list(settings[0].seeds[0].shares)
 
 
-def _by_setting(axes: Axes, settings: Sequence[Gathered]) -> None:
-    columns = _columns(settings)
-    for place, one in enumerate(settings):
-        for i, column in enumerate(columns):
-            y = place + (i + 1) / (len(columns) + 1) - 0.5
-            shares = one.shares(column)
-            values = [share.value for share in shares]
-            label = column if place == 0 else None
-            axes.plot(values, [y] * len(values), linestyle="", label=label, alpha=0.8, **mark(i))
-            for share in shares:
-                axes.plot(share.interval, [y, y], color=mark(i)["color"], linewidth=0.8)
-            if values:
-                mean = sum(values) / len(values)
-                axes.plot([mean] * 2, [y - 0.1, y + 0.1], color=mark(i)["color"])
-        if place:
-            axes.axhline(place - 0.5, color=GRID, linewidth=0.8)
-    axes.set_yticks(range(len(settings)), [one.setting.name for one in settings])
-    axes.set_ylim(len(settings) - 0.5, -0.5)
-    axes.set_xlim(-0.03, 1.03)
-    axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel("whole solutions right")
-    axes.legend(fontsize=8, loc="best")
+def study_figure(evaluations: Evaluations) -> Figure | None:
+    """Every seed's share of whole solutions right: by setting, and against what it takes.
+
+    A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
+    minutes of training, operations and time of solving a problem. None where there is none yet.
+    """
+    some = {name: settings for name, settings in evaluations.items() if settings}
+    if not some:
+        return None
+    heights = [1.6 + 0.32 * len(held) * len(_columns(held)) for held in some.values()]
+    figure = _figure(22, sum(heights))
+    rows: Any = figure.subplots(
+        len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
+    )
+    for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
+        columns = _columns(settings)
+        for y, one in enumerate(settings):
+            for i, column in enumerate(columns):
+                at, style = y + (i + 1) / (len(columns) + 1) - 0.5, mark(i)
+                shares = one.shares(column)
+                values = [share.value for share in shares]
+                label = "" if y else column
+                first.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
+                for share in shares:
+                    first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
+                if values:
+                    mean = sum(values) / len(values)
+                    first.plot([mean] * 2, [at - 0.1, at + 0.1], color=style["color"])
+            first.axhline(y - 0.5, color=GRID, linewidth=0.8)
+        first.set_yticks(range(len(settings)), [one.name for one in settings])
+        first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
+        first.set_xlabel("whole solutions right")
+        first.xaxis.set_major_formatter(PercentFormatter(1))
+        first.legend(fontsize=8, loc="best")
+        first.set_title(name, loc="left", fontsize=11, color=INK)
+        for axes, (what, cost) in zip(others, _COSTS, strict=True):
+            known = [(one, n) for one in settings if (n := one.mean(cost))]
+            if known:
+                _against(axes, known, columns)
+                axes.set_xlabel(what)
+            else:
+                axes.set_axis_off()
+    return figure
 
 
-def _against(axes: Axes, settings: Sequence[tuple[Gathered, float]], what: str) -> None:
+def _against(
+    axes: Axes, settings: Sequence[tuple[Gathered, float]], columns: Sequence[str]
+) -> None:
     """Shares against a cost of the settings of which it is known."""
-    if not settings:
-        axes.set_axis_off()
-        return
-    for i, column in enumerate(_columns([one for one, _ in settings])):
+    for i, column in enumerate(columns):
         for one, cost in settings:
-            shares = one.shares(column)
-            values = [share.value for share in shares]
-            axes.plot([cost] * len(values), values, linestyle="", alpha=0.8, **mark(i))
-            for share in shares:
+            for share in one.shares(column):
+                axes.plot([cost], [share.value], ls="", alpha=0.8, **mark(i))
                 axes.plot([cost] * 2, share.interval, color=mark(i)["color"], linewidth=0.8)
     costs = [cost for _, cost in settings]
-    if max(costs) > _WIDE * min(costs):
-        axes.set_xscale("log")
-        # Plain figures at 1, 2 and 5: over less than a few decades the usual ones run together.
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    else:
-        # Costs that are nearly alike stand near each other, not at both ends.
-        axes.set_xlim(_LEAST * min(costs), max(costs) / _LEAST)
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 6))
+    if max(costs) > _FAR * min(costs):
+        axes.set_xscale("log", subs=(2, 5))
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_formatter(ScalarFormatter())
+    else:  # costs that are nearly alike stand near each other, not at both ends
+        axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
+        axes.locator_params(axis="x", nbins=4)
+    _percent(axes)
+
+
+def _percent(axes: Axes) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel(what)
     axes.grid(color=GRID, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]) -> Figure | None:
+    """The share of whole solutions right against a number that the study varies.
+
+    A panel for each size of problem or region of each evaluation; in it a line for each combination
+    of the other axes, through the means of the seeds, a little beside the others so that none hides
+    another. The axis is logarithmic where its values are powers of two, or far apart.
+
+    Args:
+        evaluations: what was found, by name.
+        axis: what is varied.
+        values: on that axis, of each setting by its name.
+
+    Returns:
+        None where nothing is evaluated yet.
+    """
+    some = {name: held for name, held in evaluations.items() if held}
+    panels = [(name, column) for name, held in some.items() for column in _columns(held)]
+    if not panels:
+        return None
+
+    def others(one: Gathered) -> str:
+        return ", ".join(label for name, label in one.labels.items() if name != axis)
+
+    lines = list(dict.fromkeys(others(one) for held in some.values() for one in held))
+    styles: list[dict[str, Any]] = [mark(i) for i in range(len(lines))]
+    colours = [style["color"] for style in styles]
+    for i, style in enumerate(styles):  # strokes tell lines of one colour apart
+        style["linestyle"] = ("-", "--", ":", "-.")[colours[:i].count(colours[i]) % 4]
+    ticks = sorted(set(values.values()))
+    powers = ticks[0] > 0 and all(frexp(value)[0] == 0.5 for value in ticks)
+    base = 2 if powers else 10 if ticks[0] > 0 and ticks[-1] >= 10 * ticks[0] else None
+    along, back = (log, exp) if base else (float, float)
+    step = min(b - a for a, b in pairwise(map(along, ticks)))
+    across = min(4, ceil(len(panels) / ceil(len(panels) / 4)))
+    down = ceil(len(panels) / across)
+    figure = _figure(across * 3.4 + 0.1 * max(map(len, lines)), max(down * 2.8, 0.21 * len(lines)))
+    grid: Any = figure.subplots(down, across, squeeze=False, sharey=True)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (name, column) in zip(grid.flat, panels, strict=False):
+        for i, (line, style) in enumerate(zip(lines, styles, strict=True)):
+            aside = 0.3 * step * ((i + 0.5) / len(lines) - 0.5)
+            drawn = {
+                back(along(values[one.name]) + aside): one.shares(column)
+                for one in sorted(some[name], key=lambda one: values[one.name])
+                if others(one) == line and one.shares(column)
+            }
+            means = [sum(s.value for s in shares) / len(shares) for shares in drawn.values()]
+            axes.plot(list(drawn), means, linewidth=1.4, **style | {"marker": ""})
+            for x, shares in drawn.items():
+                for share in shares:
+                    axes.vlines(x, *share.interval, color=style["color"], linewidth=0.8, alpha=0.7)
+                seeds = [share.value for share in shares]
+                at: Any = style | {"linestyle": "", "markersize": 4.5, "alpha": 0.8}
+                axes.plot([x] * len(seeds), seeds, **at)
+        if base:
+            axes.set_xscale("log", base=base)
+        axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        _percent(axes)
+        title = f"{name}: {column}" if len(some) > 1 else column
+        axes.set_title(title, fontsize=10, loc="left", color=INK)
+    figure.supxlabel(axis.rpartition(".")[2].replace("_", " "), fontsize=10)
+    figure.supylabel("whole solutions right", fontsize=10)
+    if len(lines) > 1:
+        drawn_as = zip(lines, styles, strict=True)
+        handles = [Line2D([], [], label=line, **style) for line, style in drawn_as]
+        figure.legend(handles=handles, loc="outside right upper", fontsize=9, frameon=False)
+    return figure
+
+
+def study_maps(evaluations: Evaluations) -> Figure | None:
+    """The mean share of whole solutions right over a setting's seeds, in percent, of two axes.
+
+    A row of maps for each evaluation, a map for each of its sizes of problem or regions, the first
+    axis down, the second across; every cell shows its mean and, with several seeds, the lowest and
+    the highest. None where nothing is evaluated yet.
+    """
+    some = {name: held for name, held in evaluations.items() if held}
+    if not some:
+        return None
+    labels = [[*one.labels.values()] for held in some.values() for one in held]
+    down, across = (list(dict.fromkeys(pair[axis] for pair in labels)) for axis in (0, 1))
+    most = max(len(_columns(held)) for held in some.values())
+    width = 1.5 + most * (0.8 * len(across) + 0.2)
+    figure = _figure(width, len(some) * (0.34 * len(down) + 1.7))
+    panels: Any = figure.subplots(len(some), most, squeeze=False, sharey=True)
+    for (name, held), row in zip(some.items(), panels, strict=True):
+        columns = _columns(held)
+        for axes in row[len(columns) :]:
+            axes.set_axis_off()
+        for axes, column in zip(row, columns, strict=False):
+            means = [[float("nan")] * len(across) for _ in down]
+            for one in held:
+                y, x = (
+                    names.index(label)
+                    for names, label in zip((down, across), one.labels.values(), strict=True)
+                )
+                values = [100 * share.value for share in one.shares(column)]
+                if not values:
+                    continue
+                means[y][x] = sum(values) / len(values)
+                spread = f"\n{min(values):.0f}–{max(values):.0f}" if len(values) > 1 else ""
+                colour = "white" if means[y][x] < 60 else "black"
+                text = f"{means[y][x]:.1f}{spread}"
+                axes.text(x, y, text, fontsize=7.5, color=colour, ha="center", va="center")
+            axes.imshow(means, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+            axes.set_xticks(range(len(across)), across, rotation=45, ha="right", fontsize=8)
+            axes.set_yticks(range(len(down)), down, fontsize=8)
+            axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9, color=INK)
+    if any(len(one.seeds) > 1 for held in some.values() for one in held):
+        note = "mean of the seeds in percent; below it the lowest and highest"
+        figure.supxlabel(note, fontsize=8)
+    return figure

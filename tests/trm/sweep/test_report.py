@@ -1,0 +1,151 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+from trm.evaluation.statistics import Share
+from trm.files import write_object
+from trm.sweep.report import PAGE, duration, gathered, numeric_axis, write_report
+from trm.sweep.runs import State, folder_of, grid_of
+from trm.sweep.study import Setting, Study
+
+COST = {"flops": 2e12, "samples": 960, "seconds": 120.0}
+LAYERS, LR = "model.network.config.num_layers", "model.optimizer.lr"
+
+
+@pytest.fixture
+def study() -> Study:
+    settings = tuple(Setting(name, {}, "debug", (name,), 10, 60) for name in ("a_b", "c"))
+    return Study(settings, (0, 1), checkpoint="last", evaluations={"near": []})
+
+
+@pytest.fixture
+def states(tmp_path, study, make_grid) -> dict:
+    """A study of two settings and two seeds: one of the second setting's has failed."""
+    found = {}
+    for run, right in zip(study.runs(), (1.0, 0.25, 0.5, None), strict=True):
+        found[run] = State(error="out of *memory*")
+        if right is not None:
+            found[run] = State(trained=True, cost=COST, evaluated={"near": ["last"]})
+            grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4])
+            write_object(grid_of(tmp_path, "near", run), grid)
+    return found
+
+
+def page(output: Path, study, states, stages=None, drawn=False) -> str:
+    write_report(output, study, states, stages or {}, drawn)
+    return (output / PAGE).read_text()
+
+
+def test_seeds_of_a_setting_stand_together(tmp_path, study, states):
+    first, second = gathered(tmp_path, study, states, "near")
+    assert (first.name, first.parameters) == ("a_b", 10)
+    for column in ("4 x 2 digits", "4 x 4 digits"):
+        assert first.shares(column) == [Share(128, 128), Share(64, 128)]
+    [seed] = second.seeds
+    assert seed.cost == COST
+    assert seed.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
+
+
+def test_of_many_cells_the_regions_are_told(tmp_path, study, states, make_grid):
+    for run in states:
+        write_object(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
+    [first, _] = gathered(tmp_path, study, states, "near")
+    regions = ["in range", "first beyond", "second beyond", "both beyond"]
+    assert list(first.seeds[0].shares) == regions
+
+
+def test_figures_of_other_options_are_not_shown_beside_these(tmp_path, study, states):
+    wider = replace(study, evaluations={"near": ["--problems", "500"]})
+    assert gathered(tmp_path, wider, states, "near") == []
+    assert "0 of 4 runs are done" in page(tmp_path, wider, states)
+
+
+def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, study, states):
+    run = list(states)[-1]
+    folder_of(tmp_path, run).mkdir(parents=True)
+    (folder_of(tmp_path, run) / "log.txt").write_text("epoch 1, step 5: x\nepoch 2, step 9: y\n\n")
+    text = page(tmp_path, study, states, {run: "training"}, drawn=True)
+    assert "3 of 4 runs are done" in text
+    assert "- c, seed 1: out of \\*memory\\*" in text
+    assert "- c, seed 1: training, epoch 2, step 9: y" in text
+    assert "about 2 min of one job" in text
+    assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
+    assert "| c | 10 | 60 |" in text
+    assert "![Whole solutions right](study.png)" in text
+    assert "study-lines.png" not in text
+
+
+def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, study):
+    text = page(tmp_path, study, {run: State() for run in study.runs()}, drawn=True)
+    assert "0 of 4 runs are done" in text
+    assert "study.png" not in text
+
+
+def test_two_axes_have_maps_and_numbers_have_lines(tmp_path, study, states):
+    labels = {"size": "small", LAYERS: "2"}, {"size": "large", LAYERS: "1"}
+    options = (f"--{LAYERS}=2",), (f"--{LAYERS}=1",)
+    settings = tuple(
+        replace(one, labels=label, options=option)
+        for one, label, option in zip(study.settings, labels, options, strict=True)
+    )
+    two = replace(study, settings=settings)
+    by_name = {run.name: state for run, state in states.items()}
+    text = page(tmp_path, two, {run: by_name[run.name] for run in two.runs()}, drawn=True)
+    assert "study-map.png" in text
+    assert "study-lines.png" in text
+
+
+def varied(**axes) -> Setting:
+    """A setting with values of keys, and of axes whose values have names."""
+    words = tuple(f"--{key}={value}" for key, value in axes.items() if "." in key)
+    labels = {axis: f"{axis} {value}" for axis, value in axes.items()}
+    return Setting(", ".join(labels.values()), labels, "debug", words)
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (([4], [1]), [4, 1]),
+        ((["1e-3"], [0.01]), [0.001, 0.01]),  # YAML reads 1e-3 as text
+        (([4], ["null"]), None),
+        ((["[1, 2]"], ["[1, 3]"]), None),
+        ((["nan"], ["inf"]), None),
+        (([4], [4.0]), None),  # one value alone
+        (([1, 0.1], [2, 0.1]), [1, 2]),
+        (([1, 0.1], [2, 0.2]), [0.1, 0.2]),  # of several axes the last
+    ],
+)
+def test_an_axis_of_numbers_is_one_whose_values_are_all_numbers(values, numbers):
+    settings = [varied(**dict(zip((LAYERS, LR), some, strict=False))) for some in values]
+    axis, found = numeric_axis(settings)
+    assert list(found.values()) == (numbers or [])
+    assert (axis is None) == (numbers is None)
+    assert numeric_axis([varied(blanks=name) for name in ("none", "3")]) == (None, {})
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(4, "4 s"), (120, "2 min"), (7200, "2.0 h")])
+def test_times_are_told_in_words(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_the_hparams_tab_has_what_is_varied_and_what_came_out(tmp_path, study, states):
+    settings = tuple(replace(one, labels={"size": one.name}) for one in study.settings)
+    labelled = replace(study, settings=settings)
+    by_name = {run.name: state for run, state in states.items()}
+    for _ in range(2):  # the second in place of the first
+        write_report(tmp_path, labelled, {r: by_name[r.name] for r in labelled.runs()}, {})
+    [file] = (tmp_path / "tensorboard/a_b-seed1").glob("events*")
+    events = EventAccumulator(str(file)).Reload()
+    assert {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]} == {
+        "near/4 x 2 digits": 0.5,
+        "near/4 x 4 digits": 0.5,
+        "training/TFLOP": 2.0,
+        "training/minutes": 2.0,
+    }
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    started = HParamsPluginData.FromString(content).session_start_info.hparams
+    varied = {key: value.string_value or value.number_value for key, value in started.items()}
+    assert varied == {"size": "a_b", "seed": 1.0}

@@ -1,0 +1,330 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trm.files import write_object
+from trm.sweep import runs as module
+from trm.sweep.runs import (
+    Jobs,
+    begin,
+    count,
+    folder_of,
+    is_done,
+    plan,
+    states_of,
+    wanted,
+)
+from trm.sweep.study import EQUAL_LOSS, Setting, Study
+
+SIZE = "model.network.config.intermediate_size"
+LAYERS = "model.network.config.num_layers"
+
+
+def a_study(*names: str, seeds=(0,), **evaluations: list[str]) -> Study:
+    settings = tuple(Setting(name, {}, "debug", (f"--x={name}",)) for name in names)
+    return Study(settings, seeds, checkpoint="last", evaluations=evaluations)
+
+
+class Trm:
+    """Stands for submitit and `trm`: remembers the words, and ends with the codes it is given."""
+
+    def __init__(self, monkeypatch, **codes: int) -> None:
+        self.words: list[list[str]] = []
+        self.at_once = 0
+        self.codes = codes
+        trm = self
+
+        class Job:
+            def __init__(self, code: int) -> None:
+                self.code, self.looks = code, 0
+
+            def done(self) -> bool:
+                self.looks += 1
+                return self.looks > 1
+
+            def result(self) -> int:
+                return self.code
+
+        def submit(jobs: Jobs, run, words: list[str]) -> Job:
+            trm.words.append(words)
+            trm.at_once = max(trm.at_once, len(jobs._jobs) + 1)
+            with (folder_of(jobs.output, run) / "log.txt").open("a") as log:
+                log.write(f"some figures\ntrm {words[0]}: it says why\n\n")
+            failing = trm.codes.get(words[0], 0) or trm.codes.get(run.setting.name, 0)
+            return Job(failing)
+
+        monkeypatch.setattr(Jobs, "_submit", submit)
+        monkeypatch.setattr(module, "_INTERVAL", 0)
+        monkeypatch.setattr(module, "_cost", lambda checkpoint: {"seconds": 1.0, "flops": 1.0})
+        monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
+
+    @property
+    def commands(self) -> list[str]:
+        return [words[0] for words in self.words]
+
+
+def do(output: Path, study: Study, at_once: int = 1) -> Jobs:
+    jobs = Jobs(output, study, begin(output, study), at_once)
+    jobs.work(lambda run: None)
+    return jobs
+
+
+def stages(jobs: Jobs) -> list[str]:
+    return [jobs.stage(run).partition(":")[0] for run in jobs.states]
+
+
+def test_a_run_is_trained_and_evaluated_once(tmp_path, monkeypatch, repository):
+    study, trm = a_study("a", near=["--digits-a", "1"], far=["--digits-a", "9"]), Trm(monkeypatch)
+    assert stages(do(tmp_path, study)) == ["done"]
+    assert stages(do(tmp_path, study)) == ["done"]
+    assert trm.commands == ["fit", "evaluate", "evaluate"]
+    fit, near, far = trm.words
+    config = tmp_path / "runs/a-seed0/config.yaml"
+    assert fit[1] == f"--config={config}"
+    assert config.read_text() == (repository / "configs/debug.yaml").read_text()
+    assert fit[2:4] == ["--x=a", "--seed=0"]
+    assert fit[-1] == "--ckpt_path=last"  # goes on where it was ended
+    assert f"--output={tmp_path / 'evaluations/near/a-seed0'}" in near
+    assert far[1:3] == ["--digits-a", "9"]
+    held = json.loads((tmp_path / "runs/a-seed0/state.json").read_text())
+    assert held["trained"] is True
+
+
+def test_other_evaluations_seeds_and_checkpoints_can_be_added(tmp_path, monkeypatch):
+    trm = Trm(monkeypatch)
+    do(tmp_path, a_study("a", near=["--digits-a", "1"]))
+    wider = a_study("a", seeds=(0, 1), near=["--digits-a", "1"], far=["--digits-a", "9"])
+    do(tmp_path, wider)
+    assert trm.commands == ["fit", "evaluate", "evaluate", "fit", "evaluate", "evaluate"]
+    do(tmp_path, replace(wider, checkpoint="best"))
+    assert trm.commands[6:] == ["evaluate"] * 4
+
+
+@pytest.mark.parametrize("failing", ["fit", "evaluate"])
+def test_a_run_that_fails_says_why_and_goes_on_there_the_next_time(tmp_path, monkeypatch, failing):
+    study, trm = a_study("a", near=[]), Trm(monkeypatch, **{failing: 2})
+    jobs = do(tmp_path, study)
+    [state] = states_of(tmp_path, study).values()
+    assert state.error.endswith(f"ended with code 2: trm {failing}: it says why")
+    assert stages(jobs) == ["failed"]
+    trm.codes.clear()
+    trm.words.clear()
+    assert stages(do(tmp_path, study)) == ["done"]
+    assert trm.commands == (["fit", "evaluate"] if failing == "fit" else ["evaluate"])
+
+
+def test_one_failure_stops_no_other_and_no_more_run_at_once_than_may(tmp_path, monkeypatch):
+    trm = Trm(monkeypatch, b=1)
+    assert stages(do(tmp_path, a_study("a", "b", "c", "d", near=[]), at_once=2)) == [
+        "done",
+        "failed",
+        "done",
+        "done",
+    ]
+    assert trm.at_once == 2
+
+
+def test_each_run_has_a_gpu_of_those_that_may_be_used(tmp_path):
+    jobs = Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])
+    assert jobs._free == ["2", "5", "2"]
+
+
+def with_losses(monkeypatch, **losses: list[float]) -> None:
+    """Let last checkpoints tell losses on validation, by the setting of their run."""
+    monkeypatch.setattr(
+        module,
+        "_losses",
+        lambda last: {
+            f"step={step}": loss
+            for step, loss in enumerate(losses[last.parent.name.partition(",")[0]])
+        },
+    )
+
+
+def evaluated(jobs: Jobs) -> dict[str, str]:
+    """Which checkpoint of each run is to be evaluated."""
+    asked = wanted(jobs.study, jobs.states)
+    return {run.name: which["near"][0] for run, which in asked.items() if which}
+
+
+def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monkeypatch):
+    with_losses(monkeypatch, shallow=[0.9, 0.7, 0.6], deep=[0.8, 0.5, 0.4])
+    study = replace(a_study("shallow", "deep", near=[]), checkpoint=EQUAL_LOSS)
+    trm = Trm(monkeypatch)
+    jobs = do(tmp_path, study)
+    assert trm.commands == ["fit", "fit", "evaluate", "evaluate"]  # when both are trained
+    assert evaluated(jobs) == {"shallow, seed 0": "step=2", "deep, seed 0": "step=1"}
+    assert stages(jobs) == ["done", "done"]
+    # One more setting stays higher, and others are evaluated again.
+    with_losses(monkeypatch, flat=[0.85])
+    more = replace(a_study("shallow", "deep", "flat", near=[]), checkpoint=EQUAL_LOSS)
+    jobs = do(tmp_path, more)
+    assert evaluated(jobs)["deep, seed 0"] == "step=0"
+    assert trm.commands[4:] == ["fit", "evaluate", "evaluate", "evaluate"]
+    assert stages(jobs) == ["done"] * 3
+
+
+def test_a_run_that_fails_is_not_waited_for_and_one_without_losses_fails(tmp_path, monkeypatch):
+    with_losses(monkeypatch, a=[0.9], b=[0.1], c=[])
+    trm = Trm(monkeypatch, b=1)
+    jobs = do(tmp_path, replace(a_study("a", "b", "c", near=[]), checkpoint=EQUAL_LOSS))
+    assert stages(jobs) == ["done", "failed", "failed"]
+    assert "no checkpoint has a loss on validation" in list(jobs.states.values())[2].error
+    assert trm.commands == ["fit", "fit", "fit", "evaluate"]
+
+
+def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
+    Trm(monkeypatch)
+    study = a_study("a", near=[])
+    do(tmp_path, study)
+    changed = replace(study, settings=(replace(study.settings[0], options=("--x=b",)),))
+    with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
+        begin(tmp_path, changed)
+    other = replace(study, settings=(replace(study.settings[0], config="quickstart"),))
+    with pytest.raises(ValueError, match="the config itself"):
+        begin(tmp_path, other)
+
+
+def test_a_state_that_is_none_of_ours_is_told(tmp_path):
+    study = a_study("a")
+    write_object(folder_of(tmp_path, study.runs()[0]) / "state.json", {"trained": "perhaps"})
+    with pytest.raises(ValueError, match=r"state\.json: trained: "):
+        states_of(tmp_path, study)
+
+
+def test_a_damaged_state_is_as_good_as_none(tmp_path):
+    study = a_study("a")
+    [run] = study.runs()
+    folder_of(tmp_path, run).mkdir(parents=True)
+    (folder_of(tmp_path, run) / "state.json").write_text("{")
+    assert not is_done(states_of(tmp_path, study)[run], {})
+
+
+@pytest.fixture
+def counted(monkeypatch) -> list:
+    """What was counted: a model of ten parameters a channel of the feed-forward, by layers."""
+    told: list = []
+
+    def option(words, key: str, default: int) -> int:
+        found = (int(word.partition("=")[2]) for word in words if word.startswith(f"--{key}="))
+        return next(found, default)
+
+    def counted(words, check=None):
+        told.append(words)
+        return 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60
+
+    monkeypatch.setattr(module, "count", counted)
+    return told
+
+
+def of_layers(*layers: int, **more) -> Study:
+    settings = tuple(
+        Setting(f"{n}", {"width": "w", LAYERS: f"{n}"}, "debug", (f"--{LAYERS}={n}",))
+        for n in layers
+    )
+    return Study(settings, **more)
+
+
+def test_a_key_makes_up_for_the_parameters(counted):
+    deep, flat = plan(of_layers(2, 1, parameters=SIZE), lambda name: None).settings
+    assert deep.parameters == flat.parameters == 2300
+    assert f"--{SIZE}=130" in flat.options
+    with pytest.raises(ValueError, match=r"2: with .* 1 the model has 2,010 .* 1,300"):
+        plan(of_layers(1, 2, parameters=SIZE), lambda name: None)
+
+
+def test_settings_are_held_equal_within_each_value_of_an_axis(counted):
+    study = of_layers(2, 1, 4, 3, parameters=SIZE, within="width")
+    wide = tuple(replace(one, labels={"width": "wide"}) for one in study.settings[2:])
+    planned = plan(replace(study, settings=study.settings[:2] + wide), lambda name: None)
+    assert [one.parameters for one in planned.settings] == [2300, 2300, 4300, 4300]
+
+
+@pytest.mark.parametrize(
+    ("many", "nearest"),  # to the 7,300 of the first setting
+    [
+        (lambda width: 10 * width, 7300),
+        (lambda width: width**2, 85**2),
+        (lambda width: 1000 * (width // 100), 7000),
+        (lambda width: 7300, 7300),
+    ],
+)
+def test_it_does_so_however_the_parameters_grow_with_it(monkeypatch, many, nearest):
+    monkeypatch.setattr(module, "count", lambda words: (many(int(words[-1].partition("=")[2])), 1))
+    assert many(module._making_up([], SIZE, 7300)) == nearest
+
+
+def of_gpt(layers: int, width: int, inner: int) -> int:
+    """Parameters of a GPT's blocks: four projections, two layer norms, an MLP of two matrices."""
+    return layers * (4 * width**2 + 2 * width + 2 * width * inner)
+
+
+def of_recursive(layers: int, width: int, inner: int) -> int:
+    """The same of a TRM's: norms have no parameters, and a SwiGLU has three matrices."""
+    return layers * (4 * width**2 + 3 * width * inner)
+
+
+def even_gpt(share: float, width: int, inner: int) -> float:
+    """The inner size f of L layers with the parameters of M layers of size g; share is M / L.
+
+    L (4 d^2 + 2 d + 2 d f) = M (4 d^2 + 2 d + 2 d g), as in Petty et al. 2024, equation 1.
+    """
+    return share * (2 * width + 1 + inner) - (2 * width + 1)
+
+
+def even_recursive(share: float, width: int, inner: int) -> float:
+    """The same from L (4 d^2 + 3 d f) = M (4 d^2 + 3 d g)."""
+    return share * (4 * width / 3 + inner) - 4 * width / 3
+
+
+@pytest.mark.parametrize(
+    ("config", "of_blocks", "even", "width", "inner", "layers"),
+    [
+        ("gpt/small_rope_2d", of_gpt, even_gpt, 16, 70, (2, 3)),
+        ("debug", of_recursive, even_recursive, 16, 6, (3, 2)),
+    ],
+)
+def test_the_size_that_keeps_the_parameters_is_that_of_the_closed_form(
+    repository, config, of_blocks, even, width, inner, layers
+):
+    def words(layers: int, *more: str) -> list[str]:
+        sizes = (f"hidden_size={width}", f"num_layers={layers}", *more)
+        keys = [f"--model.network.config.{size}" for size in sizes]
+        return [f"--config={repository / 'configs' / config}.yaml", *keys]
+
+    first, other = layers
+    parameters, _ = count(words(first, f"intermediate_size={inner}"))
+    found = module._making_up(words(other), SIZE, parameters)
+    assert abs(found - even(first / other, width, inner)) <= 0.5  # the nearest whole number
+    apart = count(words(other, f"intermediate_size={found}"))[0] - parameters
+    assert apart == of_blocks(other, width, found) - of_blocks(first, width, inner)
+
+
+@pytest.mark.parametrize(
+    ("more", "steps"),
+    [
+        ([], 10),
+        (["--trainer.accumulate_grad_batches=2"], 6),
+        (["--trainer.max_steps=3"], 3),
+        (["--trainer.max_epochs=1", "--data.batches_per_epoch=1"], 1),
+    ],
+)
+def test_a_run_is_counted_without_a_trace(repository, tmp_path, monkeypatch, more, steps):
+    monkeypatch.chdir(tmp_path)
+    assert count([f"--config={repository / 'configs/debug.yaml'}", *more]) == (5818, steps)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("--model.network.config.hiden_size=8", "Did you mean model.network.config.hidden_size"),
+        ("--data.task.base=99", "base"),
+        ("--trainer.max_epochs=-1", "the run has no end"),
+    ],
+)
+def test_what_is_wrong_with_a_setting_is_told(repository, word, told):
+    with pytest.raises(ValueError, match=told):
+        count([f"--config={repository / 'configs/debug.yaml'}", word])

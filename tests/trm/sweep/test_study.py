@@ -1,0 +1,129 @@
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trm.sweep.study import read_study
+
+STUDIES = sorted((Path(__file__).parents[3] / "configs/studies").glob("*.yaml"))
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Reads a study with changes."""
+
+    def read(**more):
+        held = {
+            "config": "debug",
+            "set": {"trainer.max_epochs": 3},
+            "axes": {
+                "data.task.base": [2, 10],
+                "size": {"small": {"model.network.config.hidden_size": 8}, "large": {}},
+            },
+            "seeds": [4, 5],
+            **more,
+        }
+        file = tmp_path / "mine.yaml"
+        file.write_text(yaml.safe_dump(held, sort_keys=False))
+        return read_study(file)
+
+    return read
+
+
+def test_every_combination_of_the_axes_is_a_setting_named_by_what_is_varied(study):
+    found = study()
+    names = [setting.name for setting in found.settings]
+    assert names == ["base 2, small", "base 2, large", "base 10, small", "base 10, large"]
+    assert found.settings[2].labels == {"data.task.base": "base 10", "size": "small"}
+    assert found.settings[2].options == (
+        "--trainer.max_epochs=3",
+        "--data.task.base=10",
+        "--model.network.config.hidden_size=8",
+    )
+    assert found.seeds == (4, 5)
+    assert found.with_seed(7).seeds == (7, 8)
+    runs = found.runs()
+    assert [run.name for run in runs[3:5]] == ["base 10, large, seed 4", "base 2, small, seed 5"]
+    assert runs[0].folder == "base_2_small-seed4"
+
+
+def test_runs_are_compared_within_each_seed_and_value_of_an_axis(study):
+    groups = study(equal={"within": "size"}).groups()
+    assert [[run.name for run in group] for group in groups[:2]] == [
+        ["base 2, small, seed 4", "base 10, small, seed 4"],
+        ["base 2, large, seed 4", "base 10, large, seed 4"],
+    ]
+    assert len(groups) == 4
+
+
+def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
+    settings = {"model.hints": {"all": 1.0}, "data.task.digits_a": [1, 3], "data.transforms": None}
+    [setting] = study(axes={}, set=settings).settings
+    assert setting.name == "debug"
+    assert setting.options == (
+        '--model.hints={"all": 1.0}',
+        "--data.task.digits_a=[1, 3]",
+        "--data.transforms=null",
+    )
+
+
+def test_configs_can_be_an_axis_of_their_own(study):
+    found = study(axes={"config": ["gpt/small_learned", "quickstart"]}).settings
+    assert [one.name for one in found] == ["gpt/small_learned", "quickstart"]
+    assert [one.config for one in found] == ["gpt/small_learned", "quickstart"]
+
+
+def test_options_of_an_evaluation_become_words(study):
+    options = {"digits-a": "1..4", "digits_b": [2, 4], "battery": True, "views": False}
+    words = ["--digits-a", "1..4", "--digits-b", "2,4", "--battery"]
+    assert study(evaluate={"longer ones": options}).evaluations == {"longer_ones": words}
+
+
+def test_equal_losses_need_the_checkpoints_of_all_validations(study):
+    options = study(checkpoint="equal_loss").settings[0].options
+    assert "--checkpoint.save_top_k=-1" in options
+    assert "--checkpoint.monitor=validation/loss" in options
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"axis": {}}, "axis: there is no such field. Did you mean axes?"),
+        ({"config": None}, "begins with a config"),
+        ({"axes": {"data.task.base": 3}}, "axes.data.task.base"),
+        ({"axes": {"data.task.base": []}}, "data.task.base has no values"),
+        ({"axes": {"data.task.base": [2, "2"]}}, "two settings are called base_2"),
+        ({"axes": {"data.seed": [1, 2]}}, "data.seed is set by the study"),
+        ({"set": {"trainer.logger": False}}, "trainer.logger is set by the study"),
+        ({"set": {"trainer.devices": 2}}, "trainer.devices is set by the study"),
+        ({"set": {"max epochs": 3}}, "max epochs is no key of a config"),
+        ({"axes": {"a.init_args.b": [1], "x": {"y": {"a.b": 2}}}}, "two axes set a.b"),
+        ({"equal": {"parameters": "trainer.max_epochs"}}, "is set by equal.parameters"),
+        ({"seeds": [1, 1]}, "seeds are different numbers"),
+        ({"seeds": [-1]}, "seeds.0: Input should be greater"),
+        ({"seeds": list(range(9000))}, "at most 10,000 runs"),
+        ({"equal": {"training": "flops"}}, "equal.training"),
+        ({"equal": {"within": "sizes"}}, "equal.within is one axis of the study, not sizes"),
+        ({"checkpoint": "equal_loss", "set": {"checkpoint.mode": "x"}}, "sets all of checkpoint"),
+        ({"checkpoint": "newest"}, "checkpoint: Input should be 'best', 'last' or"),
+        ({"evaluate": {"x": {"output": "y"}}}, "output is set by the study"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence_with_the_file(study, wrong, told):
+    with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        study(**wrong)
+    assert "mine.yaml: " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("config: debug\naxes:\n  data.task.base: [2]\n  data.task.base: [3]\n")
+    with pytest.raises(ValueError, match=r"mine\.yaml, line 4: data\.task\.base stands"):
+        read_study(file)
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_a_shipped_study_is_one(file):
+    assert read_study(file).runs()

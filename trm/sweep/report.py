@@ -1,0 +1,258 @@
+"""A study as a page and in TensorBoard: how far its runs are, and what came out, by setting.
+
+Seeds of a setting stand together, see `trm.evaluation.statistics`.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from trm.evaluation.grid import (
+    BOARD,
+    FAMILY,
+    REGIONS,
+    SHORTER,
+    Cell,
+    axes_of,
+    pooled,
+    size_name,
+)
+from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
+from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
+from trm.files import read_object, replacing
+from trm.markdown import safe, table
+from trm.sweep.runs import LOG, States, folder_of, grid_of, is_done, wanted
+from trm.sweep.study import EQUAL_LOSS, Run, Setting, Study
+
+PAGE, PICTURE, LINES, MAP = "study.md", "study.png", "study-lines.png", "study-map.png"
+_CELLS = 8  # that a table has columns for; more are put together by region
+_MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
+_OURS = ".trm-sweep"  # what the names of our files of TensorBoard end in
+_MEANING = (
+    f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
+    "are told: each setting's are seen from its own training range, and a cell that a model cannot "
+    "work on is left out."
+)
+_EQUAL_LOSS = (
+    "Evaluated is each run's first checkpoint whose loss on validation is at or below the best "
+    "loss of the worst run that it is compared with; costs of training are those up to it."
+)
+
+
+Namer = Callable[[Cell], str]  # of a cell to its column
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def found(output: Path, study: Study, states: States, evaluation: str) -> dict[Run, Found]:
+    """What is known so far of one evaluation, of every run that has it behind it."""
+    grids = {
+        run: grid
+        for run, asked in wanted(study, states).items()
+        if asked
+        and states[run].evaluated.get(evaluation) == asked[evaluation]
+        and (grid := read_object(grid_of(output, evaluation, run))) is not None
+    }
+    outcome = {}
+    every = {run: grid["models"][0]["cells"] for run, grid in grids.items()}
+    axes = axes_of(next(iter(grids.values()))) if grids else ("", "")
+    columns, name_of = _columns([cell for cells in every.values() for cell in cells], axes)
+    for run, cells in every.items():
+        state = states[run]
+        flops, seconds = (
+            _mean([n for cell in cells if (n := cell.get(f"{what}_per_problem"))])
+            for what in ("flops", "seconds")
+        )
+        shares = {name: pooled(cell for cell in cells if name_of(cell) == name) for name in columns}
+        loss = state.losses.get(state.evaluated[evaluation][0])
+        outcome[run] = Found(shares, state.cost, loss, flops, seconds)
+    return outcome
+
+
+def _columns(cells: Sequence[Cell], axes: tuple[str, str]) -> tuple[list[str], Namer]:
+    """The columns of a table of these cells: sizes, or where these are many, regions."""
+
+    def size(cell: Cell) -> str:
+        return size_name(axes, (cell["row"], cell["column"]))
+
+    def region(cell: Cell) -> str:
+        return str(cell["region"])
+
+    if axes[0] != FAMILY and len(sizes := list(dict.fromkeys(map(size, cells)))) <= _CELLS:
+        return sizes, size
+    there = set(map(region, cells))
+    return [name for name in (*REGIONS, SHORTER) if name in there], region
+
+
+def gathered(output: Path, study: Study, states: States, evaluation: str) -> list[Gathered]:
+    """What one evaluation found by setting, of each that has a seed evaluated."""
+    outcome = found(output, study, states, evaluation)
+    settings = [
+        Gathered(
+            one.name,
+            one.labels,
+            one.parameters,
+            tuple(f for run, f in outcome.items() if run.setting.name == one.name),
+        )
+        for one in study.settings
+    ]
+    return [one for one in settings if one.seeds]
+
+
+def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, float]]:
+    """The last axis whose values are different numbers, and every setting's value on it.
+
+    It is an axis of one key, as ``model.network.config.num_layers: [1, 2, 4]``: names that have a
+    number in them are none. None, and no values, where there is no such axis.
+    """
+    for axis in reversed(settings[0].labels if settings else ()):
+        values = {one.name: _number_of(one, axis) for one in settings}
+        numbers = {name: value for name, value in values.items() if value is not None}
+        if len(numbers) == len(values) and len(set(numbers.values())) > 1:
+            return axis, numbers
+    return None, {}
+
+
+def _number_of(setting: Setting, axis: str) -> float | None:
+    """A setting's value on an axis, if that is a key and its value a number."""
+    given = next((word for word in setting.options if word.startswith(f"--{axis}=")), "")
+    try:
+        value = float(given.partition("=")[2])  # YAML reads 1e-3 as text, and trm fit does not
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def write_report(
+    output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
+) -> None:
+    """Write the page, and where something new is to be drawn pictures and TensorBoard's page.
+
+    Args:
+        output: its folder.
+        study: of `trm.sweep.runs.plan`.
+        states: how far each run is.
+        stages: what is under way, by run.
+        drawn: whether pictures and TensorBoard's page are written anew.
+    """
+    evaluations = {name: gathered(output, study, states, name) for name in study.evaluations}
+    if drawn:
+        figures = {PICTURE: study_figure(evaluations)}
+        axis, values = numeric_axis(study.settings)
+        if axis is not None:
+            figures[LINES] = study_lines(evaluations, axis, values)
+        if all(len(one.labels) == 2 for one in study.settings):
+            figures[MAP] = study_maps(evaluations)
+        for name, figure in figures.items():
+            if figure is not None:
+                with replacing(output / name) as part:
+                    figure.savefig(part, format="png")
+        write_board(output, study, states)
+    with replacing(output / PAGE) as part:
+        part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
+
+
+def _page(
+    output: Path,
+    study: Study,
+    states: States,
+    stages: Mapping[Run, str],
+    evaluations: Mapping[str, Sequence[Gathered]],
+) -> str:
+    asked = wanted(study, states)
+    done = sum(is_done(state, asked[run]) for run, state in states.items())
+    parts = [f"# {output.resolve().name}: {done} of {len(states)} runs are done"]
+    seconds = _mean([state.cost["seconds"] for state in states.values() if state.cost])
+    left = sum(not state.trained for state in states.values())
+    if seconds and left:
+        parts.append(f"To train the others takes about {duration(left * seconds)} of one job.")
+    failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
+    running = [f"- {safe(run.name)}: {s}{_milestone(output, run)}" for run, s in stages.items()]
+    for title, lines in (("Failed", failed), ("Running", running)):
+        parts += [f"## {title}", "\n".join(lines)] if lines else []
+    pictures = [name for name in (PICTURE, LINES, MAP) if (output / name).is_file()]
+    parts += [f"![Whole solutions right]({name})" for name in pictures]
+    for name, results in evaluations.items():
+        if results:
+            equal = [_EQUAL_LOSS] if study.checkpoint == EQUAL_LOSS else []
+            parts += [f"## {safe(name)}", _MEANING, *equal, _results(results)]
+    rows = [[safe(one.name), f"{one.parameters:,}", f"{one.steps:,}"] for one in study.settings]
+    parts += ["## Settings", table(["setting", "parameters", "steps"], rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _milestone(output: Path, run: Run) -> str:
+    """The last figures that a run has told."""
+    log = folder_of(output, run) / LOG
+    told = _MILESTONE.findall(log.read_text(errors="replace")) if log.is_file() else []
+    return f", {safe(told[-1])}" if told else ""
+
+
+def duration(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _results(settings: Sequence[Gathered]) -> str:
+    columns = list(settings[0].seeds[0].shares)
+    with_loss = any(seed.loss is not None for one in settings for seed in one.seeds)
+    rows = []
+    for one in settings:
+        flops, seconds, problem = (
+            one.mean(what)
+            for what in (
+                lambda seed: seed.cost and seed.cost["flops"],
+                lambda seed: seed.cost and seed.cost["seconds"],
+                lambda seed: seed.flops,
+            )
+        )
+        losses = ", ".join("–" if s.loss is None else f"{s.loss:.3g}" for s in one.seeds)
+        rows.append(
+            [
+                safe(one.name),
+                f"{one.parameters:,}",
+                "–" if flops is None else f"{flops / 1e12:,.3g}",
+                "–" if seconds is None else duration(seconds),
+                "–" if problem is None else f"{problem / 1e6:,.3g}",
+                str(len(one.seeds)),
+                *([losses] if with_loss else []),
+                *(of_seeds(one.shares(name)) for name in columns),
+            ]
+        )
+    heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
+    return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
+
+
+def write_board(output: Path, study: Study, states: States) -> None:
+    """Write TensorBoard's HParams tab: what is varied, and what came out of every run.
+
+    It replaces what was written before, in the study's folder ``tensorboard``.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+    from torch.utils.tensorboard.summary import hparams
+
+    folder = output / BOARD
+    for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
+        file.unlink(missing_ok=True)
+    results: dict[Run, dict[str, float]] = {}
+    for evaluation in study.evaluations:
+        for run, outcome in found(output, study, states, evaluation).items():
+            metrics = results.setdefault(run, {})
+            for column, share in outcome.shares.items():
+                if share.total:
+                    metrics[f"{evaluation}/{column}"] = share.value
+            if outcome.cost:
+                metrics["training/TFLOP"] = outcome.cost["flops"] / 1e12
+                metrics["training/minutes"] = outcome.cost["seconds"] / 60
+    for run, metrics in results.items():
+        with SummaryWriter(str(folder / run.folder), filename_suffix=_OURS) as board:
+            # `add_hparams` would write a file of its own name.
+            for summary in hparams({**run.setting.labels, "seed": run.seed}, metrics):
+                board._get_file_writer().add_summary(summary)
+            for tag, value in metrics.items():
+                board.add_scalar(tag, value)

@@ -1,0 +1,474 @@
+"""The runs of a study: planned, then trained and evaluated, each in processes of submitit's.
+
+    OUTPUT/runs/<run>/               the run as `trm fit` keeps it, its checkpoints and curves
+        config.yaml                  a copy: one that is changed later changes no run
+        log.txt                      what `trm fit` and `trm evaluate` said
+        state.json                   how far it is, see `State`
+        jobs/                        submitit's
+    OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
+
+One process, `trm sweep`, sends the commands of all runs, one after the other for each run, to
+submitit, which starts them on this machine or through SLURM. A run whose processes were ended goes
+on from its last epoch; one that failed begins again where it failed, the next time that the study
+is started; one that is done is left alone. Where losses are equal, a run is evaluated when all that
+it is compared with are trained or have failed.
+"""
+
+import json
+import logging
+import math
+import os
+import shutil
+import signal
+import threading
+import time
+import traceback
+import warnings
+from argparse import ArgumentError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
+
+from canvas.task import Task
+from trm.checkpoints import COST_KEY, find_checkpoint
+from trm.configs import config_of_run, find_config
+from trm.evaluation.grid import GRID
+from trm.files import fingerprint, read_object, validated, write_object
+from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
+
+LOG = "log.txt"
+_STATE, _CONFIG = "state.json", "config.yaml"
+_APART = 0.05  # share of parameters by which settings may differ that have equally many
+_WIDEST = 2**20  # value of a key that makes up for others
+_SHOWN = 1000  # characters of an error
+_INTERVAL, _TOLD = 0.5, 20.0  # seconds between two looks at what is under way, and to tell of it
+_FOREVER = 60 * 24 * 365  # minutes
+
+
+@dataclass
+class State:
+    """How far a run is.
+
+    Attributes:
+        options: of `trm fit` that it was started with.
+        config: SHA-256 of its config.
+        trained: whether training has come to its end.
+        cost: of training up to the checkpoint that is evaluated, as `Cost` of
+            `trm.training.callbacks` keeps it; None: not known.
+        losses: on validation, by the names of the checkpoints kept then, where losses are equal.
+        evaluated: evaluations that are finished, see `wanted`.
+        error: of a run that failed.
+    """
+
+    options: list[str] = field(default_factory=list)
+    config: str = ""
+    trained: bool = False
+    cost: dict[str, float] | None = None
+    losses: dict[str, float] = field(default_factory=dict)
+    evaluated: dict[str, list[str]] = field(default_factory=dict)
+    error: str = ""
+
+
+States = Mapping[Run, State]
+
+
+def folder_of(output: Path, run: Run) -> Path:
+    """Where a run is kept."""
+    return output / "runs" / run.folder
+
+
+def grid_of(output: Path, name: str, run: Run) -> Path:
+    """The figures of one of its evaluations."""
+    return output / "evaluations" / name / run.folder / GRID
+
+
+def states_of(output: Path, study: Study) -> dict[Run, State]:
+    """How far each run is.
+
+    Raises:
+        ValueError: a file in the folder is not what `trm sweep` writes.
+    """
+    found = {}
+    for run in study.runs():
+        file = folder_of(output, run) / _STATE
+        found[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
+    return found
+
+
+def wanted(study: Study, states: States) -> dict[Run, dict[str, list[str]] | None]:
+    """What decides the figures of each run's evaluations: the checkpoint, and options.
+
+    None where it is not known yet which checkpoint it will be.
+    """
+    checkpoints: dict[Run, str | None] = dict.fromkeys(states, study.checkpoint)
+    if study.checkpoint == EQUAL_LOSS:
+        checkpoints = dict.fromkeys(states)
+        for group in study.groups():
+            trained = {run: losses for run in group if (losses := states[run].losses)}
+            if all(run in trained or states[run].error for run in group):
+                goal = max((min(losses.values()) for losses in trained.values()), default=0.0)
+                for run, losses in trained.items():
+                    checkpoints[run] = min(name for name, loss in losses.items() if loss <= goal)
+    return {
+        run: {name: [checkpoint, *options] for name, options in study.evaluations.items()}
+        if checkpoint
+        else None
+        for run, checkpoint in checkpoints.items()
+    }
+
+
+def is_done(state: State, asked: dict[str, list[str]] | None) -> bool:
+    """Whether nothing is left to do of a run, of which this is `wanted`."""
+    return state.trained and asked is not None and asked.items() <= state.evaluated.items()
+
+
+def plan(
+    study: Study, tell: Callable[[str], None], check: Callable[[Task], None] = lambda task: None
+) -> Study:
+    """The study with the models of its settings counted, and made equal where it asks for that.
+
+    Args:
+        study: what is asked for.
+        tell: is told each setting's name before its model is built.
+        check: is given the task of each that is, and may refuse it by a ValueError.
+
+    Raises:
+        ValueError: options of a setting are wrong; the message names it.
+    """
+    settled: list[Setting] = []
+    first: dict[str, int] = {}  # parameters that others are held equal to, by group
+    for setting in study.settings:
+        tell(setting.name)
+        group, options = study.group_of(setting), setting.options
+        try:
+            config_of_run(setting.config)
+            words = [f"--config={find_config(setting.config)}", *options]
+            if study.parameters and group in first:
+                value = _making_up(words, study.parameters, first[group])
+                options = (*options, f"--{study.parameters}={value}")
+            parameters, steps = count([words[0], *options], check)
+        except (ValueError, MemoryError) as error:
+            raise ValueError(f"{setting.name}: {error}") from None
+        settled.append(replace(setting, options=options, parameters=parameters, steps=steps))
+        first.setdefault(group, parameters)
+    return replace(study, settings=tuple(settled))
+
+
+def count(
+    words: Sequence[str], check: Callable[[Task], None] = lambda task: None
+) -> tuple[int, int]:
+    """Parameters and optimiser steps of the run that these options of `trm fit` ask for.
+
+    Raises:
+        ValueError: an option is wrong, or the run has no end.
+    """
+    from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+    from canvas.choices import look_here
+    from trm.training.cli import explained, train
+
+    look_here()
+    with TemporaryDirectory() as folder, _silent():
+        bare = ("--trainer.logger=false", "--trainer.devices=1", f"--checkpoint.dirpath={folder}")
+        try:
+            cli = train([*words, *bare], run=False)
+        except (MisconfigurationException, ArgumentError, ValueError) as error:
+            raise ValueError(explained(str(error))) from error
+    check(cli.datamodule.task)
+    trainer, model = cli.trainer, cli.model
+    steps, epochs = trainer.max_steps, trainer.max_epochs
+    if epochs is not None and epochs >= 0:
+        batches = cli.datamodule.batches_per_epoch
+        whole = epochs * math.ceil(batches / trainer.accumulate_grad_batches)
+        steps = min(steps, whole) if steps >= 0 else whole
+    if steps < 0:
+        raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
+    return int(model.model.num_parameters), steps
+
+
+def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
+    """The value of a key with which a model has this number of parameters, as nearly as may be.
+
+    Raises:
+        ValueError: none has, or an option is wrong.
+    """
+
+    @cache
+    def many(value: int) -> int:
+        return count([*words, f"--{key}={value}"])[0]
+
+    low, high = 1, 2
+    try:
+        many(low), many(high)
+    except ValueError as error:
+        raise ValueError(
+            f"equal.parameters: {key} has to take any whole number from 1 up, as "
+            f"intermediate_size does ({error})"
+        ) from None
+    while many(high) < parameters and high <= _WIDEST:
+        low, high = high, 2 * high
+    share = (parameters - many(low)) / max(1, many(high) - many(low))
+    guess = low + int(share * (high - low))  # where it is, if the number grows evenly
+    guesses = iter((guess, guess + 1))
+    while high - low > 1:
+        middle = next(guesses, (low + high) // 2)
+        if low < middle < high:
+            low, high = (middle, high) if many(middle) <= parameters else (low, middle)
+    found = min((low, high), key=lambda value: abs(many(value) - parameters))
+    if abs(many(found) - parameters) > _APART * parameters:
+        raise ValueError(
+            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are "
+            "wanted: let another key make up for them, or vary less"
+        )
+    return found
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without what Lightning says of a model that is built."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def begin(output: Path, study: Study) -> dict[Run, State]:
+    """Make the folders of all runs, with copies of their configs; returns how far each run is.
+
+    Raises:
+        ValueError: a run was started with other settings.
+    """
+    states = states_of(output, study)
+    for run, state in states.items():
+        folder, file = folder_of(output, run), find_config(run.setting.config)
+        options, config = [*run.setting.options, f"--seed={run.seed}"], fingerprint(file)
+        changed = sorted(set(state.options) ^ set(options))
+        changed += ["the config itself"] if state.config != config else []
+        if state.options and changed:
+            raise ValueError(
+                f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
+                f"choose another --output, or remove {folder}"
+            )
+        state.options, state.config, state.error = options, config, ""
+    for run in states:
+        folder = folder_of(output, run)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
+    return states
+
+
+class Jobs:
+    """The runs of a study at work.
+
+    Args:
+        output: its folder.
+        study: of `plan`.
+        states: of `begin`.
+        at_once: most runs at the same time.
+        slurm: options of sbatch; None: this machine.
+        devices: GPUs of this machine, as CUDA_VISIBLE_DEVICES names them; each run has one.
+
+    Attributes:
+        stages: what is under way, by run.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        study: Study,
+        states: dict[Run, State],
+        at_once: int,
+        slurm: Mapping[str, str | int] | None = None,
+        devices: Sequence[str] = (),
+    ) -> None:
+        self.output, self.study, self.states, self.slurm = output, study, states, slurm
+        self.stages: dict[Run, str] = {}
+        self._jobs: dict[Run, Any] = {}
+        self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
+        self._held: dict[Run, str] = {}
+
+    def work(self, tell: Callable[[Run | None], None]) -> None:
+        """Do what is left to do; stopped, it leaves nothing running.
+
+        Args:
+            tell: is given each run whose stage has changed, and now and then none.
+
+        Raises:
+            ValueError: submitit does not take the options of SLURM.
+        """
+        told = time.monotonic()
+        try:
+            while True:
+                for run in self.states:
+                    if self._free and run not in self._jobs and (step := self._next(run)):
+                        self.stages[run], words = step
+                        self._held[run] = self._free.pop(0)
+                        self._jobs[run] = self._submit(run, words)
+                        tell(run)
+                if not self._jobs:
+                    return
+                time.sleep(_INTERVAL)
+                for run, job in list(self._jobs.items()):
+                    if job.done():
+                        self._ended(run, self._jobs.pop(run))
+                        self._free.append(self._held.pop(run))
+                        tell(run)
+                if time.monotonic() > told + _TOLD:
+                    tell(None)
+                    told = time.monotonic()
+        finally:
+            for job in self._jobs.values() if self.slurm is not None else ():
+                job.cancel()
+
+    def stage(self, run: Run) -> str:
+        """How far a run is, in words."""
+        state, asked = self.states[run], wanted(self.study, self.states)[run]
+        if state.error:
+            return f"failed: {state.error}"
+        done = "done" if is_done(state, asked) else "trained" if state.trained else "waiting"
+        return self.stages.get(run, done)
+
+    def _next(self, run: Run) -> tuple[str, list[str]] | None:
+        """What is to be done of a run, and the words of `trm` for it; None: nothing now."""
+        state, folder = self.states[run], folder_of(self.output, run)
+        if state.error:
+            return None
+        if not state.trained:
+            place = {"save_dir": str(folder.parent), "name": run.folder}
+            kind = "lightning.pytorch.loggers.TensorBoardLogger"
+            logger = json.dumps({"class_path": kind, "init_args": place})
+            words = [f"--config={folder / _CONFIG}", *state.options, f"--trainer.logger={logger}"]
+            return "training", ["fit", *words, "--ckpt_path=last"]
+        asked = wanted(self.study, self.states)[run] or {}
+        for name, (checkpoint, *options) in asked.items():
+            if state.evaluated.get(name) != asked[name]:
+                file = self._checkpoint(run, checkpoint)
+                output = grid_of(self.output, name, run).parent
+                words = [f"--checkpoint={file}", f"--output={output}", f"--name={run.name}"]
+                return f"evaluating {name}", ["evaluate", *options, *words, "--quiet"]
+        return None
+
+    def _checkpoint(self, run: Run, name: str) -> Path:
+        """The run's newest of this name; where nothing was the best of a validation, the last."""
+        names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
+        return find_checkpoint(folder_of(self.output, run), names)
+
+    def _submit(self, run: Run, words: list[str]) -> Any:
+        import submitit
+
+        folder, local = folder_of(self.output, run), self.slurm is None
+        lock = str(lock_of(self.output)) if local else None
+        try:
+            executor: Any = submitit.AutoExecutor(folder / "jobs", "local" if local else "slurm")
+            known = {"timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node"}
+            options = {"timeout_min": _FOREVER} if local else dict(self.slurm or {})
+            executor.update_parameters(
+                name=self.output.resolve().name,
+                **{k if k in known else f"slurm_{k}": v for k, v in options.items()},
+            )
+            # A Ctrl-C is for this process alone: the others end when its lock is free.
+            handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                return executor.submit(_command, words, folder / LOG, lock, self._held[run])
+            finally:
+                signal.signal(signal.SIGINT, handler)
+        except (RuntimeError, NameError, TypeError, AssertionError) as error:
+            raise ValueError(f"--slurm: {error}") from None
+
+    def _ended(self, run: Run, job: Any) -> None:
+        """Write down what a command has come to."""
+        state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
+        try:
+            code = job.result()
+        except Exception:  # submitit's of a process without a result
+            code = "none, as its process was ended"
+        if code != 0:
+            lines = (folder / LOG).read_text(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
+        elif stage == "training":
+            last_checkpoint = self._checkpoint(run, "last")
+            state.trained, state.cost = True, _cost(last_checkpoint)
+            if self.study.checkpoint == EQUAL_LOSS:
+                state.losses = _losses(last_checkpoint)
+                if not state.losses:
+                    state.error = "no checkpoint has a loss on validation: let them come earlier"
+        else:
+            name = stage.removeprefix("evaluating ")
+            state.evaluated[name] = (wanted(self.study, self.states)[run] or {})[name]
+            if state.losses:
+                state.cost = _cost(self._checkpoint(run, state.evaluated[name][0]))
+        write_object(folder / _STATE, asdict(state))
+
+
+def lock_of(output: Path) -> Path:
+    """The file that one `trm sweep` at a time holds a lock on; jsonargparse changes folders."""
+    return output.resolve() / ".sweep.lock"
+
+
+def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
+    """Run `trm` in a process of submitit's; returns its exit code.
+
+    Args:
+        words: of the command line.
+        log: what it says is added to it.
+        lock: of the `trm sweep` that it ends with; None: it ends by itself.
+        device: as CUDA_VISIBLE_DEVICES names it; empty: as it is.
+    """
+    if lock is not None:
+        threading.Thread(target=_end_with, args=(lock,), daemon=True).start()
+    if device:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+    # An earlier process of this run, of a sweep that was ended, may be about to end.
+    with (
+        FileLock(f"{log}.lock"),
+        log.open("a", buffering=1) as out,
+        redirect_stdout(out),
+        redirect_stderr(out),
+    ):
+        print(f"{time.strftime('%F %T')} trm {words[0]}")
+        from trm.cli import run
+
+        try:
+            return run(words)
+        except Exception:
+            traceback.print_exc()
+            return 1
+
+
+def _end_with(lock: str) -> None:
+    """End this process when nothing holds the lock any more."""
+    while True:
+        time.sleep(1)
+        with suppress(Timeout), FileLock(lock, timeout=0):
+            os._exit(1)
+
+
+def _cost(checkpoint: Path) -> dict[str, float] | None:
+    """What the training that led to a checkpoint has taken; None: not known."""
+    from trm.checkpoints.loading import load_checkpoint
+
+    cost: dict[str, float] | None = load_checkpoint(checkpoint).get(COST_KEY)
+    return cost
+
+
+def _losses(last: Path) -> dict[str, float]:
+    """The finite losses on validation of the checkpoints that a run has kept, by their names."""
+    from trm.checkpoints.loading import load_checkpoint
+
+    losses: dict[str, float] = {}
+    for held in load_checkpoint(last).get("callbacks", {}).values():
+        if held.get("monitor") == LOSS:
+            kept = {Path(file).stem: float(loss) for file, loss in held["best_k_models"].items()}
+            losses |= {name: loss for name, loss in kept.items() if math.isfinite(loss)}
+    return losses

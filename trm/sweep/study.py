@@ -1,0 +1,257 @@
+"""A study: the runs that a YAML file asks for.
+
+config: generalise/lattice        # what every run begins with, as `trm fit --config` takes it
+set:                              # of every run
+  trainer.max_epochs: 12
+axes:                             # what is varied; every combination is a setting
+  data.task.base: [2, 10]         # values of one key
+  size:                           # or settings of several keys each, under names
+    small: {model.network.config.hidden_size: 64, model.network.config.intermediate_size: 128}
+    large: {}
+seeds: [0, 1]                     # a run of every setting each; default: 0 alone
+equal:                            # what all settings have in common; default: nothing is changed
+  parameters: model.network.config.intermediate_size    # a key of any whole number, by which all
+                                  # models get as many as the first setting's
+  within: size                    # an axis: settings are compared only with those that have the
+                                  # same value on it, as are the losses of equal_loss
+checkpoint: last                  # which one is evaluated; default: best. equal_loss: each run's
+                                  # first whose validation loss is at or below the best loss of the
+                                  # worst run, of those of one seed and one value of within
+evaluate:                         # what is, by name: the options of `trm evaluate`
+  longer: {digits-a: "4,16", digits-b: "4,16", problems: 200}
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from trm.configs import read_config
+from trm.files import validated
+
+CONFIG = "config"  # as a key of an axis: the config itself
+EQUAL_LOSS = "equal_loss"
+LOSS = "validation/loss"
+_KEEP_ALL = (  # checkpoints of all validations, with their losses
+    f"--checkpoint.monitor={LOSS}",
+    "--checkpoint.mode=min",
+    "--checkpoint.save_top_k=-1",
+    "--checkpoint.filename={step:08d}",
+)
+_OURS = re.compile(  # keys that are none of a setting's
+    r"seed|seed_everything|(data|model)\.seed|ckpt_path|checkpoint\.dirpath"
+    r"|trainer\.(devices|num_nodes|logger.*)"
+)
+_EVALUATION_OURS = ("checkpoint", "output", "name")
+_MOST = 10_000  # runs
+
+
+class _Equal(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    parameters: str | None = None
+    within: str | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    config: str | None = None
+    set: dict[str, Any] = {}
+    axes: dict[str, list[Any] | dict[str, dict[str, Any] | None]] = {}
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
+    equal: _Equal = _Equal()
+    checkpoint: Literal["best", "last", "equal_loss"] = "best"
+    evaluate: dict[str, dict[str, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What runs of several seeds have in common.
+
+    Attributes:
+        name: the labels of all axes, like ``base 10, small``.
+        labels: one for each axis.
+        config: file, or name of one of the package's own.
+        options: of `trm fit` beside it.
+        parameters: of its model; 0: not counted yet.
+        steps: optimiser steps of a run.
+    """
+
+    name: str
+    labels: dict[str, str]
+    config: str
+    options: tuple[str, ...]
+    parameters: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a study: a setting and a seed."""
+
+    setting: Setting
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.setting.name}, seed {self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """For files."""
+        return f"{_folder(self.setting.name)}-seed{self.seed}"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as its file says it; see the module.
+
+    Attributes:
+        settings: every combination of the axes, in order.
+        seeds: of each.
+        parameters: a key that keeps the number of parameters equal, or None.
+        within: an axis; settings are held equal only to those with the same value on it. None:
+            all are held equal.
+        checkpoint: best, last or equal_loss.
+        evaluations: name to the options of `trm evaluate`, as words.
+    """
+
+    settings: tuple[Setting, ...]
+    seeds: tuple[int, ...] = (0,)
+    parameters: str | None = None
+    within: str | None = None
+    checkpoint: str = "best"
+    evaluations: dict[str, list[str]] = field(default_factory=dict)
+
+    def group_of(self, setting: Setting) -> str:
+        """A setting's value on the axis `within`; settings with the same one are held equal."""
+        return setting.labels[self.within] if self.within else ""
+
+    def runs(self) -> list[Run]:
+        """All runs, every setting's first seed before any second one."""
+        return [Run(setting, seed) for seed in self.seeds for setting in self.settings]
+
+    def groups(self) -> list[list[Run]]:
+        """The runs that are compared with each other: of one seed, and held equal."""
+        found: dict[tuple[int, str], list[Run]] = {}
+        for run in self.runs():
+            found.setdefault((run.seed, self.group_of(run.setting)), []).append(run)
+        return list(found.values())
+
+    def with_seed(self, seed: int) -> "Study":
+        """The same from another first seed on."""
+        return replace(self, seeds=tuple(range(seed, seed + len(self.seeds))))
+
+
+def read_study(file: Path) -> Study:
+    """The study in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is no study; the message names the file and what is wrong.
+    """
+    held = read_config(file, "a study", "config, axes and evaluate")
+    study = validated(TypeAdapter(_File), held, str(file))
+    try:
+        return _study(study)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _study(held: _File) -> Study:
+    settings = []
+    for chosen in itertools.product(*(_values(*axis) for axis in held.axes.items())):
+        varied = [key for _, keys in chosen for key in keys]
+        plain = [key.replace("init_args.", "") for key in varied]
+        if again := next((key for key in plain if plain.count(key) > 1), None):
+            raise ValueError(f"two axes set {again}: let one of them do it")
+        keys = dict(held.set)
+        for _, some in chosen:
+            keys |= some
+        config = keys.pop(CONFIG, held.config)
+        if not isinstance(config, str):
+            raise ValueError("a study begins with a config, as in config: quickstart")
+        labels = dict(zip(held.axes, (label for label, _ in chosen), strict=True))
+        name = ", ".join(labels.values()) or Path(config).stem
+        options = tuple(_fit_options(keys))
+        if held.checkpoint == EQUAL_LOSS:
+            options += _KEEP_ALL
+            if any(key.startswith("checkpoint.") for key in keys):
+                raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
+        if held.equal.parameters in keys:
+            raise ValueError(f"{held.equal.parameters} is set by equal.parameters: leave it out")
+        settings.append(Setting(name, labels, config, options))
+    names = [_folder(setting.name) for setting in settings]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two settings are called {twice}: give the values of axes other names")
+    within = held.equal.within
+    if within is not None and within not in held.axes:
+        raise ValueError(f"equal.within is one axis of the study, not {within}")
+    if len(set(held.seeds)) < len(held.seeds) or len(settings) * len(held.seeds) > _MOST:
+        raise ValueError(f"seeds are different numbers, for at most {_MOST:,} runs in all")
+    evaluations = {
+        _folder(name): [word for option in options.items() for word in _evaluate_options(*option)]
+        for name, options in held.evaluate.items()
+    }
+    return Study(
+        tuple(settings),
+        tuple(held.seeds),
+        held.equal.parameters,
+        within,
+        held.checkpoint,
+        evaluations,
+    )
+
+
+def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The labels of an axis, and what each of them sets."""
+    if not values:
+        raise ValueError(f"axes: {axis} has no values")
+    if isinstance(values, dict):
+        return [(label, dict(some or {})) for label, some in values.items()]
+    if axis == CONFIG:
+        return [(Path(str(value)).as_posix(), {axis: str(value)}) for value in values]
+    short = axis.rpartition(".")[2].replace("_", " ")
+    return [(f"{short} {_shown(value)}", {axis: value}) for value in values]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_shown(below)}" for key, below in value.items())
+    if isinstance(value, list):
+        return "-".join(map(_shown, value))
+    return "none" if value is None else str(value)
+
+
+def _folder(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "_", name).strip("_.") or "run"
+
+
+def _fit_options(keys: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in keys.items():
+        if not re.fullmatch(r"[\w.]+", key):
+            raise ValueError(f"{key} is no key of a config; one looks like trainer.max_epochs")
+        if _OURS.fullmatch(key.replace("init_args.", "")):
+            raise ValueError(
+                f"{key} is set by the study, which has seeds, folders and one device a run of its "
+                "own: leave it out"
+            )
+        yield f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _evaluate_options(key: str, value: Any) -> Iterator[str]:
+    option = key.replace("_", "-")
+    if option in _EVALUATION_OURS:
+        raise ValueError(f"evaluate: {key} is set by the study: leave it out")
+    if value is not False and value is not None:
+        yield f"--{option}"
+        if value is not True:
+            yield ",".join(map(str, value)) if isinstance(value, list) else str(value)
