@@ -28,12 +28,7 @@ def attention_bias(
     radius: int,
     written: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Position bias with minus infinity outside the neighbourhood.
-
-    Args:
-        position: a position encoding.
-        cells: where the tokens sit.
-        neighbourhood, radius, written: see `neighbourhood_mask`.
+    """Position bias with minus infinity outside the neighbourhood, see `neighbourhood_mask`.
 
     Returns:
         The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
@@ -129,14 +124,8 @@ def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
 def nearest_keys(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
     """The keys that each query sees under `local_nearest`, listed without a table of all pairs.
 
-    Args:
-        cells: without a prefix.
-        radius: of the square.
-        written: bool [B, S], see `neighbourhood_mask`.
-
-    Returns:
-        int64 [B, S, (2 · radius + 1)² + 8], indices of tokens, -1 where there is none; the first is
-        the query itself.
+    Of cells without a prefix: int64 [B, S, (2 · radius + 1)² + 8], indices of tokens, -1 where
+    there is none; the first is the query itself.
     """
     batch, size = written.shape
     rows, columns = (x.expand(batch, size) for x in (cells.rows, cells.columns))
@@ -214,13 +203,8 @@ def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
 def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius: int) -> Tensor:
     """The bias of each cell on the row above, its own and the one below: the same in every row.
 
-    Args:
-        position: one that tells how two cells lie to each other alone.
-        cells: boxes of one width, see `Coordinates.boxes`.
-        neighbourhood, radius: one of ``IN_ORDER``.
-
-    Returns:
-        [B, num_heads or 1, R, W, 3 * W], minus infinity for rows that there are not.
+    Of boxes of one width, under a neighbourhood of ``IN_ORDER`` and a position of offsets:
+    [B, num_heads or 1, R, W, 3 * W], minus infinity for rows that there are not.
     """
     assert cells.alike is not None
     assert cells.present is not None
@@ -255,14 +239,9 @@ def all_rows(bias: Tensor) -> Tensor:
 def bias_on_others(
     bias: Tensor | None, keys: Tensor | None, tokens: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """An `attention_bias` under which no token sees itself, but for those that see nothing else.
+    """An `attention_bias` of tokens [B, S, D] under which none sees itself.
 
-    Args:
-        bias, keys: of an `attention_bias`.
-        tokens: [B, S, D].
-
-    Returns:
-        The bias, and bool [B, S, 1] which tokens see nothing else.
+    But for those that see nothing else, which are the second part of the answer, bool [B, S, 1].
     """
     index = torch.arange(tokens.shape[1], device=tokens.device)
     if bias is None:

@@ -18,26 +18,16 @@ class Coordinates:
 
     All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
     what is derived from shared cells can be cached.
-
-    Attributes:
-        rows: int64 [S] or [B, S], 0 is the top row; -1 for prefix tokens.
-        columns: of the same shape, 0 is the leftmost column; -1 for prefix tokens.
-        index: of the same shape, flat position among prefix and cells in reading order.
-        height: rows of the canvas.
-        width: columns of the canvas.
-        prefix_length: tokens in front of the cells.
-        present: bool [B, S], which are tokens and not padding; None: all are.
-        alike: cells of a canvas whose offsets are those of every sample's cells; None: not known.
     """
 
-    rows: Tensor
-    columns: Tensor
-    index: Tensor
-    height: int
+    rows: Tensor  # int64 [S] or [B, S], 0 is the top row; -1 for prefix tokens
+    columns: Tensor  # the same
+    index: Tensor  # the same, flat position among prefix and cells in reading order
+    height: int  # of the canvas
     width: int
-    prefix_length: int = 0
-    present: Tensor | None = None
-    alike: "Coordinates | None" = None
+    prefix_length: int = 0  # tokens in front of the cells
+    present: Tensor | None = None  # bool [B, S], which are tokens and not padding; None: all are
+    alike: "Coordinates | None" = None  # a canvas with the offsets of every sample's cells
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -80,11 +70,7 @@ class Coordinates:
             )
 
     def only(self, kept: Tensor) -> "Coordinates":
-        """For each sample some of these shared cells, in their order, padded at the end.
-
-        Args:
-            kept: bool [B, S].
-        """
+        """For each sample the kept ones, bool [B, S], of these shared cells, padded at the end."""
         most = int(kept.sum(dim=1).max())
         order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
         return replace(
@@ -98,9 +84,7 @@ class Coordinates:
     def boxes(self, filled: Tensor, wanted: Tensor | None = None) -> "Coordinates":
         """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
 
-        Args:
-            filled: bool [B, H, W].
-            wanted: bool [B, H], the rows of the box that are wanted; None: all.
+        ``filled`` is bool [B, H, W], and ``wanted`` bool [B, H] the rows of the box, or None: all.
         """
         rows, columns = (span(filled.any(dim=dim)) for dim in (2, 1))
         if wanted is not None:

@@ -46,12 +46,9 @@ def _shifted(x: Tensor, by: int) -> Tensor:
 
 
 def random_starts(state: State, share: float, seeds: Tensor) -> State:
-    """Some samples' states replaced by standard normal noise.
+    """A share of the samples' initial states replaced by standard normal noise.
 
-    Args:
-        state: initial states.
-        share: of the samples, from 0 to 1.
-        seeds: int64 [B], from which follows which samples these are, and their noise.
+    Which samples these are, and their noise, follows from their ``seeds``, int64 [B].
     """
     chosen, parts = uniform(seeds) < share, named(state)
     names = list(parts)
@@ -76,13 +73,7 @@ def drawn_anew(model: Any, seed: int = 0) -> Any:
 
 
 class Noise:
-    """Normal noise that each sample draws by itself: what it gets depends on no other sample.
-
-    Args:
-        deviation: of the noise.
-        keys: one of each sample; 0 is without noise.
-        device: of the states.
-    """
+    """Normal noise that each sample draws by its own key; 0 is without noise."""
 
     def __init__(self, deviation: float, keys: list[int], device: torch.device) -> None:
         self.deviation = deviation

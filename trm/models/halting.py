@@ -29,19 +29,12 @@ from trm.models.iterative import (
 
 @dataclass
 class Carry:
-    """What one training step hands to the next.
+    """What one training step hands to the next."""
 
-    Attributes:
-        state: the tensors of the states by their names, without history; empty at the start.
-        steps: supervision steps that each sample has had, int64 [B].
-        halted: whose place the next batch takes, bool [B].
-        batch: the samples being worked on.
-    """
-
-    state: dict[str, Tensor]
-    steps: Tensor
-    halted: Tensor
-    batch: Batch
+    state: dict[str, Tensor]  # by the names of its tensors, without history; empty at the start
+    steps: Tensor  # supervision steps that each sample has had, int64 [B]
+    halted: Tensor  # whose place the next batch takes, bool [B]
+    batch: Batch  # the samples being worked on
 
     def plain(self) -> dict[str, Tensor]:
         """All of it by name, on the CPU, for a checkpoint."""
@@ -82,13 +75,8 @@ def carry_step(
     probability ``exploration`` not before a number of steps drawn from 2 to the maximum. In
     evaluation every sample takes all steps.
 
-    Args:
-        model: in training or evaluation mode.
-        carry: of the step before.
-        batch: "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], and whatever else
-            belongs to a sample, [B, ...] each.
-        halt_max_steps: most supervision steps of a sample, 1 or more.
-        exploration: probability in 0..1.
+    The batch has "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], and whatever
+    else belongs to a sample, [B, ...] each.
 
     Returns:
         The new carry, in whose batch are the labels of the samples, and the loop after its step.

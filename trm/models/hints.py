@@ -13,13 +13,7 @@ UNDECIDED = 255  # in place of a class: no head is sure
 
 
 class HintHeads(nn.Module):
-    """A linear head for each hint.
-
-    Args:
-        hidden_size: channels of a token.
-        classes: of each hint by its name.
-        kept: whether decisions are written back into states, see `quantise`.
-    """
+    """A linear head for each hint, of so many classes; where ``kept``, for `quantise`, too."""
 
     def __init__(self, hidden_size: int, classes: Mapping[str, int], kept: bool = False):
         super().__init__()
@@ -52,10 +46,7 @@ class HintHeads(nn.Module):
     def holding(self, decisions: Tensor, dtype: torch.dtype) -> Tensor:
         """Tokens [..., D] that hold nothing but decisions: the sum of an embedding of each.
 
-        Args:
-            decisions: a class of each hint, integers [..., N]; those beyond its last are of no
-                cell, as `UNDECIDED` is.
-            dtype: of the tokens.
+        Decisions are integers [..., N]; those beyond a hint's last class, as `UNDECIDED`, are none.
         """
         assert self.embed is not None
         # Made on the device: a copy from the host would wait for all that the device has to do.

@@ -42,14 +42,10 @@ class IterativeModel(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, tokens: Tensor) -> Any:
-        """The context: what does not change from step to step.
+        """The context of symbol ids [B, H, W], integers: what does not change from step to step.
 
-        Args:
-            tokens: symbol ids, any integer dtype, [B, H, W].
-
-        Returns:
-            Tensors [B, ...] as a state has them, None among them allowed; or an object of one's
-            own with a method ``select(index)`` that gives the same for some samples.
+        Tensors [B, ...] as a state has them, None among them allowed; or an object of one's own
+        with a method ``select(index)`` that gives the same for some samples.
         """
 
     @abstractmethod
@@ -62,11 +58,9 @@ class IterativeModel(nn.Module, ABC):
 
     @abstractmethod
     def read(self, state: State, context: Any) -> tuple[Tensor, Tensor]:
-        """The answer so far.
+        """The answer so far: logits of every cell's symbol, [B, H, W, V], and halt logits [B].
 
-        Returns:
-            Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", [B]; above 0
-            means halt.
+        The latter are of "the answer is right"; above 0 means halt.
         """
 
     def read_hints(self, state: State, context: Any) -> dict[str, Tensor]:
@@ -76,12 +70,7 @@ class IterativeModel(nn.Module, ABC):
     def step_from_hints(self, context: Any, hints: Mapping[str, Tensor]) -> State:
         """A supervision step from the state in which every hint is as it should be.
 
-        Args:
-            context: from `encode`.
-            hints: classes [B, H, W] of each.
-
-        Raises:
-            ValueError: the states of this model are not built from hints.
+        ``hints`` are classes [B, H, W] of each. ValueError: states are not built from hints.
         """
         raise ValueError(f"this {type(self).__name__} has no states that are built from hints")
 

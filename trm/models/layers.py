@@ -11,15 +11,10 @@ Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
 
 
 class RelativeKeys(NamedTuple):
-    """Vectors that are added to keys, chosen by how a query and a key lie to each other.
+    """Vectors that are added to keys, chosen by how a query and a key lie to each other."""
 
-    Attributes:
-        vectors: [C, head_dim], the same for all heads.
-        classes: int64 [Q, K] or [B, Q, K], which of them a query meets at a key.
-    """
-
-    vectors: Tensor
-    classes: Tensor
+    vectors: Tensor  # [C, head_dim], the same for all heads
+    classes: Tensor  # int64 [Q, K] or [B, Q, K], which of them a query meets at a key
 
     def scores(self, q: Tensor) -> Tensor:
         """What they add to the scores of queries [B, heads, Q, head_dim]: [B, heads, Q, K]."""
@@ -31,9 +26,7 @@ class RelativeKeys(NamedTuple):
 class KeyValueCache:
     """Keys and values of a causal layer for the tokens seen so far, in memory taken once.
 
-    Args:
-        shape: [B, heads, S, head_dim], S being the longest sequence to come.
-        dtype, device: of keys and values.
+    Of shape [B, heads, S, head_dim], S being the longest sequence to come.
     """
 
     def __init__(self, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device):
@@ -97,12 +90,7 @@ def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn each pair of channels (i, i + D / 2) of queries or keys by its angle.
-
-    Args:
-        x: [..., S, D].
-        rotation: cosines and sines, [S, D / 2] each (RoFormer, half-split pairing).
-    """
+    """Turn each pair of channels (i, i + D / 2) of [..., S, D] by its angle (RoFormer)."""
     cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
@@ -151,15 +139,9 @@ def attend(
 
 
 def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
-    """As ``attend``, each query seeing some keys that are named: linear in their number.
+    """As ``attend``, each query seeing the ``keys`` int64 [B, S, K]: linear in their number.
 
-    Args:
-        q, k, v: queries, keys and values, [B, heads, S, D].
-        keys: which keys each query sees, int64 [B, S, K].
-        bias: added to the scores, broadcastable to [B, heads, S, K]; minus infinity forbids.
-
-    Returns:
-        [B, heads, S, D], dtype of ``v``.
+    The bias is broadcastable to [B, heads, S, K].
     """
     batch, heads, length, size = k.shape
     flat = (keys + length * torch.arange(batch, device=keys.device)[:, None, None]).flatten()
@@ -173,28 +155,19 @@ def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -
 
 
 def attend_to_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """As ``attend``, each query seeing the rows of a grid around its own: linear in their number.
+    """As ``attend``, each of R * W cells seeing the row above, its own and the one below.
 
-    Args:
-        q, k, v: queries, keys and values of R * W cells, row by row, [B, heads, R * W, D].
-        bias: added to the scores of a row's cells and those of the n rows around it, n being odd,
-            [B, heads, R, W, n * W]; minus infinity forbids, as it has to beyond the grid.
-
-    Returns:
-        [B, heads, R * W, D], dtype of ``v``.
+    The bias is [B, heads, R, W, 3 * W], minus infinity for rows that there are not.
     """
     batch, heads, _, size = q.shape
-    rows, width, seen = bias.shape[-3:]
-    n = seen // width
+    rows, width, _ = bias.shape[-3:]
 
-    def around(x: Tensor) -> Tensor:
-        """[B, heads, R, n * W, D]."""
-        x = x.reshape(batch, heads, rows, width, size)
-        x = F.pad(x, (0, 0, 0, 0, n // 2, n // 2))
-        return torch.cat([x[:, :, i : i + rows] for i in range(n)], dim=3)
+    def around(x: Tensor) -> Tensor:  # [B, heads, R, 3 * W, D]
+        x = F.pad(x.reshape(batch, heads, rows, width, size), (0, 0, 0, 0, 1, 1))
+        return torch.cat([x[:, :, i : i + rows] for i in range(3)], dim=3)
 
     q = q.reshape(batch, heads, rows, width, size) * size**-0.5
-    scores = q @ around(k).mT  # [B, heads, R, W, n * W]
+    scores = q @ around(k).mT  # [B, heads, R, W, 3 * W]
     scores += bias.to(scores.dtype)
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
     return (weights @ around(v)).flatten(2, 3)
@@ -252,9 +225,7 @@ class Attention(nn.Module):
         Args:
             x: tokens.
             rotation: see `rotate`.
-            bias: see `attend`; with ``keys``, see `attend_to_few`; of five dimensions, see
-                `attend_to_rows`.
-            keys: which keys each query sees, if they are listed.
+            bias, keys: see `attend`, `attend_to_few`, and of five dimensions `attend_to_rows`.
             causal: a token sees itself and what is before it only.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
             seen: [B, S, D], what keys and values are of, in place of x.

@@ -26,9 +26,6 @@ class LoopedTransformer(CanvasTransformer):
     last is nearly always right, and the quickest thing to learn is to repeat it. Without
     ``attend_self`` a loop starts from the input alone, and its first layer reads the state of the
     other cells: each cell works out anew, in every loop, what follows from those around it.
-
-    Args:
-        config: its shape.
     """
 
     config: LoopedConfig

@@ -27,11 +27,7 @@ class RecursiveState(NamedTuple):
 
 
 class TinyRecursiveModel(CanvasTransformer):
-    """Two states, of which the heads read the one that holds the answer.
-
-    Args:
-        config: its shape.
-    """
+    """Two states, of which the heads read the one that holds the answer."""
 
     config: RecursiveConfig
     H_init: Tensor

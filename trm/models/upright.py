@@ -26,13 +26,9 @@ from trm.models.recursive import TinyRecursiveModel
 
 @dataclass
 class TurnedContext(Context):
-    """A context of pages that have been turned.
+    """A context of pages that have been turned."""
 
-    Attributes:
-        orientation: logits of how each page lies, [B, 8], in the order of `SYMMETRIES`.
-    """
-
-    orientation: Tensor = field(kw_only=True)
+    orientation: Tensor = field(kw_only=True)  # logits of how each page lies, [B, 8]
 
     def select(self, index: Tensor) -> "TurnedContext":
         """See `Context`."""
@@ -40,21 +36,14 @@ class TurnedContext(Context):
 
 
 class OrientationClassifier(nn.Module):
-    """How upright pages look: convolutions over the symbols, pooled over all that is not blank.
+    """How upright pages look: two convolutions over the symbols, pooled over what is not blank."""
 
-    Args:
-        vocab_size: symbols.
-        blank_id: that of a cell in which nothing stands; it is seen as nothing.
-        size: channels.
-        layers: 3 x 3 convolutions: as many cells as that far away can tell a pose.
-    """
-
-    def __init__(self, vocab_size: int, blank_id: int, size: int, layers: int = 2):
+    def __init__(self, vocab_size: int, blank_id: int, size: int):
         super().__init__()
         self.blank_id = blank_id
         self.embed = nn.Embedding(vocab_size, size, padding_idx=blank_id)
         self.layers = nn.ModuleList(
-            nn.Conv2d(size, size, 3, padding=1, bias=False) for _ in range(layers)
+            nn.Conv2d(size, size, 3, padding=1, bias=False) for _ in range(2)
         )
         self.head = nn.Linear(size, 1)
 
@@ -128,11 +117,7 @@ class _Upright(CanvasTransformer):
 
 
 class UprightRecursiveModel(_Upright, TinyRecursiveModel):
-    """A `TinyRecursiveModel` that turns pages upright first.
-
-    Args:
-        config: its shape.
-    """
+    """A `TinyRecursiveModel` that turns pages upright first."""
 
     config: UprightRecursiveConfig
 
@@ -141,11 +126,7 @@ class UprightRecursiveModel(_Upright, TinyRecursiveModel):
 
 
 class UprightLoopedTransformer(_Upright, LoopedTransformer):
-    """A `LoopedTransformer` that turns pages upright first.
-
-    Args:
-        config: its shape.
-    """
+    """A `LoopedTransformer` that turns pages upright first."""
 
     config: UprightLoopedConfig
 
