@@ -4,8 +4,6 @@ They are skipped where there is none. With TRM_TEST_ON=cpu they run anywhere, wh
 are in order, not that an accelerator is.
 """
 
-import csv
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +18,6 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.models import ordered
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch
@@ -180,26 +177,6 @@ def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
 
 
-@pytest.mark.skipif(KIND.type != "cuda", reason="CUDA alone tells of it")
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_pages_along_fronts_do_not_wait_for_the_device_at_each_column(monkeypatch):
-    solver = trm.load_solver(device=DEVICE)
-    work, columns = ordered._Front._work, []
-
-    def watched(*args):
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            work(*args)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        columns.append(args[2])
-
-    solver.solve(problems_of(solver, 4))  # libraries begin
-    monkeypatch.setattr(ordered._Front, "_work", watched)
-    solver.solve(problems_of(solver, 4))
-    assert columns
-
-
 def problems_of(solver: Solver, count: int) -> Problems:
     return sample(solver.task.evenly(), 0, "test", 0, np.arange(count))
 
@@ -217,23 +194,3 @@ def test_answers_and_confidence_are_those_of_the_cpu(name, voting):
     for one, other in zip(there.solve(asked), here.solve(asked), strict=True):
         assert one.answer == other.answer
         assert one.confidence == pytest.approx(other.confidence, abs=0.02)
-
-
-def test_files_and_figures_are_those_of_the_cpu(command, tmp_path):
-    with (tmp_path / "problems.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("a", "b"), (12, 34), (987, 65), (1234, 5678)])
-    records, shares = {}, {}
-    for where in (ACCELERATOR, "cpu"):
-        words = ("--input", "problems.csv", "--output", f"{where}.jsonl", "--accelerator", where)
-        ran = command("solve", *words, folder=tmp_path)
-        assert ran.code == 0, ran.err
-        lines = (tmp_path / f"{where}.jsonl").read_text().splitlines()
-        records[where] = [json.loads(line)["answer"] for line in lines]
-        size = ("--digits-a", "2,8", "--digits-b", "2,8", "--problems", 8)
-        words = ("evaluate", *size, "--accelerator", where, "--output", f"grid-{where}")
-        ran = command(*words, folder=tmp_path)
-        assert ran.code == 0, ran.err
-        grid = json.loads((tmp_path / f"grid-{where}/grid.json").read_text())
-        shares[where] = [cell["solved"] for model in grid["models"] for cell in model["cells"]]
-    assert records[ACCELERATOR] == records["cpu"] == [408, 64155, 7006652]
-    assert shares[ACCELERATOR] == shares["cpu"]

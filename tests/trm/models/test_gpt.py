@@ -53,18 +53,9 @@ def test_a_later_token_never_changes_an_earlier_prediction(position):
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_the_cache_does_not_change_a_token(position):
-    model, forced = make(position=position), with_gaps()
-    ids, log_probs = model.generate(forced, 4, 5, END)
-    slowly, exactly = model.generate(forced, 4, 5, END, cached=False)
-    assert torch.equal(ids, slowly)
-    torch.testing.assert_close(log_probs, exactly, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("loops", [1, 2, 3])
-@pytest.mark.parametrize("position", ["learned_2d", "rope_2d", "relative_2d"])
-def test_the_cache_does_not_change_a_token_however_often_the_stack_is_applied(position, loops):
-    model, forced = make(position=position, num_layers=1), with_gaps()
+@pytest.mark.parametrize("loops", [1, 3])
+def test_the_cache_does_not_change_a_token(position, loops):
+    model, forced = make(position=position, num_layers=2 if loops == 1 else 1), with_gaps()
     ids, log_probs = model.generate(forced, 4, 5, END, loops=loops)
     slowly, exactly = model.generate(forced, 4, 5, END, cached=False, loops=loops)
     assert torch.equal(ids, slowly)
@@ -74,22 +65,17 @@ def test_the_cache_does_not_change_a_token_however_often_the_stack_is_applied(po
 def test_a_single_loop_is_the_plain_gpt_with_the_same_weights():
     plain, looped = make(), make(loops=3)
     looped.load_state_dict(plain.state_dict())
-    assert looped.num_parameters == plain.num_parameters
-    assert torch.equal(looped(sequence(), 4, 5, loops=1), plain(sequence(), 4, 5))
-    assert not torch.allclose(looped(sequence(), 4, 5), plain(sequence(), 4, 5))
-    assert torch.equal(looped(sequence(), 4, 5), plain(sequence(), 4, 5, loops=3))
-
-
-def test_a_loop_adds_the_embedded_tokens_and_applies_the_blocks():
-    model, ids = make(loops=2), sequence()
-    terms = model._terms(4, 5).select(0, ids.shape[1])
-    embedded = model.embed_tokens(ids) + terms.vectors
+    ids = sequence()
+    assert torch.equal(looped(ids, 4, 5, loops=1), plain(ids, 4, 5))
+    assert torch.equal(looped(ids, 4, 5), plain(ids, 4, 5, loops=3))
+    terms = looped._terms(4, 5).select(0, ids.shape[1])
+    embedded = looped.embed_tokens(ids) + terms.vectors
     x = torch.zeros_like(embedded)
-    for _ in range(2):
+    for _ in range(3):  # every loop starts from the embedded tokens added to what there is
         x = x + embedded
-        for layer in model.layers:
+        for layer in looped.layers:
             x = layer(x, terms)
-    torch.testing.assert_close(model.hidden(ids, terms), model.norm(x))
+    torch.testing.assert_close(looped.hidden(ids, terms), looped.norm(x))
 
 
 def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given():
@@ -154,9 +140,7 @@ def test_canvases_of_other_sizes_where_the_position_allows_them(position):
         if accepted:
             assert model(ids, height, width).shape == (*ids.shape, model.config.vocab_size)
         else:
-            with pytest.raises(
-                ValueError, match=f"positions do not serve a canvas of {height} x {width}"
-            ):
+            with pytest.raises(ValueError, match=f"do not serve a canvas of {height} x {width}"):
                 model(ids, height, width)
 
 
@@ -214,8 +198,6 @@ def test_the_notes_model_has_gpt_2s_size_with_one_matrix_for_embedding_and_head(
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
         ({"position": "learned2d"}, "Did you mean learned_2d"),
         ({"loops": 0}, "loops must be 1 or more, got 0"),
-        ({"num_layers": 0}, "num_layers must be 1 or more, got 0"),
-        ({"intermediate_size": 0}, "intermediate_size must be 1 or more"),
         ({"radius": -1}, "radius must be 0 or more"),
         ({"direction_bias": 4.0}, "set direction_bias to 0 or position to relative_2d"),
         ({"position": "randomised", "height": 50, "width": 50}, "50 x 50 canvas has 2551 tokens"),
@@ -230,10 +212,6 @@ def test_sequences_that_do_not_suit_the_canvas_are_refused():
     model = make()
     with pytest.raises(ValueError, match=r"with 1 to 25 tokens, got torch\.int64 \[3, 26\]"):
         model(sequence(length=26), 4, 5)
-    with pytest.raises(ValueError, match=r"int64 \[batch, tokens\].*got torch\.float32"):
-        model(sequence().float(), 4, 5)
-    with pytest.raises(ValueError, match=r"with 1 to 26 tokens, got torch\.int64 \[3, 27\]"):
-        model.generate(sequence(length=27), 4, 5, END)
     with pytest.raises(ValueError, match="must be the start token in every sample"):
         model.generate(torch.full((2, 5), -1), 4, 5, END)
     with pytest.raises(ValueError, match="temperature must be 0 or more"):

@@ -150,25 +150,6 @@ def test_a_sample_goes_on_as_it_would_alone_while_longer_ones_come_and_go_beside
     assert lengths[2] == lengths[0]
 
 
-class Ragged(TinyRecursiveModel):
-    """Tells nobody how many tokens its samples have."""
-
-    def lengths(self, context):
-        return None
-
-
-def test_states_that_differ_in_size_need_a_model_that_tells_how_many_tokens_there_are():
-    model = Ragged(make_ragged("skip_blank and learned").config)
-    batches = [
-        {"inputs": page(seed, rows, 5), "seeds": torch.arange(1)}
-        for seed, rows in enumerate((3, 5))
-    ]
-    carry, _ = carry_step(model, initial_carry(batches[0]), batches[0], 9, 0.0)
-    carry.batch = batches[1]
-    with pytest.raises(ValueError, match="`lengths` tells how many tokens a sample has"):
-        carry_step(model, carry, batches[1], 9, 0.0)
-
-
 def test_a_smaller_last_batch_is_refused():
     model = make()
     with pytest.raises(ValueError, match="Drop the last incomplete batch"):

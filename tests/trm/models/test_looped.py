@@ -162,16 +162,13 @@ def test_a_cell_follows_from_what_is_written_before_it_alone():
     assert not torch.equal(first[3], said[0, 0, 3])
 
 
-def test_a_model_whose_states_hold_no_hints_is_not_taught_any():
+def test_what_needs_hints_or_attention_is_refused_without():
+    with pytest.raises(ValueError, match="set block to attention"):
+        make(attend_self=False, block="mixer", position="none")
     for model in (make(), make(hints={"sum": 4})):
         context = model.encode(batch()["inputs"])
         with pytest.raises(ValueError, match=r"no states that are built from hints"):
             model.step_from_hints(context, {})
-
-
-def test_a_mixer_without_its_own_state_is_refused():
-    with pytest.raises(ValueError, match="set block to attention"):
-        make(attend_self=False, block="mixer", position="none")
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])

@@ -27,7 +27,6 @@ from trm.solving.rollout import (
     Prediction,
     Predictor,
     Rollout,
-    at_once,
     free_running,
     teacher_forced,
 )
@@ -230,19 +229,6 @@ def test_what_is_remembered_of_rows_above_saves_work_and_changes_nothing(symmetr
         assert max(rows[len(rows) // 2 + 1 :]) == 2  # but for the first row of all
     cold, warm = (teacher_forced(p, page).filled for p in (predictor, predictor.with_cache()))
     np.testing.assert_array_equal(warm.canvases, cold.canvases)
-
-
-@pytest.mark.parametrize("symmetry", ["e", "t"])
-def test_more_canvases_are_filled_at_once_where_a_cell_sees_few_rows(symmetry):
-    near, far = (
-        TurnedPredictor(IterativePredictor(make(neighbourhood=n), 5), symmetry)
-        for n in ("before", "all")
-    )
-    assert at_once(far, 15, 26) == 1
-    assert at_once(near, 15, 26) == 2**18 // (15 * 26)
-    rows = IterativePredictor(make(neighbourhood="before", attend_self=True), 5)
-    assert at_once(rows, 15, 26) == 2**18 // (15 * 26 * 3 * 26)
-    assert IterativePredictor(make(crop=False), 5).pairs(15, 26) == (15 * 26) ** 2
 
 
 def test_a_canvas_that_comes_again_is_not_worked_out_again(monkeypatch):
