@@ -148,7 +148,7 @@ def reading_sequences() -> Learner:
 
     def loss(batch: Batch) -> torch.Tensor:
         x = model.activations(batch["ids"], batch["height"], batch["width"])
-        return sequence_loss(model.head(x), batch["labels"]).loss
+        return sequence_loss(model.head(x), batch["labels"])[0]
 
     return model, loss
 

@@ -37,18 +37,14 @@ from trm.training.samples import hint_key
 class BestCheckpoint(ModelCheckpoint):
     """Keeps the best checkpoint, and of equally good ones the latest.
 
-    A few hundred validation problems are soon all right, and from there on a learning rate that
-    falls to zero still gains a great deal where validation does not look: on longer numbers.
+    A few hundred validation problems are soon all right, and from there on a falling learning rate
+    still gains a great deal where validation does not look: on longer numbers.
     """
 
     _from: Path | None = None  # the checkpoint that a run goes on from
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Refuse a figure that is not measured, before anything is trained.
-
-        Raises:
-            ValueError: it is of problems beyond training's, or its name is misspelt.
-        """
+        """Refuse a figure of problems beyond training's, or a misspelt one, with a ValueError."""
         name = self.monitor or ""
         if name.startswith(f"{BEYOND}/"):
             raise ValueError(
@@ -72,8 +68,8 @@ class BestCheckpoint(ModelCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with the best of before: its score, and its file, wherever the run goes on.
 
-        It is looked for in the run's own folder, where it was, and beside the checkpoint that the
-        run goes on from. Without a file there is no best one yet.
+        The file is looked for in the run's own folder, where it was, and beside the checkpoint that
+        the run goes on from; without it there is no best one yet.
         """
         if self._from is not None:
             moved = {"": ""}
@@ -114,10 +110,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 class LastCheckpoint(ModelCheckpoint):
-    """Keeps the end of every epoch, beside the best one.
-
-    With `save_last` of the best one it would be kept only where it is the best.
-    """
+    """Keeps the end of every epoch beside the best one, whose `save_last` keeps the best alone."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -150,21 +143,11 @@ class Gradients(L.Callback):
     it is looked for where the trainer logs and before a checkpoint is written, so as not to wait
     for the device at every step. Under float16 single such steps belong to the loss scaling, which
     leaves them out; `patience` of them in succession do not.
-
-    Args:
-        patience: optimiser steps in succession that float16 may leave out.
     """
 
     def __init__(self, patience: int = 20) -> None:
         self.patience = patience
         self._lost: Tensor | None = None  # int64 [2]: such steps in succession, the first of them
-        self._loss: Tensor | None = None
-
-    def on_before_backward(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor
-    ) -> None:
-        """Keep the loss, for the message."""
-        self._loss = loss.detach()
 
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
@@ -190,15 +173,12 @@ class Gradients(L.Callback):
         scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
         if lost < (self.patience if scaled else 1):
             return
-        loss = "unknown" if self._loss is None else f"{float(self._loss):g}"
-        data = getattr(trainer, "datamodule", None)
         raise FloatingPointError(
-            f"the gradient of optimiser step {first + 1:,} is not finite (loss {loss}; epoch "
-            f"{trainer.current_epoch + 1}, data.seed {getattr(data, 'seed', 'unknown')}: the same "
-            "config draws the same batches again, and --ckpt_path last goes on from the end of the "
-            "last epoch). No checkpoint has been written since. Try lower learning rates "
-            "(model.optimizer.lr, and matrix_lr of muon), --trainer.gradient_clip_val 1, more "
-            "model.schedule.warmup_steps, or --trainer.precision 32-true"
+            f"the gradient of optimiser step {first + 1:,} is not finite (epoch "
+            f"{trainer.current_epoch + 1}); no checkpoint has been written since. Go on with "
+            "--ckpt_path last and lower learning rates (model.optimizer.lr, matrix_lr of muon), "
+            "--trainer.gradient_clip_val 1, more model.schedule.warmup_steps, or "
+            "--trainer.precision 32-true"
         )
 
 
@@ -215,9 +195,6 @@ class Cost(L.Callback):
     Where the trainer logs, `speed/samples_per_second` (over all devices) and
     `speed/seconds_per_step` are means since they were last logged, without the first batch of a
     run; `speed/memory_gib` is the most that this device has taken.
-
-    Args:
-        every: batches from one whose operations are counted to the next.
     """
 
     _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")

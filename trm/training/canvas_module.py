@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import lightning as L
 import numpy as np
 import torch
+import torch.distributed
 
 from canvas.choices import check_choice, class_name
 from canvas.hints import draw_hints
@@ -161,11 +162,7 @@ class CanvasModule(L.LightningModule):
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
     ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """What the model believes of hints on B problems, rows built on the true rows.
-
-        Args:
-            drawing: of the problems.
-            forced: all their rows, filled.
+        """What the model believes of hints on B problems, whose rows were built on the true rows.
 
         Returns:
             By name ``uint8 [B, H, W]`` classes, see `trm.solving.hint_reading.likeliest`; and the
@@ -175,6 +172,13 @@ class CanvasModule(L.LightningModule):
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of being right, from what validation's rows came with instead."""
         return scores
+
+    def gathered(self, mine: Any) -> list[Any]:
+        """What every device has, in the order of their ranks; plain data."""
+        everywhere = [mine] * self.trainer.world_size
+        if self.trainer.world_size > 1:
+            torch.distributed.all_gather_object(everywhere, mine)
+        return everywhere
 
     def batch_seed(self, batch_idx: int) -> int:
         """Of what is drawn for a training batch as a whole: its own, and on every device the same.
@@ -194,10 +198,8 @@ class CanvasModule(L.LightningModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        data = getattr(self.trainer, "datamodule", None) if dataloader_idx else None
-        return {
-            "validated": self.score(batch, data.groups[dataloader_idx] if data else VALIDATED[0])
-        }
+        groups = self.trainer.datamodule.groups if dataloader_idx else VALIDATED  # type: ignore[attr-defined]
+        return {"validated": self.score(batch, groups[dataloader_idx])}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -217,13 +219,10 @@ class CanvasModule(L.LightningModule):
         group: str,
         uncalibrated: Predictor | None = None,
     ) -> Validated:
-        """Solve a batch of problems, and log how that went and whether the model knew.
+        """Solve a batch of problems, and log under a group's name how that went.
 
-        Args:
-            batch: the problems.
-            group: under which name figures are logged.
-            uncalibrated: solves them instead of `predictor`; what its confidence is worth is not
-                logged.
+        With an ``uncalibrated`` predictor in place of the model's own, what its confidence is worth
+        is not logged.
         """
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()

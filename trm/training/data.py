@@ -19,10 +19,9 @@ from trm.training.configs import check_range
 from trm.training.curriculum import Curriculum, Stage, has_contexts
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 
-# What a validation works out, and under which names it is logged: problems of the validation split,
-# problems of training, and problems longer than any of training. The last show early whether a rule
-# is learned or a table. Nothing is chosen by them: a checkpoint that is picked for longer problems
-# would no longer say how far training carries by itself.
+# What a validation works out, and under which names it is logged. Nothing is chosen by problems
+# beyond training's: a checkpoint that is picked for them would no longer say how far training
+# carries by itself.
 VALIDATED = ("validation", "training_problems")
 BEYOND = "beyond"
 
@@ -87,9 +86,9 @@ class CanvasDataModule(L.LightningDataModule):
             one: what they turn and shift is slower, and what they can do is more.
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: how many blank rows and columns are put into training samples, at random.
-        rare_contexts: share of training's problems that are drawn so that whatever meets in a digit
-            (digits, multiplier digit, carry) is as likely as anything else that does, with operands
-            as long as those in whose place they come; see `trm.training.curriculum.RareContexts`.
+        rare_contexts: share of training's problems that are replaced by some as long, in which
+            whatever meets in a digit (digits, multiplier digit, carry) is as likely as anything
+            else that does.
         workers: processes that draw samples; 0 draws them in the training process.
 
     Raises:
@@ -241,16 +240,13 @@ class CanvasDataModule(L.LightningDataModule):
         task: Task | None = None,
         **more: Any,
     ) -> DataLoader:
-        devices, rank = (
-            (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
-        )
+        devices, rank = 1, 0
+        if self.trainer:
+            devices, rank = self.trainer.world_size, self.trainer.global_rank
         if self.batch_size % devices or size < devices:
             raise ValueError(
-                f"{devices} devices share data.batch_size {self.batch_size}, and take at least one "
-                f"of data.validation_problems {self.validation_problems}, of "
-                f"data.training_problems {self.training_problems} and of data.beyond_problems "
-                f"{self.beyond_problems} each: make the first a multiple of their number and the "
-                "others no smaller"
+                f"{devices} devices share data.batch_size {self.batch_size}, which has to be a "
+                "multiple of their number, and validation's problems, of which each needs one"
             )
         data = kind(task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         times = _WHOLE if kind is SolvedProblems else 1

@@ -1,13 +1,11 @@
 """The GPT as a LightningModule."""
 
 import random
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, sequences
@@ -19,7 +17,7 @@ from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.losses import SequenceLoss, hint_loss, sequence_loss
+from trm.training.losses import hint_loss, sequence_loss
 from trm.training.samples import TrainingBatch, hint_key
 
 
@@ -74,15 +72,13 @@ class GPTModule(CanvasModule):
         position = self.model.config.position
         if data.canvas.cut and position.startswith("learned"):
             raise ValueError(
-                f"{position} positions are learned place by place, and a cut canvas has other "
-                "places in every batch: set data.canvas.height and data.canvas.width, or another "
-                "model.network.config.position"
+                f"{position} positions are learned place by place: set data.canvas.height and "
+                "data.canvas.width, or another model.network.config.position"
             )
         if data.views or data.transform:
             raise ValueError(
                 f"data.{'views' if data.views else 'transforms'} turn and flip row steps, but a "
-                "GPT writes from the lowest digit up, row below row: remove them (its canvases are "
-                "shifted without them)"
+                "GPT writes from the lowest digit up, row below row: remove them"
             )
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
@@ -93,39 +89,23 @@ class GPTModule(CanvasModule):
         size = batch["height"], batch["width"]
         model = self.trained()
         x = model.activations(batch["ids"], *size, generator, loops)
-        result = sequence_loss(model.head(x), batch["labels"])
-        loss = result.loss
-        accuracy: Mapping[str, torch.Tensor] = {}
+        loss, right, cells = sequence_loss(model.head(x), batch["labels"])
+        total, hints = loss, dict[str, torch.Tensor]()
         if self.hints:
             classes = {name: batch[hint_key(name)] for name in self.hints}
-            auxiliary, accuracy = hint_loss(model.read_hints(x), classes, self.hints)
-            loss = loss + auxiliary
+            auxiliary, hints = hint_loss(model.read_hints(x), classes, self.hints)
+            total = loss + auxiliary
         if logs_at(self.trainer, self.global_step + 1):
-            self._log_step(result, batch, accuracy)
-        return loss
-
-    def _log_step(
-        self, result: SequenceLoss, batch: TrainingBatch, hints: Mapping[str, torch.Tensor]
-    ) -> None:
-        rows = (len(batch["labels"]), batch["height"], batch["width"] + 1)
-        right, counted = (
-            part[:, :-1].reshape(rows) for part in (result.right, batch["labels"] != IGNORE)
-        )
-        rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
-        figures = {
-            "loss": result.loss.detach(),
-            "cell_accuracy": result.accuracy,
-            "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
-            "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
-        }
-        self.log_training(figures, hints)
+            figures = {"loss": loss.detach(), "cell_accuracy": cells}
+            self.log_training(figures | row_figures(right, batch), hints)
+        return total
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """See `CanvasModule`; on whole sequences, each symbol after the true ones."""
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
-        return float(sequence_loss(logits, labels).loss), int((labels != IGNORE).sum())
+        return float(sequence_loss(logits, labels)[0]), int((labels != IGNORE).sum())
 
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
@@ -159,11 +139,8 @@ class GPTModule(CanvasModule):
 
     def on_validation_epoch_end(self) -> None:
         """Calibrate the confidence, alike on all devices."""
-        judged, self._judged = self._judged, []
-        if self.trainer.world_size > 1:
-            everywhere: list[Any] = [None] * self.trainer.world_size
-            torch.distributed.all_gather_object(everywhere, judged)
-            judged = [part for one in everywhere for part in one]
+        judged = [part for device in self.gathered(self._judged) for part in device]
+        self._judged = []
         log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
         self.calibration = fit_calibration(log_probs, right)
         # Of the rows that the two numbers were fitted to: there are hundreds of times as many.
@@ -174,3 +151,19 @@ class GPTModule(CanvasModule):
         """Take the calibration over."""
         super().on_load_checkpoint(checkpoint)
         self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])
+
+
+def row_figures(right: torch.Tensor, batch: TrainingBatch) -> dict[str, torch.Tensor]:
+    """The shares of a batch's rows, and of its problems, that are right where they count.
+
+    Args:
+        right: ``bool [B, S]``, of each token.
+        batch: of `trm.training.samples.SequenceSamples`.
+    """
+    rows = (len(right), batch["height"], batch["width"] + 1)
+    right, counted = (part[:, :-1].reshape(rows) for part in (right, batch["labels"] != IGNORE))
+    rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
+    return {
+        "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
+        "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
+    }

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 
 from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
@@ -68,8 +67,7 @@ class IterativeModule(CanvasModule):
         if depth.schedule == "carry" and not network.can_carry:
             raise ValueError(
                 "depth.schedule carry takes a sample's state over from step to step, and this "
-                "network may turn the same page differently at the next one: set depth.schedule: "
-                "fresh"
+                "network may turn its canvas differently at the next one: set depth.schedule: fresh"
             )
         if depth.schedule == "fresh" and depth.hint_forcing and not network.builds_on_hints:
             raise ValueError(
@@ -78,8 +76,13 @@ class IterativeModule(CanvasModule):
                 "transformer hints (model.hints) and network.config.hint_threshold above 0"
             )
         super().__init__(network, optimizer, schedule, hints, compile, seed)
-        self.depth, self.loss, self.solve_steps = depth, loss, solve_steps
-        self.deepest = depth.most_steps
+        self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
+        self.loss: LossFunction = partial(
+            step_loss,
+            loss=loss.name,
+            givens_weight=loss.givens_weight,
+            halt_weight=loss.halt_weight,
+        )
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def check(self, data: CanvasDataModule) -> None:
@@ -96,7 +99,7 @@ class IterativeModule(CanvasModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """One optimiser step."""
-        loss, hints = self._loss_function(), self.hints
+        loss, hints = self.loss, self.hints
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
             result = fresh_step(model, batch, self.depth, loss, self.batch_seed(batch_idx), hints)
@@ -117,23 +120,11 @@ class IterativeModule(CanvasModule):
             self.log_training(figures, result.hints)
         return result.loss
 
-    def _loss_function(self) -> LossFunction:
-        return partial(
-            step_loss,
-            loss=self.loss.name,
-            givens_weight=self.loss.givens_weight,
-            halt_weight=self.loss.halt_weight,
-        )
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See `CanvasModule`; and what the next step goes on with, of every device."""
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
-            mine = self.carry.plain()
-            carries: list[Any] = [mine] * self.trainer.world_size
-            if self.trainer.world_size > 1:
-                torch.distributed.all_gather_object(carries, mine)
-            checkpoint[_CARRY] = carries
+            checkpoint[_CARRY] = self.gathered(self.carry.plain())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See `CanvasModule`; a carry is taken over by as many devices as had it."""
@@ -146,9 +137,9 @@ class IterativeModule(CanvasModule):
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """See `CanvasModule`; on one row of each problem, as training has it.
 
-        All rows get the same supervision steps: under `fresh` the middle number of free ones and
-        then the supervised ones, under `carry`, which has no such number, as many as it may take.
-        A model that works in order takes none.
+        All rows get the same supervision steps: under `fresh` the middle number of those without
+        gradient and then the supervised ones, under `carry` as many as it may take. A model that
+        works in order takes none.
         """
         steps = row_step(drawing, _one_step(drawing))
         batch = {
@@ -160,13 +151,13 @@ class IterativeModule(CanvasModule):
             worked = work_in_order(self.model, batch["inputs"])
             if worked is not None:
                 said = self.model.read(worked.state, worked.context)
-                loss = self._loss_function()(*said, batch["labels"], batch["answer"]).total
+                loss = self.loss(*said, batch["labels"], batch["answer"]).total
                 return float(loss), len(drawing)
         free, supervised = sum(self.depth.no_grad_steps) // 2, self.depth.supervised_steps
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        loss = fresh_step(self.model, batch, settled, self._loss_function(), seed=0).loss
+        loss = fresh_step(self.model, batch, settled, self.loss, seed=0).loss
         return float(loss), len(drawing)
 
     def believed_hints(

@@ -1,4 +1,4 @@
-"""The loss of a supervision step: wrong cells, and a wrong guess at being done.
+"""The losses of a supervision step (wrong cells, a wrong guess at being done), hints, sequences.
 
 The cross entropies give one loss per token, so that anyone can weigh tokens as they like;
 `step_loss` weighs them the way the canvas asks for.
@@ -18,28 +18,23 @@ from trm.solving.hint_reading import likeliest
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
-    """Cross entropy under the softmax, one loss per token.
+    """Cross entropy under the softmax, one loss per token, in nats.
 
     Args:
         logits: ``[..., V]``, any floating dtype; computed in float32 at least.
-        labels: ``[...]``, any integer dtype.
-        ignore_index: tokens with this label cost 0.
+        labels: ``[...]``, any integer dtype; tokens with the label ``ignore_index`` cost 0.
 
     Returns:
-        ``float32 [...]`` in nats (``float64`` for ``float64`` logits).
+        ``float32 [...]`` (``float64`` for ``float64`` logits).
     """
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    losses = F.cross_entropy(
-        exact.reshape(-1, logits.shape[-1]),
-        labels.reshape(-1).long(),
-        ignore_index=ignore_index,
-        reduction="none",
-    )
+    tokens = exact.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
+    losses = F.cross_entropy(*tokens, ignore_index=ignore_index, reduction="none")
     return losses.view(labels.shape)
 
 
 def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
-    """Cross entropy under the stablemax, one loss per token.
+    """Cross entropy under the stablemax, one loss per token, in nats: ``float64 [...]``.
 
     The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
     below: no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
@@ -47,18 +42,13 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
 
     Args:
         logits: ``[..., V]``, any floating dtype, on a device with float64 (not Apple's MPS).
-        labels: ``[...]``, any integer dtype.
-        ignore_index: tokens with this label cost 0.
-
-    Returns:
-        ``float64 [...]`` in nats.
+        labels, ignore_index: as for `softmax_cross_entropy`.
     """
     exact = logits.double()
     # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
     s = torch.where(exact < 0, 1 / (1 - exact.clamp(max=0)), exact + 1)
-    labels = labels.long()
     ignored = labels == ignore_index
-    chosen = s.gather(-1, labels.masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
+    chosen = s.gather(-1, labels.long().masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
     return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
 
 
@@ -100,9 +90,7 @@ def step_loss(
     labelled ``PAD`` lie outside their sample's canvas and never count. The halting head learns
     whether all answer cells are right. A sample without answer cells is right by definition.
 
-    The reference TRM sums over the batch where this takes the mean: with ``loss="stablemax"`` and
-    its labelled tokens as answer, its ``lm_loss`` is ``B * lm`` and its ``q_halt_loss`` is
-    ``B * halt``.
+    The reference TRM sums over the batch where this takes the mean.
 
     Args:
         logits: ``[B, H, W, V]``, any floating dtype.
@@ -187,24 +175,19 @@ def hint_loss(
     return torch.stack(parts).sum() / sum(weights.values()), accuracy
 
 
-@dataclass(frozen=True)
-class SequenceLoss:
-    """The loss of a batch of sequences, with what is worth logging about it."""
-
-    loss: Tensor  # float32 []: mean cross entropy of the counted tokens, with gradient
-    right: Tensor  # bool [B, S]: the likeliest token is the label
-    accuracy: Tensor  # float32 []: share of the counted tokens that are right
-
-
-def sequence_loss(logits: Tensor, labels: Tensor) -> SequenceLoss:
+def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean cross entropy over the tokens that count, as nanoGPT takes it.
 
     Args:
         logits: ``[B, S, V]``, any floating dtype.
         labels: ``int64 [B, S]``; `canvas.render.IGNORE` does not count.
+
+    Returns:
+        The loss, float32 [], with gradient; where the likeliest token is the label, bool [B, S];
+        and the share of the counted tokens that are right, float32 [].
     """
     counted = labels != IGNORE
     number = counted.sum().clamp(min=1)
     losses = softmax_cross_entropy(logits, labels, ignore_index=IGNORE)
     right = logits.detach().argmax(dim=-1) == labels
-    return SequenceLoss(losses.sum() / number, right, (right & counted).sum() / number)
+    return losses.sum() / number, right, (right & counted).sum() / number

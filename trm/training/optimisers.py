@@ -41,7 +41,7 @@ class AdamATan2(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update. A closure computes the gradients first; its loss is returned."""
-        loss = _call_with_grad(closure)
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             lr, (beta1, beta2) = group["lr"], group["betas"]
             for p in group["params"]:
@@ -113,7 +113,7 @@ class MuonWithAdamW(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update. A closure computes the gradients first; its loss is returned."""
-        loss = _call_with_grad(closure)
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             if group["algorithm"] == "muon":
                 self._muon_step(group)
@@ -145,7 +145,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
     Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``. Each
     X is a polynomial of the first G times the first X, so the iteration runs on the small square
-    G and meets the long side only twice: 1.7 times quicker at our shapes. Needs float32.
+    G and meets the long side only twice: 1.7 times quicker at our shapes.
 
     Args:
         matrices: ``[N, rows, columns]``, any floating dtype.
@@ -173,13 +173,12 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """Every trainable parameter, in exactly one of three lists, in the model's order.
 
-    - ``"matrices"``: weights of `nn.Linear` inside the model. Weight decay; Muon's, if it is used.
-    - ``"heads"``: weights of `nn.Linear` in modules named in `HEADS`. Weight decay; AdamW's.
+    - ``"matrices"``: weights of `nn.Linear` inside the model; Muon's, if it is used.
+    - ``"heads"``: weights of `nn.Linear` in modules named in `HEADS`.
     - ``"rest"``: biases, norms, every embedding (`nn.Embedding`, or anything in a module whose name
-      starts with a word of `TABLES`) and bare parameters. No weight decay; AdamW's.
+      starts with a word of `TABLES`) and bare parameters. No weight decay.
 
-    A weight that modules share, such as a head tied to an embedding, goes to the last list that
-    any of them asks for.
+    A weight that modules share goes to the last list that any of them asks for.
 
     Raises:
         ValueError: the model has nothing to train.
@@ -211,9 +210,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         ValueError: the model has nothing to train.
     """
     parts = split_parameters(model)
-    decayed, matrices = parts["matrices"] + parts["heads"], []
-    if config.name == "muon":
-        decayed, matrices = parts["heads"], parts["matrices"]
+    matrices = parts["matrices"] if config.name == "muon" else []
+    decayed = parts["heads"] if matrices else parts["matrices"] + parts["heads"]
     groups: list[dict[str, Any]] = [
         {"name": "decayed", "params": decayed, "weight_decay": config.weight_decay},
         {"name": "rest", "params": parts["rest"], "weight_decay": 0.0},
@@ -223,14 +221,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         return AdamATan2(groups, config.lr, config.betas)
     if config.name == "adamw":
         return torch.optim.AdamW(groups, config.lr, config.betas)
-    return MuonWithAdamW(
-        matrices,
-        groups,
-        matrix_lr=config.matrix_lr,
-        matrix_weight_decay=config.matrix_weight_decay,
-        lr=config.lr,
-        betas=config.betas,
-    )
+    matrix = {"matrix_lr": config.matrix_lr, "matrix_weight_decay": config.matrix_weight_decay}
+    return MuonWithAdamW(matrices, groups, lr=config.lr, betas=config.betas, **matrix)
 
 
 def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) -> float:
@@ -251,13 +243,8 @@ def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) 
 def build_schedule(optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> LambdaLR:
     """A schedule, stepped once per update, that scales every group by `learning_rate_factor`.
 
-    Args:
-        optimizer: whose groups are scaled.
-        config: the schedule.
-        total_steps: the length of the run; infinite or below 1 where it has none.
-
     Raises:
-        ValueError: a decay without an end.
+        ValueError: a decay without an end: the length of the run is infinite or below 1.
     """
     if config.decay != "constant" and not 1 <= total_steps < math.inf:
         raise ValueError(
@@ -265,10 +252,3 @@ def build_schedule(optimizer: Optimizer, config: ScheduleConfig, total_steps: fl
             "trainer.max_epochs or trainer.max_steps, or schedule.decay: constant"
         )
     return LambdaLR(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
-
-
-def _call_with_grad(closure: Callable[[], Any] | None) -> Any:
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()

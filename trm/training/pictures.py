@@ -35,17 +35,10 @@ _TRACED = 64  # rows that are followed over supervision steps
 
 
 class Pictures(L.Callback):
-    """Draws each validation of a run, as `panels/…` and `figures/…`.
+    """Draws each validation of a run; what each picture shows, `trm.training.tensorboard` says.
 
-    `panels/row_1` and on are the same rows each time, chosen to differ in their problems' lengths
-    and in their place. `panels/worst_1` and on are those that went worst, built on the true rows:
-    wrong ones, the surest first, then right ones, the least sure first. A panel shows input, label,
-    prediction, and the confidence: the halting head's after each supervision step, or a GPT's
-    symbol by symbol.
-
-    Figures are the accuracy by the sizes of problems and by the kind of row, whether the confidence
-    can be believed, and of a recursive model how many rows are right after each supervision step,
-    twice as many as in training. Several devices draw the first one's share of the problems.
+    Rows are drawn as `panels/…`, the same ones each time and the worst, figures of all rows and
+    problems as `figures/…`. Several devices draw the first one's share of the problems.
 
     Args:
         num_samples: rows of each kind that are drawn.

@@ -50,11 +50,7 @@ class Samples(Dataset):
         return self.size
 
     def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([index])
-
-    def __getitems__(self, indices: Sequence[int]) -> Any:
-        """A batch."""
-        raise NotImplementedError
+        return self.__getitems__([index])  # type: ignore[attr-defined]
 
     def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
         """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
@@ -120,7 +116,13 @@ class TrainingSamples(Samples):
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Problems, drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        problems = self._problems(epoch, index)
+        task = self.curriculum.at(epoch)
+        problems = sample(task, self.seed, self.split, epoch, index)
+        if self.rare_contexts:
+            if self._rare is None or self._rare.task is not task:
+                self._rare = RareContexts(task, self.seed)
+            words = random_words(keys(self.seed, self.split, epoch, index, _RARE), 2)
+            problems = self._rare.among(problems, self.rare_contexts, words)
         rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
         # The spare room and the number of blank lines belong to the batch, wherever its samples
         # are drawn.
@@ -131,16 +133,6 @@ class TrainingSamples(Samples):
         where = random_words(keys(self.seed, self.split, epoch, index, _PLACE), 2 + sum(more))
         drawing = self._draw(problems, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
-
-    def _problems(self, epoch: int, index: np.ndarray) -> Problems:
-        task = self.curriculum.at(epoch)
-        problems = sample(task, self.seed, self.split, epoch, index)
-        if not self.rare_contexts:
-            return problems
-        if self._rare is None or self._rare.task is not task:
-            self._rare = RareContexts(task, self.seed)
-        words = random_words(keys(self.seed, self.split, epoch, index, _RARE), 2)
-        return self._rare.among(problems, self.rare_contexts, words)
 
     def _of_batch(
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
@@ -160,42 +152,41 @@ class RowStepSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self._drawing(indices)
-        word = random_words(keys(self.seed, self.split, epoch, index, _STEP), 1)[:, 0]
+
+        def own(purpose: int) -> np.ndarray:
+            return keys(self.seed, self.split, epoch, index, purpose)
+
+        word = random_words(own(_STEP), 1)[:, 0]
         steps = row_step(drawing, random_below(word, drawing.steps))
-        arrays = [
-            inserted(steps.inputs, BLANK),
-            inserted(steps.labels, BLANK),
-            inserted(steps.answer, False),
-        ]
+        inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
+        answer = inserted(steps.answer, False)
         # In the row to fill in, new cells are masked, too.
-        masked = inserted.blank & arrays[2].any(axis=2, keepdims=True)
-        arrays[0][masked], arrays[2][masked] = MASK, True
+        masked = inserted.blank & answer.any(axis=2, keepdims=True)
+        inputs[masked], answer[masked] = MASK, True
+        arrays = [inputs, labels, answer]
         if self.hints:
             arrays.append(self._hints(problems, drawing, steps.step, inserted))
         if self.transform is not None:
-            seeds = keys(self.seed, self.split, epoch, index, _TRANSFORM) >> np.uint64(33)
+            seeds = own(_TRANSFORM) >> np.uint64(33)
             turned = [
-                self.transform(inputs, labels, answer, int(seed), *hints)
-                for inputs, labels, answer, *hints, seed in zip(*arrays, seeds, strict=True)
+                self.transform(given, label, asked, int(seed), *hints)
+                for given, label, asked, *hints, seed in zip(*arrays, seeds, strict=True)
             ]
-            if any(one[0].shape != arrays[0].shape[1:] for one in turned):
+            if any(one[0].shape != inputs.shape[1:] for one in turned):
                 raise ValueError(
                     "the transforms exchange rows and columns: give data.canvas an equal height "
                     "and width, or square: true"
                 )
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
-        arrays.append(keys(self.seed, self.split, epoch, index, _MODEL).view(np.int64))
-        if self.hints:
-            hints = list(np.moveaxis(arrays.pop(3), -1, 0))
-            if ORIENTATION in self.hints:
-                which = self.hints.index(ORIENTATION)
-                orientation = recognise(hints[which], hints.pop())
-                hints[which] = np.broadcast_to(
-                    orientation.astype(np.uint8)[:, None, None], hints[which].shape
-                )
-            arrays += [np.ascontiguousarray(one) for one in hints]
-        names = ("inputs", "labels", "answer", "seeds", *map(hint_key, self.hints))
-        return {name: torch.from_numpy(a) for name, a in zip(names, arrays, strict=True)}
+        batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
+        batch["seeds"] = own(_MODEL).view(np.int64)
+        for k, name in enumerate(self.hints):
+            classes = arrays[3][..., k]
+            if name == ORIENTATION:
+                symmetry = recognise(classes, arrays[3][..., -1]).astype(np.uint8)
+                classes = np.broadcast_to(symmetry[:, None, None], classes.shape)
+            batch[hint_key(name)] = np.ascontiguousarray(classes)
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
 class SequenceSamples(TrainingSamples):
@@ -223,26 +214,17 @@ class SequenceSamples(TrainingSamples):
 
 
 def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
-    """A batch of row steps with each sample in a view of its own, drawn from its seed.
-
-    Args:
-        batch: of `RowStepSamples` without transforms, on any device.
-        views: those to draw from.
+    """A batch of row steps, on any device, with each sample in a view drawn from its seed.
 
     Raises:
         ValueError: a symmetry exchanges rows and columns that differ in number.
     """
     counters = _VIEW + torch.arange(3, device=batch["seeds"].device)
     drawn = views.draw(batch["labels"], uniform(batch["seeds"][:, None], counters))
-    orientation = hint_key(ORIENTATION)
-    turned = {
-        name: part if part.ndim < 3 or name == orientation else drawn.show(part)
-        for name, part in batch.items()
-    }
-    if orientation in batch:
-        turned[orientation] = drawn.symmetry.to(torch.uint8)[:, None, None].expand_as(
-            batch[orientation]
-        )
+    turned = {name: part if part.ndim < 3 else drawn.show(part) for name, part in batch.items()}
+    if (orientation := hint_key(ORIENTATION)) in batch:
+        symmetry = drawn.symmetry.to(torch.uint8)[:, None, None]
+        turned[orientation] = symmetry.expand_as(batch[orientation])
     return turned
 
 

@@ -44,7 +44,7 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_reaches_the_weig
     fit, tiny_module, tmp_path
 ):
     module = tiny_module()
-    told = r"optimiser step 4 is not finite \(loss [0-9.]+; epoch 1, data.seed 0: .*learning rates"
+    told = r"optimiser step 4 is not finite \(epoch 1\).*learning rates"
     with pytest.raises(FloatingPointError, match=told):
         fit(tmp_path, Poison(3), Gradients(), module=module)
     assert all(parameter.isfinite().all() for parameter in module.parameters())

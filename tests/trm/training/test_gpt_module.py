@@ -19,7 +19,7 @@ from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.rollout import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule
+from trm.training.gpt_module import GPTModule, row_figures
 from trm.training.losses import sequence_loss
 from trm.training.samples import SequenceSamples
 
@@ -204,31 +204,27 @@ def batch(n: int = 8) -> dict:
 
 
 def test_only_what_comes_after_the_operands_is_charged_for():
-    sequences, logits = batch(), torch.zeros(8, 43, 18)
-    flat = sequence_loss(logits, sequences["labels"])
-    assert flat.loss == pytest.approx(np.log(18), rel=1e-5)
-    ignored = sequences["labels"] == IGNORE
+    labels, logits = batch()["labels"], torch.zeros(8, 43, 18)
+    flat, _, _ = sequence_loss(logits, labels)
+    assert flat == pytest.approx(np.log(18), rel=1e-5)
+    ignored = labels == IGNORE
     logits[ignored] = torch.randn(int(ignored.sum()), 18)
-    assert sequence_loss(logits, sequences["labels"]).loss == flat.loss
-    known = torch.nn.functional.one_hot(sequences["labels"].clamp(min=0), 18).float() * 100
-    sure = sequence_loss(known, sequences["labels"])
-    assert sure.loss == pytest.approx(0, abs=1e-6)
-    assert sure.accuracy == 1
+    assert sequence_loss(logits, labels)[0] == flat
+    known = torch.nn.functional.one_hot(labels.clamp(min=0), 18).float() * 100
+    sure, _, accuracy = sequence_loss(known, labels)
+    assert sure == pytest.approx(0, abs=1e-6)
+    assert accuracy == 1
 
 
 def test_rows_are_counted_where_something_was_to_write():
-    mine, sequences = module(), batch()
-    figures: dict = {}
-    mine.log = lambda name, value, **_: figures.update({name: float(value)})
-    logits = torch.nn.functional.one_hot(sequences["labels"].clamp(min=0), 18).float()
-    mine._log_step(sequence_loss(logits, sequences["labels"]), sequences, {})
-    assert figures["train/row_accuracy"] == figures["train/solved_teacher_forced"] == 1
-    wrong = logits.clone()
-    wrong[0, -2] = wrong[0, -2].roll(1)  # the row end of the first problem's last row
-    mine._log_step(sequence_loss(wrong, sequences["labels"]), sequences, {})
+    sequences = batch()
+    right = torch.ones_like(sequences["labels"], dtype=torch.bool)
+    assert row_figures(right, sequences) == {"row_accuracy": 1, "solved_teacher_forced": 1}
+    right[0, -2] = False  # the row end of the first problem's last row
     rows = (sequences["labels"][:, :-1].view(8, 6, 7) != IGNORE).any(dim=2).sum()
-    assert figures["train/row_accuracy"] == pytest.approx(1 - 1 / int(rows))
-    assert figures["train/solved_teacher_forced"] == pytest.approx(7 / 8)
+    figures = row_figures(right, sequences)
+    assert figures["row_accuracy"] == pytest.approx(1 - 1 / int(rows))
+    assert figures["solved_teacher_forced"] == pytest.approx(7 / 8)
 
 
 def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
@@ -248,7 +244,7 @@ def test_a_looped_gpt_trains_on_another_number_of_loops_with_every_batch():
     sizes = sequences["height"], sequences["width"]
     for loops in (1, 2, 3):
         logits = mine.model(sequences["ids"], *sizes, loops=loops)
-        losses[loops] = sequence_loss(logits, sequences["labels"]).loss.item()
+        losses[loops] = sequence_loss(logits, sequences["labels"])[0].item()
     seen = []
     for index in range(12):
         mine._trainer = SimpleNamespace(global_step=0, current_epoch=0, log_every_n_steps=99)
