@@ -67,13 +67,6 @@ def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatc
     assert set(figures.values()) == {1.0}
 
 
-def test_a_model_without_training_solves_nothing():
-    figures = evaluated(module(), "validation")
-    assert figures["validation/solved"] == 0
-    # Its head starts at "wrong", and is right.
-    assert figures["validation/confidence_accuracy"] == 1
-
-
 @pytest.mark.parametrize(
     ("depth", "steps", "losses"),
     [
@@ -124,10 +117,6 @@ def test_a_checkpoint_says_which_model_it_holds():
     about = checkpoint[CHECKPOINT_KEY]
     assert (about["family"], about["solve_steps"]) == ("iterative", 2)
     assert RecursiveConfig(**about["model"]) == mine.model.config
-
-
-def test_the_carry_is_not_among_the_weights():
-    assert all(name.startswith("model.") for name in module().state_dict())
 
 
 def test_a_carry_needs_canvases_of_one_size():

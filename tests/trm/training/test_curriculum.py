@@ -48,14 +48,6 @@ def test_samples_are_as_long_as_their_stage_allows(kind):
     assert small[0].numel() < large[0].numel()
 
 
-def test_validation_and_the_checkpoint_know_the_whole_task_alone():
-    data = CanvasDataModule(TASK, Canvas(), batch_size=8, validation_problems=64, curriculum=STAGES)
-    (loader,) = data.val_dataloader()
-    lengths = np.concatenate([problems.lengths for problems, _ in loader])
-    assert lengths.max(axis=0).tolist() == [4, 3]
-    assert data.state_dict()["task"]["digits_a"] == (1, 4)
-
-
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
@@ -97,14 +89,6 @@ def test_a_curriculum_that_never_ends_is_told():
         data.setup("fit")
     trainer.fit_loop.max_epochs = 4
     data.setup("fit")
-
-
-def test_additions_begin_with_fewer_addends():
-    task = Addition("column", digits=(1, 3), addends=(2, 4))
-    stages = Curriculum(task, [Stage(1, {"addends": [2, 2]})])
-    data = RowStepSamples(task, Canvas(), "train", 0, 32, 32, curriculum=stages)
-    counts = [data._drawing(range(32 * i, 32 * i + 32))[0].counts.max() for i in range(2)]
-    assert counts == [2, 4]
 
 
 # Rare contexts
@@ -172,16 +156,6 @@ def test_as_many_are_exchanged_as_asked_for():
     assert 0.18 < differ < 0.28  # some are exchanged for themselves
 
 
-def test_lengths_that_were_not_met_stay():
-    rare = RareContexts(Multiplication("lattice", digits_a=(3, 3), digits_b=(1, 3)), 0)
-    problems = sample(EVEN, 0, "train", 3, INDEX)
-    exchanged = rare.among(problems, 1.0, WORDS).to_ints()
-    stay = problems.lengths[:, 0] < 3
-    assert 0 < stay.sum() < len(stay)
-    for one, other, stays in zip(exchanged, problems.to_ints(), stay, strict=True):
-        assert one == other or not stays
-
-
 def test_samples_follow_from_the_index_also_in_another_process_and_stage():
     stages = Curriculum(EVEN, [Stage(1, {"digits_a": [1, 2], "digits_b": [1, 1]})])
     asked = {"curriculum": stages, "rare_contexts": 0.5}
@@ -192,17 +166,6 @@ def test_samples_follow_from_the_index_also_in_another_process_and_stage():
     again = pickle.loads(pickle.dumps(data))
     assert (again.__getitems__(range(64, 72))["labels"] == late).all()
     assert (data[65]["labels"][0] == late[1]).all()
-
-
-def test_a_data_module_draws_them_for_training_alone():
-    settings = {"batch_size": 64, "batches_per_epoch": 2, "validation_problems": 8, "seed": 7}
-    plain, rare = (
-        CanvasDataModule(EVEN, Canvas(9, 9), rare_contexts=share, **settings) for share in (0, 1)
-    )
-    one, other = (next(iter(data.train_dataloader()))["labels"] for data in (plain, rare))
-    assert (one != other).flatten(1).any(dim=1).float().mean() > 0.9
-    one, other = (next(iter(data.val_dataloader()[0])) for data in (plain, rare))
-    assert one[0].to_ints() == other[0].to_ints()
 
 
 def test_a_layout_that_does_not_name_its_sums_is_refused(monkeypatch):

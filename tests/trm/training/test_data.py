@@ -61,20 +61,6 @@ HINTED = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
 HINTS = ("carry", "sum", "row_kind")
 
 
-def test_a_sample_has_the_hints_of_its_problem_at_its_row():
-    data = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
-    batch = data.__getitems__(range(8))
-    problems, drawing, *_ = data._drawing(range(8))
-    step = batch["answer"].any(dim=2).float().argmax(dim=1).numpy() - drawing.row_of_step(0)
-    truth = draw_hints(HINTED.rules, problems, drawing, step)
-    for name in HINTS:
-        assert batch[hint_key(name)].dtype == torch.uint8
-        assert (batch[hint_key(name)].numpy() == truth[name]).all()
-    plain = RowStepSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8).__getitems__(range(8))
-    assert set(batch) == set(plain) | set(map(hint_key, HINTS))
-    assert all(torch.equal(batch[name], plain[name]) for name in plain)
-
-
 def test_a_sequence_has_the_hints_of_the_cells_that_follow():
     data = SequenceSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
     batch = data.__getitems__(range(8))
@@ -103,16 +89,6 @@ def test_hints_are_the_same_for_any_number_of_workers_and_one_by_one(samples):
         assert torch.equal(torch.cat([data[i][name] for i in range(8)]), batches[0][0][name])
 
 
-def test_every_row_of_a_problem_is_trained_on_about_equally_often():
-    data = RowStepSamples(
-        Multiplication("lattice", 10, (2, 2), (3, 3)), Canvas(4, 5), "train", 0, 600, 600
-    )
-    rows = data.__getitems__(range(600))["answer"].any(dim=2).float().argmax(dim=1)
-    counts = torch.bincount(rows, minlength=4).tolist()
-    assert counts[0] == 0
-    assert min(counts[1:]) > 150
-
-
 @pytest.mark.parametrize("epoch", [0, 1, 5])
 def test_only_train_pairs_are_trained_on(epoch):
     data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
@@ -130,17 +106,6 @@ def test_validation_and_test_hold_pairs_of_their_own(loader, split):
     for problems, drawing in batches:
         assert (split_of(problems) == split).all()
         assert len(drawing) == len(problems)
-
-
-def test_while_training_some_that_are_trained_on_are_worked_out_as_well():
-    data = module(training_problems=6)
-    assert len(data.val_dataloader()) == 1  # `trm validate` scores the validation split
-    data.setup("fit")
-    _, trained_on = data.val_dataloader()
-    names = [name for problems, _ in trained_on for name in TASK.names(problems)]
-    samples = RowStepSamples(data.task, data.canvas, "train", data.seed, 32, 8)
-    problems, *_ = samples._drawing(range(6))
-    assert names == TASK.names(problems)
 
 
 def test_epochs_differ_in_their_samples():
@@ -162,15 +127,6 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
         assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
         spare |= {("rows", height - rows), ("columns", width - columns)}
     assert spare == {(side, n) for side in ("rows", "columns") for n in (0, 1, 2)}
-
-
-def test_samples_of_a_batch_on_any_device_follow_from_the_index_alone():
-    canvas = Canvas(9, 9)
-    one = RowStepSamples(TASK, canvas, "train", 0, 64, 16)
-    halves = [list(EpochSampler(one, 2, rank))[:8] for rank in (0, 1)]
-    together = one.__getitems__(range(16))["inputs"]
-    for rank, indices in enumerate(halves):
-        assert torch.equal(one.__getitems__(indices)["inputs"], together[rank::2])
 
 
 @pytest.mark.parametrize("transforms", [None, [A.D4(p=1.0), CanvasShift()]])
@@ -217,11 +173,6 @@ def test_a_view_follows_from_the_sample_alone():
         assert same(own, {name: part[i : i + 1] for name, part in whole.items()})
 
 
-def test_views_and_transforms_are_not_mixed():
-    with pytest.raises(ValueError, match=r"data.views and data.transforms both turn"):
-        module(views=RandomViews(), transforms=[A.D4(p=1.0)])
-
-
 def test_quarter_turns_need_a_square_canvas():
     data = module(Canvas(8, 11), transforms=[A.D4(p=1.0)])
     with pytest.raises(ValueError, match="equal height and width, or square: true"):
@@ -241,13 +192,6 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
         assert sorted(index for share in shares for index in share) == list(
             range(10 * epoch, 10 * epoch + 10)
         )
-
-
-def test_a_task_that_does_not_fit_its_canvas_is_refused_at_once():
-    sentence = "3 x 2 digits in the lattice layout need a canvas of at least 3 x 6 .* not 3 x 5"
-    with pytest.raises(ValueError, match=sentence):
-        module(Canvas(3, 5))
-    module(Canvas(3, 6))
 
 
 @pytest.mark.parametrize(
@@ -381,15 +325,6 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
         assert (counted == written[:, :, None]).all()
         blank_columns += counted.transpose(0, 2, 1)[inserted.columns < 0].any(axis=1).sum()
     assert blank_columns > 50
-
-
-def test_validation_has_no_blank_lines():
-    plain, blank = (module(blanks=blanks) for blanks in (None, Blanks(2, 2)))
-    for (one, mine), (other, its) in zip(
-        plain.val_dataloader()[0], blank.val_dataloader()[0], strict=True
-    ):
-        assert one.to_ints() == other.to_ints()
-        assert (mine.truth == its.truth).all()
 
 
 # Problems beyond training's

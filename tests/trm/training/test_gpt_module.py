@@ -114,7 +114,6 @@ def test_what_is_predicted_from_a_checkpoint_is_calibrated(trained_gpt, command,
     ("words", "named"),
     [
         (("--model.network.config.position", "rope_2d"), "position learned_2d (here rope_2d)"),
-        (("--model.network.config.num_heads", "1"), "num_heads 2 (here 1)"),
     ],
 )
 def test_weights_of_another_shape_are_refused_even_where_they_would_fit(
@@ -136,34 +135,6 @@ def test_a_checkpoint_of_the_other_family_is_refused(
         ran = command("test", *words, "--ckpt_path", path, folder=tmp_path)
         assert ran.code == 2
         assert "the checkpoint holds another model: family" in ran.err
-
-
-def test_learned_places_need_a_canvas_of_one_size(command, small, tmp_path):
-    words = ("--data.canvas.height=null", "--data.canvas.width=null")
-    ran = command(*small, *words, folder=tmp_path)
-    assert ran.code == 2
-    assert "learned_2d positions are learned place by place" in ran.err
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
-def test_a_compiled_module_learns_what_a_plain_one_does(monkeypatch):
-    compiled = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, **more: compiled(f, backend="eager", **more))
-    losses = []
-    for wish in (False, True):
-        torch.manual_seed(0)
-        config = GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1)
-        mine = GPTModule(GPT(config), OptimizerConfig(), ScheduleConfig(), compile=wish)
-        mine._trainer = SimpleNamespace(
-            global_step=0, current_epoch=0, log_every_n_steps=99, datamodule=None
-        )
-        mine.setup("fit")
-        assert (mine._compiled is not None) == wish
-        loss = mine.training_step(batch(), 0)
-        loss.backward()
-        losses.append((loss.item(), mine.model.embed_tokens.weight.grad.norm().item()))
-        assert all("_orig_mod" not in name for name in mine.state_dict())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, trained_gpt, tmp_path):
@@ -273,14 +244,3 @@ def test_views_are_refused_for_sequences(command, small, tmp_path, setting, valu
     assert ran.code == 2
     assert f"data.{setting} turn and flip row steps" in ran.err
     assert not list(tmp_path.glob("runs/*"))  # nothing has begun
-
-
-def test_a_data_module_gives_each_family_what_it_trains_on():
-    data = CanvasDataModule(Multiplication(), Canvas(6, 6), batch_size=4, batches_per_epoch=1)
-
-    class Trainer:
-        world_size, global_rank, lightning_module = 1, 0, module()
-
-    assert "inputs" in next(iter(data.train_dataloader()))
-    data.trainer = Trainer()
-    assert {"ids", "labels", "height", "width"} == set(next(iter(data.train_dataloader())))

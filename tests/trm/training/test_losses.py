@@ -70,12 +70,6 @@ def test_stablemax_losses_of_labelled_tokens_sum_to_the_reference(path):
     assert per_sample.sum().item() == pytest.approx(reference["step0/lm_loss"].item(), abs=1e-5)
 
 
-def test_softmax_cross_entropy_is_the_log_softmax_of_the_label():
-    logits, _, labels, _ = canvas_batch()
-    expected = -logits.log_softmax(-1).gather(-1, labels.long()[..., None])[..., 0]
-    torch.testing.assert_close(softmax_cross_entropy(logits, labels), expected)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_ignored_tokens_cost_nothing_and_give_no_gradient(loss):
     logits, _, labels, _ = canvas_batch()
@@ -155,16 +149,6 @@ def test_halting_head_learns_whether_the_whole_row_is_right():
     assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)
 
 
-def test_sample_without_answer_cells_costs_nothing_and_counts_as_right():
-    logits, halt_logits, labels, answer = canvas_batch()
-    answer[1] = False
-    step = step_loss(logits, halt_logits, labels, answer)
-    assert step.row_exact[1]
-    assert step.total.isfinite()
-    step.total.backward()
-    assert (logits.grad[1] == 0).all()
-
-
 # Hints
 
 
@@ -200,13 +184,6 @@ def test_the_loss_of_hints_is_the_weighted_mean_of_their_means_over_defined_cell
         undefined = classes[name] == UNDEFINED
         assert (logits[name].grad[undefined] == 0).all()
         assert (logits[name].grad[~undefined] != 0).any()
-
-
-def test_hints_that_are_nowhere_defined_cost_nothing():
-    logits, classes = hints()
-    classes["carry"].fill_(UNDEFINED)
-    loss, accuracy = hint_loss(logits, classes, {"carry": 1.0})
-    assert (loss.item(), accuracy["carry"].item()) == (0, 0)
 
 
 def test_the_accuracy_of_hints_leaves_out_cells_that_the_model_does_not_read():
