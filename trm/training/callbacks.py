@@ -84,7 +84,8 @@ class BestCheckpoint(ModelCheckpoint):
             state_dict = state_dict | {
                 "dirpath": self.dirpath,
                 "best_k_models": {moved[k]: v for k, v in state_dict["best_k_models"].items()},
-                **{k: moved[state_dict[k]] for k in ("best_model_path", "kth_best_model_path")},
+                "best_model_path": moved.get(state_dict["best_model_path"], ""),
+                "kth_best_model_path": moved.get(state_dict["kth_best_model_path"], ""),
             }
         super().load_state_dict(state_dict)
 

@@ -142,8 +142,11 @@ class CanvasDataModule(L.LightningDataModule):
         self.stage = stage
         if stage != "fit":
             return
-        if self.beyond_problems and (why := self.longer()[1]):
-            rank_zero_info(f"data.beyond_problems: left out, as {why}.")
+        if self.beyond_problems and self.longer() is None:
+            rank_zero_info(
+                "data.beyond_problems: left out, as training's canvas is fixed, or one for twice "
+                "the digits would be too large for the model or take too long."
+            )
         epochs = self.trainer.max_epochs if self.trainer else None
         if self.curriculum.stages and 0 < (epochs or 0) <= self.curriculum.stages[-1][0]:
             rank_zero_warn(
@@ -186,30 +189,23 @@ class CanvasDataModule(L.LightningDataModule):
     def groups(self) -> tuple[str, ...]:
         """What a validation works out, in this order: all but the first one only in a run."""
         validation, training = VALIDATED
-        fits = self.stage == "fit"
-        more = [training] if fits and self.training_problems else []
-        more += [BEYOND] if fits and self.beyond_problems and not self.longer()[1] else []
+        run = self.stage == "fit"
+        more = [training] if run and self.training_problems else []
+        more += [BEYOND] if run and self.beyond_problems and self.longer() else []
         return (validation, *more)
 
-    def longer(self) -> tuple[tuple[int, ...], str]:
+    def longer(self) -> tuple[int, ...] | None:
         """The digits of each operand of problems beyond the task's range, twice the longest.
 
-        Returns:
-            Them, and why such problems cannot be worked out in this run; empty if they can.
+        None: training's canvas is fixed, the model takes none as large, or it would take too long.
         """
         lengths = tuple(2 * n for n in self.task.longest)
-        if not self.canvas.cut:
-            return lengths, "training's canvas is of a fixed size"
-        if max(lengths) > MOST_DIGITS:
-            return lengths, f"numbers have at most {MOST_DIGITS:,} digits"
+        if not self.canvas.cut or max(lengths) > MOST_DIGITS:
+            return None
         height, width = self.canvas.size(*self.task.rules.room(lengths, self.task.base))
-        if height * width > _MOST_CELLS:
-            return lengths, f"a canvas of {height} x {width} would take too long"
         module = self.trainer.lightning_module if self.trainer else None
-        accepts = getattr(getattr(module, "model", None), "accepts", None)
-        if accepts is not None and not accepts(height, width):
-            return lengths, f"the model takes no canvas of {height} x {width}"
-        return lengths, ""
+        accepts = getattr(getattr(module, "model", None), "accepts", lambda *size: True)
+        return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
 
     def val_dataloader(self) -> list[DataLoader]:
         """Whole problems of each of the `groups`."""
@@ -220,7 +216,7 @@ class CanvasDataModule(L.LightningDataModule):
             if group == VALIDATED[1]:
                 split, number, task = "train", self.training_problems, self.curriculum.at(0)
             elif group == BEYOND:
-                number, more = self.beyond_problems, {"lengths": self.longer()[0]}
+                number, more = self.beyond_problems, {"lengths": self.longer()}
             loaders.append(self._loader(SolvedProblems, split, number, task, **more))
         return loaders
 

@@ -13,6 +13,7 @@ from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import LossConfig
 from trm.training.iterative_module import IterativeModule
 from trm.training.tensorboard import meaning_of
 
@@ -190,7 +191,7 @@ def test_a_hint_that_is_left_out_may_be_one_of_another_layout(command, debug, tm
 
 def test_a_network_without_heads_learns_no_hints_in_python_either(tiny_module):
     settings = vars(tiny_module())
-    parts = (settings["optimizer"], settings["schedule"], settings["depth"], settings["loss"])
+    parts = (settings["optimizer"], settings["schedule"], settings["depth"], LossConfig())
     network = TinyRecursiveModel(RecursiveConfig(hidden_size=16))
     with pytest.raises(ValueError, match="has no heads for hints"):
         IterativeModule(network, *parts, hints={"all": 1.0})
