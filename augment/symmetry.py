@@ -39,21 +39,13 @@ _NAMES = {moves: name for name, moves in SYMMETRIES.items()}
 
 
 def lookup(name: str) -> Symmetry:
-    """The elementary moves of a symmetry.
-
-    Raises:
-        ValueError: there is no symmetry of that name.
-    """
+    """The elementary moves of a symmetry; ValueError unless there is one of that name."""
     check_choice("a symmetry of the square", name, SYMMETRIES)
     return SYMMETRIES[name]
 
 
 def invert(name: str) -> str:
-    """Name of the symmetry that undoes `name`.
-
-    Raises:
-        ValueError: an unknown name.
-    """
+    """Name of the symmetry that undoes `name`."""
     moves = lookup(name)
     if not moves.transpose:
         return name
@@ -61,18 +53,9 @@ def invert(name: str) -> str:
 
 
 def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
-    """Turn an array `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
+    """Turn an array or tensor `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
 
-    Args:
-        name: a key of `SYMMETRIES`.
-        array: numpy array or torch tensor of any dtype.
-        axes: which axes are the rows and the columns.
-
-    Returns:
-        The turned array, same type and dtype; it may share memory with `array`.
-
-    Raises:
-        ValueError: an unknown name.
+    ``axes`` are the rows and the columns. The result may share memory with ``array``.
     """
     transpose, flip_rows, flip_columns = lookup(name)
     if transpose:

@@ -9,7 +9,7 @@ other way round: the mask then lies wherever the view has moved its row.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -25,8 +25,7 @@ class View:
 
     Args:
         symmetry: a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H.
-        down: cells to move down, after the symmetry; negative is up.
-        right: cells to move right, after the symmetry; negative is left.
+        down, right: cells to move after the symmetry; negative is up and left.
 
     Raises:
         ValueError: an unknown symmetry.
@@ -50,13 +49,9 @@ class Room(NamedTuple):
 
 
 def possible_shifts(content: Tensor) -> Room:
-    """How far the content of each canvas can be shifted before it leaves the canvas.
+    """How far content `bool [B, H, W]`, after the symmetry, can be shifted before it is cut off.
 
-    Shifts `-up..down` by `-left..right` are possible. Give the content after the symmetry:
-    `possible_shifts(symmetry.apply("r90", canvases != BLANK))`.
-
-    Args:
-        content: `bool [B, H, W]`. A canvas without content can move by its whole size.
+    Shifts `-up..down` by `-left..right` are possible; without content, by the whole canvas.
     """
     height, width = content.shape[1:]
     top, bottom = _first_and_last(content.any(dim=2))
@@ -79,10 +74,8 @@ def distinct_views(
         seed: the same views for the same content and seed; the first of them whatever `most` is.
 
     Raises:
-        ValueError: not even one; unknown symmetries; a transposing symmetry with H ≠ W.
+        ValueError: unknown symmetries; a transposing symmetry with H ≠ W.
     """
-    if most < 1:
-        raise ValueError(f"a canvas is looked at in at least one view, not {most}")
     possible = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
         turned = symmetries.apply(name, content)
@@ -92,16 +85,15 @@ def distinct_views(
         possible += [
             View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
         ]
-    identity = View()
-    others = [view for view in possible if view != identity]
+    others = [view for view in possible if view != View()]
     order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
-    seen = Counter([identity.symmetry])
+    seen = Counter(["e"])
     rounds: list[tuple[int, View]] = []
     for view in (others[i] for i in order.tolist()):
         rounds.append((seen[view.symmetry], view))
         seen[view.symmetry] += 1
     rounds.sort(key=lambda turn: turn[0])
-    return [identity, *(view for _, view in rounds[: most - 1])]
+    return [View(), *(view for _, view in rounds[: most - 1])]
 
 
 def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:
@@ -112,69 +104,126 @@ def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor
 
     Args:
         view: the view; a transposing symmetry gives H' = W and W' = H.
-        canvases: `uint8` canvases, or with `content` any dtype and any trailing dimensions.
+        canvases: any dtype and any trailing dimensions.
         content: `bool [B, H, W]`, the cells that must stay on the canvas: the non-blank cells of
-            the finished canvas, or while solving the operands and the space that the working may
-            take. Default: the cells that are neither blank nor masked.
+            the worked canvas, or while solving the operands and the space that a solution may take.
+            Default: the cells of `uint8` canvases that are neither blank nor masked.
 
     Raises:
-        ValueError: the shift would push content off the canvas; wrong shapes; no `content` for a
-            tensor that is not a `uint8` canvas.
+        ValueError: the shift would push content off the canvas.
     """
-    content = symmetries.apply(view.symmetry, _content(canvases, content))
-    _refuse_overflow([view] * len(canvases), content)
+    if content is None:
+        content = (canvases != BLANK) & (canvases != MASK)
+    _refuse_overflow([view] * len(canvases), symmetries.apply(view.symmetry, content))
     turned = symmetries.apply(view.symmetry, canvases, axes=(1, 2))
     return torch.roll(turned, (view.down, view.right), dims=(1, 2))
 
 
 def undo(view: View, viewed: Tensor) -> Tensor:
-    """The inverse of `apply`: `[B, H', W', ...]` to `[B, H, W, ...]`, of the same dtype.
-
-    Any dtype and any trailing dimensions, so log-probabilities `[B, H', W', V]` go back cell by
-    cell.
-
-    Raises:
-        ValueError: fewer than three dimensions.
-    """
-    _require_batch(viewed)
+    """The inverse of `apply`: `[B, H', W', ...]` to `[B, H, W, ...]`, of the same dtype."""
     back = torch.roll(viewed, (-view.down, -view.right), dims=(1, 2))
     return symmetries.apply(symmetries.invert(view.symmetry), back, axes=(1, 2))
 
 
 def apply_views(views: Sequence[View], canvases: Tensor, content: Tensor | None = None) -> Tensor:
-    """As `apply`, with a view of its own for each sample of the batch.
-
-    Args:
-        views: B views.
-        canvases: `[B, H, W, ...]` as in `apply`; square if any symmetry transposes.
-        content: `bool [B, H, W]` as in `apply`.
+    """As `apply`, with a view of its own for each of B samples `[B, H, W, ...]`.
 
     Raises:
-        ValueError: as in `apply`; not one view per canvas; a transposing symmetry with H ≠ W.
+        ValueError: as in `apply`; a transposing symmetry with H ≠ W.
     """
-    content = _content(canvases, content)
-    _refuse_overflow(views, _turn_content(views, content))
-    return gather_cells(canvases, _source_index(views, canvases))
+    if content is None:
+        content = (canvases != BLANK) & (canvases != MASK)
+    unmoved = _source_index([View(view.symmetry) for view in views], content)
+    _refuse_overflow(views, _gather_cells(content, unmoved))
+    return _gather_cells(canvases, _source_index(views, canvases))
 
 
 def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
-    """The inverse of `apply_views`, for any dtype and any trailing dimensions.
-
-    Raises:
-        ValueError: not one view per canvas; a transposing symmetry with H ≠ W.
-    """
-    _require_batch(viewed)
+    """The inverse of `apply_views`, for any dtype and any trailing dimensions."""
     flat, index = _flatten_cells(viewed, _source_index(views, viewed))
     return torch.empty_like(flat).scatter_(1, index, flat).view(viewed.shape)
 
 
-def source_cells(moves: Tensor, down: Tensor, right: Tensor, height: int, width: int) -> Tensor:
+class Drawn(NamedTuple):
+    """Views that are drawn for B samples on canvases of H x W.
+
+    Attributes:
+        symmetry: ``int64 [B]``, indices in `augment.symmetry.SYMMETRIES`.
+        source: ``int64 [B, H * W]``, for each cell the one that it comes from.
+    """
+
+    symmetry: Tensor
+    source: Tensor
+
+    def show(self, canvases: Tensor) -> Tensor:
+        """``[B, H, W]`` of any dtype as the samples' views show them."""
+        return _gather_cells(canvases, self.source)
+
+
+@dataclass
+class RandomViews:
+    """Which views training samples are shown in, drawn for a whole batch where the batch is.
+
+    The symmetries and the shift that `augment.transforms` makes with one albumentations call a
+    sample; as tensors nothing waits for the device, and no worker is needed.
+
+    Attributes:
+        symmetries: names from `augment.symmetry.SYMMETRIES`, each as likely as the others; unless
+            named, all eight. `e` alone turns nothing.
+        shift: whether the content then moves to a place on the canvas, each as likely as the
+            others at which it lies inside.
+    """
+
+    symmetries: list[str] = field(default_factory=lambda: list(symmetries.SYMMETRIES))
+    shift: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.symmetries or len(set(self.symmetries)) < len(self.symmetries):
+            raise ValueError(
+                "data.views: symmetries are one or more names, each once, like [e, r180], not "
+                f"[{', '.join(map(str, self.symmetries))}]"
+            )
+        for name in self.symmetries:
+            symmetries.lookup(name)
+
+    def draw(self, labels: Tensor, numbers: Tensor) -> Drawn:
+        """A view of each sample.
+
+        Args:
+            labels: ``uint8 [B, H, W]``, the canvases with their answers: what is not blank stays
+                on the canvas.
+            numbers: ``float [B, 3]``, random, from 0 up to, and without, 1, on the same device.
+
+        Raises:
+            ValueError: a symmetry exchanges H and W, and they differ.
+        """
+        height, width = labels.shape[1:]
+        if height != width and any(symmetries.lookup(name).transpose for name in self.symmetries):
+            raise ValueError(
+                "data.views exchange rows and columns: give data.canvas an equal height and width, "
+                "or square: true, or leave r90, r270, t and hvt out of data.views.symmetries"
+            )
+        known = list(symmetries.SYMMETRIES)
+        allowed = torch.tensor([known.index(name) for name in self.symmetries])
+        moves = torch.tensor(list(symmetries.SYMMETRIES.values()), dtype=torch.int64)
+        first, *places = numbers.unbind(1)
+        which = allowed.to(labels.device)[(first * len(allowed)).long()]
+        moved = moves.to(labels.device)[which]
+        down = right = torch.zeros_like(which)
+        if self.shift:
+            turned = _gather_cells(labels, _source_cells(moved, down, right, height, width))
+            room = possible_shifts(turned != BLANK)
+            down, right = (
+                (place * (before + after + 1)).long() - before
+                for place, before, after in zip(places, room[::2], room[1::2], strict=True)
+            )
+        return Drawn(which, _source_cells(moved, down, right, height, width))
+
+
+def _source_cells(moves: Tensor, down: Tensor, right: Tensor, height: int, width: int) -> Tensor:
     """For each cell of B viewed canvases, the cell that it came from: `int64 [B, height * width]`.
 
-    Args:
-        moves: `int64 [B, 3]`, the elementary moves of each one's symmetry, 0 or 1; without a
-            transpose where height ≠ width.
-        down, right: `int64 [B]`, its shift.
+    ``moves``, `int64 [B, 3]`, are the elementary moves of each one's symmetry, 0 or 1.
     """
     transpose, flip_rows, flip_columns = moves.unsqueeze(2).unbind(1)  # each [B, 1]
     # Backwards through the view: first the shift, then the flips, last the transpose.
@@ -186,17 +235,9 @@ def source_cells(moves: Tensor, down: Tensor, right: Tensor, height: int, width:
     return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
 
 
-def gather_cells(canvases: Tensor, source: Tensor) -> Tensor:
-    """Canvases `[B, H, W, ...]` whose cells come from those of `source_cells`."""
-    flat, index = _flatten_cells(canvases, source)
-    return flat.gather(1, index).view(canvases.shape)
-
-
 def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
-    """For each cell of each viewed canvas, the cell that it came from: `int64 [B, H * W]`."""
+    """`_source_cells` of given views."""
     batch, height, width = canvases.shape[:3]
-    if len(views) != batch:
-        raise ValueError(f"got {len(views)} views for {batch} canvases; give one view per canvas")
     table = torch.tensor(
         [(*symmetries.lookup(view.symmetry), view.down, view.right) for view in views],
         device=canvases.device,
@@ -206,12 +247,12 @@ def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
             f"a batch of {height} x {width} canvases cannot mix views that exchange height and "
             "width with others; use square canvases, or symmetries e, r180, h, v"
         )
-    return source_cells(table[:, :3], table[:, 3], table[:, 4], height, width)
+    return _source_cells(table[:, :3], table[:, 3], table[:, 4], height, width)
 
 
-def _turn_content(views: Sequence[View], content: Tensor) -> Tensor:
-    """Content `bool [B, H, W]` after each sample's symmetry, before its shift."""
-    return gather_cells(content, _source_index([View(view.symmetry) for view in views], content))
+def _gather_cells(canvases: Tensor, source: Tensor) -> Tensor:
+    flat, index = _flatten_cells(canvases, source)
+    return flat.gather(1, index).view(canvases.shape)
 
 
 def _flatten_cells(canvases: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -227,53 +268,16 @@ def _first_and_last(occupied: Tensor) -> tuple[Tensor, Tensor]:
     return first, torch.where(occupied, positions, -1).amax(dim=1)
 
 
-def _require_batch(canvases: Tensor) -> None:
-    if canvases.dim() < 3:
-        raise ValueError(
-            f"views act on batches [B, H, W, ...], got shape {list(canvases.shape)}; "
-            "add a batch dimension with canvas[None]"
-        )
-
-
-def _content(canvases: Tensor, content: Tensor | None) -> Tensor:
-    """The content to keep on the canvas, `bool [B, H, W]`: as given, or read off the canvases."""
-    _require_batch(canvases)
-    if content is not None:
-        if content.dtype != torch.bool or content.shape != canvases.shape[:3]:
-            raise ValueError(
-                f"content must be bool {list(canvases.shape[:3])} to match the canvases, "
-                f"got {content.dtype} {list(content.shape)}"
-            )
-        return content
-    if canvases.dtype != torch.uint8 or canvases.dim() != 3:
-        raise ValueError(
-            "content can only be read off uint8 canvases [B, H, W], got "
-            f"{canvases.dtype} {list(canvases.shape)}; pass content= for other tensors"
-        )
-    return (canvases != BLANK) & (canvases != MASK)
-
-
 def _refuse_overflow(views: Sequence[View], content: Tensor) -> None:
     """Raise a ValueError if a shift would push content, turned already, off its canvas."""
     if all(view.down == 0 and view.right == 0 for view in views):
         return
-    room = possible_shifts(content)
-    down = torch.tensor([view.down for view in views], device=content.device)
-    right = torch.tensor([view.right for view in views], device=content.device)
-    overflow = torch.stack(
-        [-down - room.up, down - room.down, -right - room.left, right - room.right]
-    )
-    if not bool((overflow > 0).any()):
-        return
-    sample = int((overflow > 0).any(dim=0).nonzero()[0])
-    edges = ("top", "bottom", "left edge", "right edge")
-    excess = " and ".join(
-        f"{cells} cell{'s' if cells > 1 else ''} over the {edge}"
-        for cells, edge in zip(overflow[:, sample].tolist(), edges, strict=True)
-        if cells > 0
-    )
-    raise ValueError(
-        f"{views[sample]} pushes the content of canvas {sample} {excess}; it can move "
-        f"{-int(room.up[sample])}..{int(room.down[sample])} cells down and "
-        f"{-int(room.left[sample])}..{int(room.right[sample])} cells right"
-    )
+    up, down, left, right = possible_shifts(content)
+    moves = torch.tensor([(view.down, view.right) for view in views], device=content.device).T
+    over = (moves[0] < -up) | (moves[0] > down) | (moves[1] < -left) | (moves[1] > right)
+    if bool(over.any()):
+        i = int(over.nonzero()[0])
+        raise ValueError(
+            f"{views[i]} pushes the content of canvas {i} over the edge; it can move "
+            f"{-int(up[i])}..{int(down[i])} cells down and {-int(left[i])}..{int(right[i])} right"
+        )

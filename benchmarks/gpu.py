@@ -34,7 +34,7 @@ import torch
 from peers import Ours, reference, title
 from timing import Config
 
-from augment.random_views import RandomViews
+from augment.views import RandomViews
 from canvas.sampling import sample
 from trm import load_solver
 from trm.devices import cores

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from timing import in_turn, show
 
-from augment.random_views import RandomViews
 from augment.transforms import CanvasShift, SampleTransform
+from augment.views import RandomViews
 from canvas import symbols
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems

@@ -3,7 +3,6 @@ import jsonargparse
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
@@ -43,7 +42,7 @@ def as_seen(view: View, array: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="module")
 def drawn() -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     transform = turn_and_shift()
-    return [transform(INPUTS, LABELS, ANSWER, seed) for seed in range(1500)]
+    return [transform(INPUTS, LABELS, ANSWER, seed) for seed in range(900)]
 
 
 def test_transforms_and_views_give_the_same_canvases(drawn):
@@ -67,12 +66,12 @@ def test_transforms_draw_independently_of_each_other():
 def test_shifts_are_uniform():
     transform = SampleTransform([CanvasShift()])
     counts: dict[bytes, int] = {}
-    for seed in range(1200):
+    for seed in range(800):
         labels = transform(INPUTS, LABELS, ANSWER, seed)[1].tobytes()
         counts[labels] = counts.get(labels, 0) + 1
     assert len(counts) == 4 * 4  # 3 x 3 content on a 6 x 6 canvas
-    assert min(counts.values()) > 40  # 75 expected, standard deviation 8
-    assert max(counts.values()) < 110
+    assert min(counts.values()) > 22  # 50 expected, standard deviation 7
+    assert max(counts.values()) < 80
 
 
 def test_masked_row_is_a_full_line_and_covers_the_answer(drawn):
@@ -94,36 +93,6 @@ def test_same_seed_same_sample_and_different_seeds_differ(drawn):
         for again, before in zip(transform(INPUTS, LABELS, ANSWER, seed), drawn[seed], strict=True):
             np.testing.assert_array_equal(again, before)
     assert len({labels.tobytes() for _, labels, _ in drawn[:20]}) > 10
-
-
-def test_given_arrays_are_left_alone():
-    before = INPUTS.copy(), LABELS.copy(), ANSWER.copy()
-    turn_and_shift()(INPUTS, LABELS, ANSWER, seed=5)
-    for array, copy in zip((INPUTS, LABELS, ANSWER), before, strict=True):
-        np.testing.assert_array_equal(array, copy)
-
-
-class Samples(Dataset):
-    """The same sample over and over, transformed by its index."""
-
-    def __init__(self):
-        self.transform = turn_and_shift()
-
-    def __len__(self):
-        return 12
-
-    def __getitem__(self, index):
-        return self.transform(INPUTS, LABELS, ANSWER, seed=index)[1]
-
-
-def test_workers_give_the_samples_of_one_process_and_do_not_repeat_each_other():
-    alone, shared = (
-        torch.cat(list(DataLoader(Samples(), batch_size=3, num_workers=workers)))
-        for workers in (0, 2)
-    )
-    assert torch.equal(alone, shared)
-    batches = shared.split(3)
-    assert not any(torch.equal(a, b) for a, b in zip(batches[::2], batches[1::2], strict=True))
 
 
 def test_transforms_come_from_a_config():
@@ -158,18 +127,6 @@ def test_transform_that_redraws_symbols_is_refused():
         transform(INPUTS, LABELS, ANSWER, seed=0)
 
 
-def test_misuse_is_refused_with_what_was_expected():
-    transform = turn_and_shift()
-    with pytest.raises(
-        ValueError, match=r"of one shape, got uint8 \[6, 6\], uint8 \[6, 6\], int64"
-    ):
-        transform(INPUTS, LABELS, ANSWER.astype(np.int64), seed=0)
-    with pytest.raises(ValueError, match=r"uint8 \[5, 6\]"):
-        transform(INPUTS, LABELS[:5], ANSWER, seed=0)
-    with pytest.raises(ValueError, match="seed must be 0 or more"):
-        transform(INPUTS, LABELS, ANSWER, seed=-1)
-
-
 @pytest.mark.parametrize(
     ("transforms", "names"),
     [
@@ -200,9 +157,3 @@ def test_hints_move_with_the_labels():
         np.testing.assert_array_equal(ANSWER.reshape(-1)[moved[..., 0]], answer)
         seen.add(labels.tobytes())
     assert len(seen) > 20
-
-
-def test_hints_without_transforms_stay_as_they_are():
-    hints = np.stack([LABELS, LABELS], axis=-1)
-    *_, moved = SampleTransform([])(INPUTS, LABELS, ANSWER, 0, hints)
-    assert moved is hints

@@ -1,12 +1,16 @@
+import math
 import random
+from collections import Counter
 
+import albumentations as A
 import numpy as np
 import pytest
 import torch
 
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
-from augment.views import View
+from augment.transforms import CanvasShift, SampleTransform
+from augment.views import View, apply
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, encode
 
 
@@ -53,13 +57,6 @@ def test_undoing_every_accepted_view_gives_the_canvas_back(height, width):
             assert viewed.dtype == torch.uint8
 
 
-def test_views_put_the_content_where_they_say():
-    moved = views.apply(View("e", 1, -1), LABELS)
-    assert torch.equal(moved[0, 2, :3], torch.from_numpy(encode("321")))
-    turned = views.apply(View("r90", 0, 0), LABELS)
-    assert torch.equal(turned, torch.rot90(LABELS, dims=(1, 2)))
-
-
 def test_shift_never_pushes_content_off():
     for canvas in random_canvases(3, 5, 6, seed=2).split(1):
         for view in every_accepted_view(canvas):
@@ -72,18 +69,18 @@ def test_shift_never_pushes_content_off():
 
 
 @pytest.mark.parametrize(
-    ("view", "excess"),
-    [
-        (View("e", -2, 0), "1 cell over the top"),
-        (View("e", 3, 0), "1 cell over the bottom"),
-        (View("e", 0, -3), "2 cells over the left edge"),
-        (View("h", 0, 3), "2 cells over the right edge"),
-        (View("t", 4, -2), "2 cells over the bottom and 1 cell over the left edge"),
-    ],
+    "view", [View("e", -2, 0), View("e", 3, 0), View("e", 0, -3), View("h", 0, 3), View("t", 4, -2)]
 )
-def test_overflow_is_refused_and_says_by_how_much(view, excess):
-    with pytest.raises(ValueError, match=f"canvas 1 {excess}; it can move"):
-        views.apply(view, torch.cat([torch.full_like(LABELS, BLANK), LABELS]))
+def test_overflow_is_refused_and_says_how_far_a_canvas_can_move(view):
+    canvases = torch.cat([torch.full_like(LABELS, BLANK), LABELS])
+    for shown in (
+        lambda: views.apply(view, canvases),
+        lambda: views.apply_views([view] * 2, canvases),
+    ):
+        with pytest.raises(
+            ValueError, match=r"content of canvas 1 over the edge; it can move -\d\.\."
+        ):
+            shown()
 
 
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
@@ -96,12 +93,6 @@ def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
     assert torch.equal(views.undo(view, viewed) == MASK, INPUTS == MASK)
 
 
-def test_masked_row_does_not_hold_an_input_canvas_in_place():
-    viewed = views.apply(View("e", 0, 2), INPUTS)
-    assert torch.equal(viewed[0, 1], torch.from_numpy(encode("___321")))
-    assert bool((viewed[0, 3] == MASK).all())
-
-
 def test_inputs_labels_and_answer_stay_together():
     answer = INPUTS == MASK
     view = View("r270", 1, -1)
@@ -109,14 +100,6 @@ def test_inputs_labels_and_answer_stay_together():
     assert mask.dtype == torch.bool
     assert torch.equal(inputs == MASK, mask)
     assert torch.equal(inputs[~mask], labels[~mask])
-
-
-def test_log_probabilities_go_back_cell_by_cell():
-    view = View("r90", 1, 0)
-    log_probabilities = torch.randn(1, 6, 6, 18, generator=torch.Generator().manual_seed(0))
-    back = views.undo(view, log_probabilities)
-    for symbol in range(18):
-        assert torch.equal(back[..., symbol], views.undo(view, log_probabilities[..., symbol]))
 
 
 @pytest.mark.parametrize(
@@ -138,26 +121,6 @@ def test_a_view_for_each_sample_is_that_view_applied_alone(height, width, names)
     back = views.undo_views(drawn, scores)
     for view, score, result in zip(drawn, scores.split(1), back.split(1), strict=True):
         assert torch.equal(views.undo(view, score), result)
-
-
-def test_blank_canvas_can_be_shifted_anywhere():
-    blank = torch.full((1, 3, 4), BLANK, dtype=torch.uint8)
-    assert torch.equal(views.apply(View("e", -2, 3), blank), blank)
-
-
-def test_misuse_is_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="a symmetry of the square must be"):
-        View("mirror")
-    with pytest.raises(ValueError, match="add a batch dimension"):
-        views.undo(View(), LABELS[0])
-    with pytest.raises(ValueError, match="pass content="):
-        views.apply(View(), INPUTS == MASK)
-    with pytest.raises(ValueError, match="content must be bool"):
-        views.apply(View(), INPUTS, LABELS)
-    with pytest.raises(ValueError, match="2 views for 1 canvases"):
-        views.apply_views([View(), View()], LABELS)
-    with pytest.raises(ValueError, match="use square canvases"):
-        views.apply_views([View("t")], LABELS[:, :4])
 
 
 @pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])
@@ -183,8 +146,92 @@ def test_every_symmetry_comes_before_any_comes_again(seed):
     assert {view.symmetry for view in drawn[8:]} == set(SYMMETRIES)
 
 
-def test_distinct_views_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="at least one view"):
-        views.distinct_views(CONTENT[0], ["e"], 0, seed=0)
+def test_views_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="a symmetry of the square must be"):
+        View("mirror")
+    with pytest.raises(ValueError, match="use square canvases"):
+        views.apply_views([View("t")], LABELS[:, :4])
     with pytest.raises(ValueError, match="the view t makes"):
         views.distinct_views(CONTENT[0, :4], ["t"], 2, seed=0)
+
+
+# Views drawn for a batch
+
+
+SMALL_TEXT = "_____ _32__ _6___ _4___ _____"
+SMALL = np.stack([encode(line) for line in SMALL_TEXT.split()])
+SAMPLES = 3000
+
+
+def drawn(chosen: views.RandomViews, labels: np.ndarray = SMALL, seed: int = 0) -> list[np.ndarray]:
+    batch = torch.from_numpy(labels).expand(SAMPLES, *labels.shape)
+    numbers = torch.rand(SAMPLES, 3, generator=torch.Generator().manual_seed(seed))
+    return list(chosen.draw(batch, numbers).show(batch).numpy())
+
+
+def counted(canvases: list[np.ndarray]) -> Counter[bytes]:
+    return Counter(canvas.tobytes() for canvas in canvases)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "transforms"),
+    [
+        (views.RandomViews(shift=True), [A.D4(p=1.0), CanvasShift()]),
+        (views.RandomViews(["e", "h"], shift=True), [A.HorizontalFlip(p=0.5), CanvasShift()]),
+    ],
+)
+def test_what_is_drawn_is_distributed_as_albumentations_draws_it(chosen, transforms):
+    transform = SampleTransform(transforms)
+    answer = SMALL != BLANK
+    theirs = counted([transform(SMALL, SMALL, answer, seed)[1] for seed in range(SAMPLES)])
+    ours = counted(drawn(chosen))
+    assert set(ours) == set(theirs)
+    # Chi-squared of two samples of equal size: its mean is the number of outcomes less one.
+    statistic = sum((ours[one] - theirs[one]) ** 2 / (ours[one] + theirs[one]) for one in ours)
+    free = len(ours) - 1
+    assert abs(statistic - free) < 4 * math.sqrt(2 * free)
+
+
+def test_the_view_of_a_sample_is_the_one_it_is_told_to_be():
+    labels = torch.from_numpy(SMALL).expand(64, 5, 5)
+    numbers = torch.rand(64, 3, generator=torch.Generator().manual_seed(1))
+    found = views.RandomViews().draw(labels, numbers)
+    for which, canvas in zip(found.symmetry.tolist(), found.show(labels), strict=True):
+        view = View(list(SYMMETRIES)[which])
+        assert torch.equal(apply(view, labels[:1])[0], canvas)
+
+
+def test_cells_of_any_type_move_together():
+    labels = torch.from_numpy(SMALL).expand(32, 5, 5)
+    numbers = torch.rand(32, 3, generator=torch.Generator().manual_seed(2))
+    found = views.RandomViews(shift=True).draw(labels, numbers)
+    assert torch.equal(found.show(labels == 6), found.show(labels) == 6)
+    assert torch.equal(found.show(labels.double() / 2), found.show(labels).double() / 2)
+
+
+def test_an_oblong_canvas_keeps_its_shape():
+    oblong = SMALL[:, :4]
+    names = ["e", "r180", "h", "v"]
+    assert set(counted(drawn(views.RandomViews(names), oblong))) == {
+        np.ascontiguousarray(symmetry.apply(name, oblong)).tobytes() for name in names
+    }
+    with pytest.raises(ValueError, match=r"an equal height and width, or square: true, or leave"):
+        drawn(views.RandomViews(), oblong)
+
+
+def test_a_canvas_that_is_full_is_not_shifted():
+    full = np.full((3, 3), 7, dtype=np.uint8)
+    assert counted(drawn(views.RandomViews(["e"], shift=True), full)) == {full.tobytes(): SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([], "one or more names, each once"),
+        (["e", "e"], r"each once, like \[e, r180\], not \[e, e\]"),
+        (["r45"], "r45"),
+    ],
+)
+def test_impossible_symmetries_are_refused(names, told):
+    with pytest.raises(ValueError, match=told):
+        views.RandomViews(names)

@@ -9,8 +9,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader, DistributedSampler
 
-from augment.random_views import RandomViews
 from augment.transforms import BasicTransform, SampleTransform
+from augment.views import RandomViews
 from canvas import task_data
 from canvas.canvas_size import Blanks, Canvas
 from canvas.problems import MOST_DIGITS, Split

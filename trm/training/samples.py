@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from augment.random_views import RandomViews
 from augment.symmetry import recognise
 from augment.transforms import SampleTransform
+from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from augment.random_views import RandomViews
 from augment.symmetry import SYMMETRIES, apply
 from augment.transforms import CanvasShift, SampleTransform
+from augment.views import RandomViews
 from canvas import task_class
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
