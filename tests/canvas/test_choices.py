@@ -1,6 +1,7 @@
-"""Layouts and tasks that people write in files of their own."""
+"""Names to choose from, and layouts and tasks that people write in files of their own."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,13 +10,20 @@ import pytest
 
 from canvas import symbols, task_class, task_data, task_name
 from canvas.addition import Addition, Column
-from canvas.choices import check_imported, class_name, import_code, load_class, resolve
+from canvas.choices import (
+    check_choice,
+    check_choices,
+    check_imported,
+    class_name,
+    did_you_mean,
+    import_code,
+    load_class,
+    one_of,
+)
 from canvas.layouts import Layout
-from canvas.problems import Problems
 from canvas.reader import read
 from canvas.render import draw_worked
 from canvas.sampling import sample
-from canvas.task import Task
 
 LAYOUT = """
     from canvas.addition import Column
@@ -94,9 +102,6 @@ def layout(name: str) -> type:
     return load_class(name, Layout, "layout")
 
 
-# What works
-
-
 def test_an_own_layout_is_found_in_the_working_folder():
     written("my_layouts.py", LAYOUT)
     task = Addition("my_layouts.Upper", addends=(2, 3))
@@ -142,16 +147,6 @@ def test_an_own_task_is_found_named_and_drawn():
     assert refusal(task.parse, "4-9") == "4 - 9 is no problem of the task subtraction"
 
 
-def test_a_module_installed_elsewhere_comes_before_the_working_folder(folder):
-    written("tabnanny.py", "raise AssertionError('not this one')")
-    assert Path(import_code("tabnanny").__file__).parent != folder
-
-
-def test_names_of_a_table_are_taken_from_it():
-    assert resolve("column", Addition.layouts, Layout, "layout") is Addition.layouts["column"]
-    assert "must be one of column" in refusal(resolve, "colum", Addition.layouts, Layout, "layout")
-
-
 def test_a_checkpoint_may_name_what_is_part_of_the_package_or_was_imported():
     file = written("my_layouts.py", LAYOUT)
     for name in ("column", "canvas.addition.Column"):
@@ -164,154 +159,86 @@ def test_a_checkpoint_may_name_what_is_part_of_the_package_or_was_imported():
     check_imported("my_layouts.Upper", "layout", ("canvas", "trm"))
 
 
-# What is refused
+HALF = """
+    from canvas.layouts import Layout
+
+    class Half(Layout):
+        name = "half"
+
+        def rows(self, operands):
+            return ()
+
+    class Upper:
+        pass
+
+    x = 1
+"""
 
 
-def test_a_syntax_error_is_told_with_its_line():
-    file = written("my_typo.py", "x = 1\ny = (2\nz = 3\n")
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("x = 1\ny = (2\nz = 3\n", "{file}, line 2: '(' was never closed"),
+        ("def f():\n    return 1 / 0\n\nf()\n", "{file}, line 2: ZeroDivisionError: division by"),
+        ("import canvas\nimport nosuchthing\n", "{file}, line 2: ModuleNotFoundError: No module"),
+    ],
+)
+def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
+    file = written("my_code.py", code)
     for call, argument, what in (
-        (layout, "my_typo.Upper", "layout my_typo.Upper"),
-        (import_code, "my_typo.py", "--import my_typo.py"),
-        (import_code, "my_typo", "--import my_typo"),
+        (layout, "my_code.Upper", "layout my_code.Upper"),
+        (import_code, "my_code.py", "--import my_code.py"),
+        (import_code, "my_code", "--import my_code"),
     ):
-        said = refusal(call, argument)
-        assert said.startswith(f"{what}: {file.resolve()}, line 2: ")
-        assert "was never closed" in said
-        assert "my_typo" not in sys.modules
+        expected = f"{what}: {message.format(file=file.resolve())}"
+        assert refusal(call, argument).startswith(expected)
+        assert "my_code" not in sys.modules
 
 
-def test_an_exception_while_importing_is_told_with_its_line():
-    file = written("my_accident.py", "def f():\n    return 1 / 0\n\nf()\n")
-    for call, argument, what in (
-        (layout, "my_accident.Upper", "layout my_accident.Upper"),
-        (import_code, "my_accident.py", "--import my_accident.py"),
-    ):
-        expected = f"{what}: {file.resolve()}, line 2: ZeroDivisionError: division by zero"
-        assert refusal(call, argument) == expected
-        assert "my_accident" not in sys.modules
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mine.Hal", "layout mine.Hal: mine.py has no Hal. Did you mean Half?"),
+        ("mine.Upper", "is not a Layout: derive the class from canvas.layouts.Layout"),
+        ("mine.x", "is not a Layout: derive the class from canvas.layouts.Layout"),
+        ("mine.Half", "lacks answer_cells, read_operands, room, write_operands: see canvas.lay"),
+        ("nosuchmodule.Upper", "there is no module nosuchmodule, neither installed nor in this"),
+        ("mine.deeper.Upper", "there is no module mine.deeper, neither installed nor in this"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_refused(name, message):
+    written("mine.py", HALF)
+    assert message in refusal(layout, name)
 
 
-def test_a_module_that_an_own_file_misses_is_told_with_its_line():
-    file = written("my_needs.py", "import canvas\nimport nosuchthing\n")
-    for call, argument in ((layout, "my_needs.Upper"), (import_code, "my_needs.py")):
-        said = refusal(call, argument)
-        assert f"{file.resolve()}, line 2: ModuleNotFoundError: No module named" in said
-        assert "'nosuchthing'" in said
-
-
-def test_a_class_that_is_not_there_is_refused_with_what_may_be_meant():
-    written("my_layouts.py", LAYOUT)
-    said = refusal(layout, "my_layouts.Uper")
-    assert said == "layout my_layouts.Uper: my_layouts.py has no Uper. Did you mean Upper?"
-    said = refusal(layout, "my_layouts.Zzz")
-    assert said == "layout my_layouts.Zzz: my_layouts.py has no Zzz."
-
-
-def test_a_class_of_another_kind_is_refused():
-    written("my_things.py", "x = 1\n\nclass Upper:\n    pass\n\ndef lower():\n    pass\n")
-    remedy = "derive the class from canvas.layouts.Layout"
-    assert refusal(layout, "my_things.Upper") == (
-        f"layout my_things.Upper (my_things.py) is not a Layout: {remedy}"
-    )
-    assert refusal(layout, "my_things.lower") == (
-        f"layout my_things.lower (my_things.py) is not a Layout: {remedy}"
-    )
-    assert refusal(layout, "my_things.x") == (
-        f"layout my_things.x (my_things.py) is not a Layout: {remedy}"
-    )
-    assert "is not a Task: derive the class from canvas.task.Task" in refusal(
-        task_class, "canvas.addition.Column"
-    )
-
-
-def test_a_class_that_lacks_methods_is_refused_with_their_names():
-    written(
-        "my_parts.py",
-        """
-        from canvas.layouts import Layout
-
-        class Half(Layout):
-            name = "half"
-
-            def room(self, lengths, base):
-                return 2, 2
-
-            def rows(self, operands):
-                return ()
-
-            def write_operands(self, content, problems):
-                pass
-        """,
-    )
-    assert refusal(layout, "my_parts.Half") == (
-        "layout my_parts.Half (my_parts.py) lacks answer_cells, read_operands: "
-        "see canvas.layouts.Layout"
-    )
-    assert refusal(Addition, "my_parts.Half") == refusal(layout, "my_parts.Half")
-    assert "lacks answer" in refusal(load_class, "canvas.task.TwoOperands", Task, "task")
-
-
-def test_a_module_that_does_not_exist_is_refused():
-    nowhere = "neither installed nor in this folder"
-    said = refusal(layout, "nosuchmodule.Upper")
-    assert said == f"layout nosuchmodule.Upper: there is no module nosuchmodule, {nowhere}"
-    said = refusal(import_code, "nosuchmodule")
-    assert said == f"--import nosuchmodule: there is no module nosuchmodule, {nowhere}"
-    written("my_layouts.py", LAYOUT)
-    said = refusal(layout, "my_layouts.deeper.Upper")
-    assert said.endswith(f"there is no module my_layouts.deeper, {nowhere}")
-
-
-def test_a_file_that_does_not_exist_is_refused():
-    assert refusal(import_code, "nowhere/my_file.py") == (
-        "--import nowhere/my_file.py: there is no such file"
-    )
+def test_files_that_cannot_be_imported_are_refused():
+    assert "there is no such file" in refusal(import_code, "nowhere/my_file.py")
     Path("folder.py").mkdir()
-    assert refusal(import_code, "folder.py") == "--import folder.py: there is no such file"
-
-
-@pytest.mark.parametrize("name", ["json", "canvas", "numpy"])
-def test_a_file_that_is_called_like_another_module_is_refused(name):
-    written(f"{name}.py", "raise AssertionError('not to be imported')")
-    assert refusal(import_code, f"{name}.py") == (
-        f"--import {name}.py: another module is already called {name}; rename the file"
+    assert "there is no such file" in refusal(import_code, "folder.py")
+    written("json.py", "raise AssertionError('not to be imported')")
+    assert refusal(import_code, "json.py") == (
+        "--import json.py: another module is already called json; rename the file"
     )
-
-
-def test_two_files_of_one_name_are_refused():
     first, second = written("one/my_file.py", LAYOUT), written("two/my_file.py", LAYOUT)
     module = import_code(str(first))
     assert "another module is already called my_file" in refusal(import_code, str(second))
     assert sys.modules["my_file"] is module
 
 
-@pytest.mark.parametrize(
-    ("room", "message"),
-    [
-        ("height + 1, width", "draws 3 rows where its room() says 4: make the two agree"),
-        ("height - 1, width", "writes outside the 2 x 3 cells that its room() says: make the two"),
-        ("height, width - 1", "writes outside the 3 x 2 cells that its room() says: make the two"),
-    ],
-)
-def test_an_own_layout_whose_rows_disagree_with_its_room_is_refused(room, message):
-    code = f"""
-        from canvas.addition import Column
+def test_the_nearest_name_is_suggested():
+    check_choice("colour", "red", ["red", "green"])
+    with pytest.raises(ValueError, match=r"colour must be .* red, green, got 'gren'. Did you mean"):
+        check_choice("colour", "gren", ["red", "green"])
+    assert did_you_mean("xyz", ["red", "green"]) == did_you_mean("red", ["red"]) == ""
 
-        class Wrong(Column):
-            name = "wrong"
 
-            def room(self, lengths, base):
-                height, width = super().room(lengths, base)
-                return {room}
+def test_fields_of_a_dataclass_are_checked_by_their_names():
+    @dataclass
+    class Settings:
+        closed: str = one_of("a", ["a", "b"])
+        open: str = one_of("a", ["a", "b"], open=True)
 
-            def write_operands(self, content, problems):
-                pass
-
-            def rows(self, operands):
-                for kind, numbers, shift, row, present in super().rows(operands):
-                    yield kind, numbers, shift + 1, row, present
-    """
-    written("my_wrong.py", code)
-    task = Addition("my_wrong.Wrong")
-    said = refusal(task.rules.work, Problems.from_ints([(7, 8)]))
-    assert said.startswith(f"the layout wrong {message}")
+    check_choices(Settings(open="mine.Own"))
+    for wrong in (Settings(closed="mine.Own"), Settings(open="c")):
+        with pytest.raises(ValueError, match=r"model.(closed|open) must be one of a, b"):
+            check_choices(wrong, "model.")

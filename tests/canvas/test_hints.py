@@ -17,7 +17,7 @@ from canvas.hints import (
     subtask_classes,
 )
 from canvas.layouts import ABSENT, ROW_KINDS, Layout
-from canvas.multiplication import Multiplication, Standard
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, to_sequences
 
@@ -253,8 +253,9 @@ def on_canvas(cells: Cells, drawing: WorkedDrawing, i: int, last: int) -> np.nda
 @every_layout
 def test_hints_of_a_step_are_what_integers_say(layout, base):
     problems = mixed_problems(layout, base)
-    drawing, step = drawn_at_random(layout, problems)
-    for trial in range(3):
+    drawing, first = drawn_at_random(layout, problems)
+    at_last = drawing.steps - 1
+    for step in (first, (first + 1) % drawing.steps, at_last):
         hints = draw_hints(layout, problems, drawing, step)
         assert tuple(hints) == layout.hints
         for i, operands in enumerate(problems.to_ints()):
@@ -265,23 +266,12 @@ def test_hints_of_a_step_are_what_integers_say(layout, base):
                 np.testing.assert_array_equal(
                     hints[name][i], right, f"{name} of {operands}, step {step[i]}"
                 )
-        step = (step + 1 + trial) % drawing.steps
-
-
-@every_base
-@every_layout
-def test_without_a_step_hints_are_those_of_the_last_one(layout, base):
-    problems = mixed_problems(layout, base, seed=1)
-    drawing, _ = drawn_at_random(layout, problems, seed=1)
-    hints = draw_hints(layout, problems, drawing)
-    for i, operands in enumerate(problems.to_ints()):
-        expected = expected_hints(layout, operands, base)
-        for name, cells in expected.items():
-            right = on_canvas(cells, drawing, i, int(drawing.heights[i]) - 1)
-            np.testing.assert_array_equal(hints[name][i], right, f"{name} of {operands}")
-    at_last = draw_hints(layout, problems, drawing, drawing.steps - 1)
-    for name, classes in hints.items():
-        np.testing.assert_array_equal(classes, at_last[name], name)
+    name = layout.hints[-1]
+    for some in (
+        draw_hints(layout, problems, drawing),
+        draw_hints(layout, problems, drawing, at_last, [name]),
+    ):
+        np.testing.assert_array_equal(some[name], hints[name])
 
 
 @every_base
@@ -312,7 +302,7 @@ def test_a_problem_has_the_same_hints_whatever_is_beside_it_in_the_batch(layout)
 
 
 @every_layout
-def test_what_holds_at_the_edges_of_a_working_holds_to_the_edges_of_the_canvas(layout):
+def test_what_holds_at_the_edges_of_a_solution_holds_to_the_edges_of_the_canvas(layout):
     problems = mixed_problems(layout, 10)
     worked = layout.work(problems)
     height, width = int(worked.heights.max()) + 3, int(worked.widths.max()) + 6
@@ -374,17 +364,6 @@ def test_sub_tasks_of_addition_are_what_integers_say(base):
 
 
 @every_layout
-def test_asking_for_some_hints_gives_these_alone(layout):
-    problems = mixed_problems(layout, 10)
-    drawing, step = drawn_at_random(layout, problems)
-    everything = draw_hints(layout, problems, drawing, step)
-    name = layout.hints[-1]
-    some = draw_hints(layout, problems, drawing, step, [name])
-    assert list(some) == [name]
-    np.testing.assert_array_equal(some[name], everything[name])
-
-
-@every_layout
 def test_tokens_have_the_hints_of_the_cells_that_they_are_followed_by(layout):
     problems = mixed_problems(layout, 10)
     drawing, _ = drawn_at_random(layout, problems)
@@ -402,11 +381,6 @@ def test_tokens_have_the_hints_of_the_cells_that_they_are_followed_by(layout):
         assert (found[:, -1] == UNDEFINED).all()
 
 
-class Plain(Standard):
-    name = "plain"
-    hints = ()
-
-
 class Other(Column):
     name = "other"
 
@@ -422,26 +396,13 @@ class Wider(ColumnCarries):
         return height, width + 1
 
 
-@pytest.mark.parametrize("layout", [Plain(), Other()], ids=lambda layout: layout.name)
-def test_an_own_layout_without_hints_has_none_and_refuses_any(layout):
-    problems = Problems.from_ints([(12, 34)])
-    drawing = draw_worked(layout.work(problems), 8, 8)
-    assert hint_classes(layout, 10) == {}
-    assert draw_hints(layout, problems, drawing) == {}
-    with pytest.raises(ValueError, match=r"has no hint 'carry'; its hints: none"):
-        draw_hints(layout, problems, drawing, names=["carry"])
-
-
-def test_a_layout_that_does_not_have_a_hint_names_those_that_it_has():
-    problems = Problems.from_ints([(12, 34)])
-    drawing = draw_worked(LAYOUTS["lattice"].work(problems), 8, 8)
-    with pytest.raises(ValueError, match=r"lattice has no hint 'sum'; its hints: row_kind, mul"):
-        draw_hints(LAYOUTS["lattice"], problems, drawing, names=["sum"])
-
-
-def test_hints_are_inherited_with_the_rows():
-    assert Wider().hints == ColumnCarries.hints
+def test_hints_are_inherited_with_the_rows_and_unknown_ones_refused():
     problems = Problems.from_ints([(95, 7), (5, 5)])
+    drawing = draw_worked(Other().work(problems), 8, 8)
+    assert hint_classes(Other(), 10) == draw_hints(Other(), problems, drawing) == {}
+    with pytest.raises(ValueError, match=r"has no hint 'carry'; its hints: none"):
+        draw_hints(Other(), problems, drawing, names=["carry"])
+    assert Wider().hints == ColumnCarries.hints
     drawing = draw_worked(Wider().work(problems), 6, 8)
     hints = draw_hints(Wider(), problems, drawing)
     assert hints["sum"][0, 3, : drawing.widths[0]].tolist()[-3:] == [2, 1, 3]
