@@ -11,7 +11,7 @@ INSTALLED := .venv/.installed
 
 quickstart: $(INSTALLED)
 	$(BIN)/trm fit --config configs/quickstart.yaml
-	$(BIN)/trm demo --checkpoint runs/quickstart
+	$(BIN)/trm solve --checkpoint runs/quickstart --demo
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

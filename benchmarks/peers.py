@@ -44,7 +44,7 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.depth import carried_step, fresh_step
@@ -115,10 +115,6 @@ class Theirs(Predictor):
     def accepts(self, height: int, width: int) -> bool:
         """Whether it is the canvas of training."""
         return (height, width) == self.size
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        """Not measured."""
-        raise NotImplementedError
 
     @torch.inference_mode()
     def __call__(

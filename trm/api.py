@@ -77,7 +77,7 @@ def solve(
     """Work problems out, each row built on the model's own rows.
 
     What a problem gets does not depend on the others. For more problems than fit into memory see
-    `trm.batch.solving.solve`.
+    `trm.batch.solve`.
 
     Args:
         problems: one, as text or as a tuple of operands, or several of them.
@@ -98,14 +98,8 @@ def solve(
     several: Any = [problems] if alone else problems
     if not isinstance(several, Problems):
         several = solver.task.problems([_operands(one, solver.task) for one in several])
-    for misfit in filter(None, solver.misfits(several)):
-        raise ValueError(misfit)  # before any of the others is worked out
-    solutions: dict[int, Solution] = {}
-    for batch in solver.batches(several):
-        solved = solver.solve(several[batch], with_truth=True)
-        solutions.update(zip(batch.tolist(), solved, strict=True))
-    in_order = [solutions[i] for i in range(len(several))]
-    return in_order[0] if alone else in_order
+    solutions = solver.solve(several, with_truth=True)
+    return solutions[0] if alone else solutions
 
 
 def _operands(problem: Problem, task: Task) -> tuple[int, ...]:

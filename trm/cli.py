@@ -29,7 +29,6 @@ from trm.processes import (
 COMMANDS = {
     "render": ("trm.commands.render", "draw a problem in the terminal or to a file"),
     "solve": ("trm.commands.solve", "solve problems with a trained model"),
-    "demo": ("trm.commands.demo", "see what a trained model can do on problems held out"),
     "inspect": (
         "trm.commands.inspect",
         "a model at work on one problem: steps, attention",
@@ -73,7 +72,7 @@ examples:
   trm solve 123x456                                     # with the shipped model
   trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
-  trm demo --checkpoint runs/quickstart
+  trm solve --checkpoint runs/quickstart --demo
   trm inspect 123x456 --output inspected
   trm probe --checkpoint runs/standard_base3 --output probed
   trm rasp 123x45 --layout lattice

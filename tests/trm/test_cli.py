@@ -54,7 +54,6 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
     calls = {
         "render": ["12x3"],
         "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
-        "demo": [],
         "inspect": ["12x3", "--output", "glass"],
         "probe": ["--output", "probed", "--digits-a", "1..3", "--steps", "1..4,8"],
         "rasp": ["12x3", "--layout", "lattice"],
@@ -76,7 +75,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["solve", "--input", "nowhere.csv", "--output", "answers"],
         ["solve", "--input", ".", "--output", "answers.csv"],
         ["inspect", "12xy3", "--output", "glass"],
-        ["demo", "--checkpoint", "nowhere.ckpt"],
+        ["solve", "--checkpoint", "nowhere.ckpt", "--demo"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
         ["probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],
         ["heads", "--checkpoint", "nowhere.ckpt", "--output", "heads"],

@@ -254,7 +254,7 @@ def predict(
 ) -> str | None:
     """Answer a suite's problems with a model of this package, or go on with it.
 
-    They are worked through as any file of problems, see `trm.batch.jobs`: beside the predictions
+    They are worked through as any file of problems, see `trm.batch`: beside the predictions
     stand a hidden file of problems, one of records, and the shards, until all is done.
 
     Args:
@@ -263,8 +263,8 @@ def predict(
         output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
         secret: see `trm.benchmark.suites.items`.
         problems: how many of each cell, the first ones; None: all of them.
-        how: ``steps``, ``height`` and ``width`` of `trm.batch.jobs.Job`, ``accelerator``,
-            ``devices`` and ``quiet`` of `trm.batch.jobs.work_through`.
+        how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
+            ``devices`` and ``quiet`` of `trm.batch.work_through`.
 
     Returns:
         What became of them, in words; None in all processes but the first.
@@ -273,7 +273,7 @@ def predict(
         FileNotFoundError: there is no such checkpoint.
         ValueError: the suite is not what the model was made for, or the output is no such file.
     """
-    from trm.batch.jobs import Job, work_through
+    from trm.batch import Job, work_through
     from trm.checkpoints.loading import load_solver
 
     if not output.name.endswith((".jsonl", ".jsonl.gz")):

@@ -39,8 +39,7 @@ from trm.checkpoints import (
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver

@@ -16,14 +16,16 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     add_precision,
+    add_voting,
     info_console,
     lengths,
     one_device,
     precision_of,
     sizes_given,
+    voting_of,
     whole,
+    with_voting,
 )
-from trm.commands.voting_arguments import add_voting, voting_of, with_voting
 from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
 from trm.files import make_own_folder, replacing, sweep
 from trm.precision import FLOAT32

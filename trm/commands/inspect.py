@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from canvas.problems import Problems
     from canvas.task import Task
-    from trm.solving.watching import Moment
+    from trm.solving.solver import Moment
 
 EXAMPLES = """\
 examples:
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.models.introspection import introspect
     from trm.probing.lens import read_layers, some_steps, steps_to_read
     from trm.solving.iterative_predictor import IterativePredictor
-    from trm.solving.watching import solve_watched
+    from trm.solving.solver import solve_watched
 
     device = one_device(args)
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     predictor = solver.predictor
     iterative = isinstance(predictor, IterativePredictor)
     stepwise = iterative and not predictor.in_order
-    seen = predictor.look(steps.inputs, int(used.max()) + _SPARE if stepwise else None)
+    seen = predictor.trace(steps.inputs, int(used.max()) + _SPARE if stepwise else None)
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
@@ -212,7 +212,7 @@ def _tell(args: argparse.Namespace, output: Path, written: list[str], said: str)
 def _tell_hints(believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int) -> None:
     """Say of each hint how many cells are right in the end, and which is the first wrong one."""
     from trm.figures.hint_maps import class_sign
-    from trm.solving.hint_reading import right_cells
+    from trm.solving.iteration import right_cells
 
     console = Console(highlight=False)
     console.print(f"hints while row {row} is filled in, cells that are right in the end:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from contextlib import ExitStack
@@ -16,36 +17,37 @@ from rich.text import Text
 
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from trm.batch.formats import FORMATS, check_source, format_of, output_format
+from canvas.sampling import sample
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
     add_precision,
     add_solver,
+    add_voting,
     check_problems,
     info_console,
     one_device,
     precision_of,
     read_problems,
+    voting_of,
     whole,
+    with_voting,
 )
-from trm.commands.voting_arguments import add_voting, voting_of, with_voting
-from trm.files import is_special, replacing
+from trm.files import is_special, make_folder, replacing
 from trm.precision import computing_in
+from trm.problem_files import FORMATS, format_of
 
 if TYPE_CHECKING:
-    from trm.batch.solving import Summary
     from trm.solving.solution import Solution
-    from trm.solving.solver import Solver
-    from trm.solving.watching import Moment
+    from trm.solving.solver import Moment, Solver
 
 EXAMPLES = """\
 examples:
   trm solve 123x456 98765432x87654321
   trm solve --checkpoint runs/quickstart --watch 123x45
   trm solve --checkpoint runs/quickstart --views 16 --vote majority 123x45
-  trm solve --input problems.csv --output answers.jsonl
-  trm solve --checkpoint C --input problems.csv --output answers.csv --views 16 --devices 8
+  trm solve --checkpoint runs/quickstart --demo
+  trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output - --output-format csv
 
 A file of problems is CSV with the columns a and b, or JSON Lines with those keys; whatever else a
@@ -60,6 +62,10 @@ Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 
 PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
 CELLS = 0.5  # the same of all cells of a row that are written one by one
 BAR = 24  # characters of a bar of confidence
+
+SHOWN = 3  # problems of a demo that are worked out before the reader's eyes
+FACTORS = (2, 4)  # digits of its longer problems, of the longest in training
+LONGER = 50  # problems of each such size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,53 +82,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the canvas as it fills, after every supervision step of a recursive model",
     )
+    parser.add_argument(
+        "--demo",
+        type=whole(1),
+        nargs="?",
+        const=1000,
+        metavar="N",
+        help="watch some problems, learn how many of N held-out ones are right (default: 1000) and "
+        "how far it gets beyond training; --output is a folder for pictures (default: beside the "
+        "checkpoint; of the shipped model: demo)",
+    )
     add_voting(parser)
     files = parser.add_argument_group("files", "work through many problems, on many devices")
     files.add_argument("--input", metavar="FILE", help="of problems; - reads standard input")
     files.add_argument("--output", metavar="FILE", help="for records; - writes standard output")
-    for side in ("input", "output"):
-        files.add_argument(
-            f"--{side}-format", choices=FORMATS, help="(default: by the file's name)"
-        )
+    files.add_argument(
+        "--output-format", choices=FORMATS, help="(default: by the file's name; of a pipe, jsonl)"
+    )
     files.add_argument(
         "--canvases", action="store_true", help="add the worked canvas to each record, as text"
     )
     files.add_argument(
         "--batch-size",
-        type=_batch_size,
+        type=whole(1),
         metavar="N",
-        help="problems taken on together, or auto (default: by the kind of device and the views)",
+        help="problems taken on together (default: by the kind of device and the views)",
     )
     files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
 
 
-def _batch_size(text: str) -> int | None:
-    return None if text == "auto" else whole(1)(text)
-
-
 def run(args: argparse.Namespace) -> int:
-    """Solve and show, or work through a file."""
-    if (args.input is None) != (args.output is None):
-        raise ValueError("--input and --output go together: where problems come from, and go to")
-    if bool(args.problems) == (args.input is not None):
-        raise ValueError("name problems, like 123x456, or a file of them, --input: one of the two")
+    """Solve and show, work through a file, or demonstrate a model."""
     find_checkpoint(args.checkpoint)
     voting_of(args)
+    if [bool(args.problems), args.input is not None, args.demo is not None].count(True) != 1:
+        raise ValueError(
+            "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
+            "the three"
+        )
+    if args.demo:
+        return _demo(args)
+    if (args.input is None) != (args.output is None):
+        raise ValueError("--input and --output go together: where problems come from, and go to")
     if args.input is None:
         check_problems(args.problems)
         return _show(args)
     if args.watch:
         raise ValueError("--watch shows problems that are named, not those of a file")
     streamed = [name == "-" or is_special(name) for name in (args.input, args.output)]
-    if not streamed[0]:
-        check_source(Path(args.input))
-    if not streamed[1]:
-        output_format(args.output, args.output_format)
-    if not any(streamed):
-        return _work_through(args)
-    if args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1:
-        raise ValueError("a pipe goes through one device: take files, or leave --devices out")
-    return _stream(args)
+    if not streamed[0] and not Path(args.input).is_file():
+        raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
+    if not streamed[1] and format_of(args.output, args.output_format) is None:
+        raise ValueError(
+            f"--output {args.output} does not say its format: name it .csv or .jsonl, or give "
+            "--output-format"
+        )
+    return _work_through(args, any(streamed))
 
 
 def _solver(args: argparse.Namespace, device: str) -> Solver:
@@ -136,7 +151,6 @@ def _show(args: argparse.Namespace) -> int:
     solver = _solver(args, one_device(args))
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
-    console = Console()
     if args.checkpoint == SHIPPED:
         info_console(args).print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
@@ -144,52 +158,23 @@ def _show(args: argparse.Namespace) -> int:
         )
     with computing_in(precision_of(args), solver.predictor.device):
         for i in range(len(problems)):
-            solve_and_show(console, solver, problems[i : i + 1], watch=args.watch)
+            solve_and_show(Console(), solver, problems[i : i + 1], watch=args.watch)
     return 0
 
 
-def _stream(args: argparse.Namespace) -> int:
-    from trm.batch.solving import stream
-
-    solver = _solver(args, one_device(args))
+def _work_through(args: argparse.Namespace, streamed: bool) -> int:
+    """Files, on any number of devices; or a stream, on one."""
+    if streamed and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
+        raise ValueError("a pipe goes through one device: take files, or leave --devices out")
     for path, pipe, standard in (
         (args.input, sys.stdin, "standard input"),
         (args.output, sys.stdout, "standard output"),
     ):
         if path == "-" and pipe is None:
             raise ValueError(f"{standard} is closed: name a file instead of -")
-    with ExitStack() as stack:
-        stack.enter_context(computing_in(precision_of(args), solver.predictor.device))
-        name, input_format, sink = "standard input", args.input_format, sys.stdout
-        if args.input == "-":
-            source: BinaryIO = sys.stdin.buffer
-        else:
-            name, input_format = args.input, format_of(args.input, input_format)
-            source = stack.enter_context(Path(args.input).open("rb"))
-        if args.output == "-" or is_special(args.output):
-            written = format_of(args.output, args.output_format) or "jsonl"
-        else:
-            written = output_format(args.output, args.output_format)
-        if args.output != "-":
-            part = stack.enter_context(replacing(Path(args.output)))
-            sink = stack.enter_context(part.open("w", encoding="utf-8"))
-        summary = stream(
-            solver,
-            source,
-            sink,
-            name,
-            args.batch_size,
-            args.canvases,
-            input_format,
-            written,
-        )
-    return _told(summary, args)
+    from trm.batch import Job, stream, work_through
 
-
-def _work_through(args: argparse.Namespace) -> int:
-    from trm.batch.jobs import Job, work_through
-
-    solver = _solver(args, "cpu")
+    solver = _solver(args, one_device(args) if streamed else "cpu")
     job = Job(
         checkpoint=Path(args.checkpoint),
         source=Path(args.input),
@@ -200,19 +185,27 @@ def _work_through(args: argparse.Namespace) -> int:
         voting=solver.voting,
         batch_size=args.batch_size,
         canvases=args.canvases,
-        input_format=args.input_format,
         output_format=args.output_format,
         precision=precision_of(args),
     )
-    summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
-    return 0 if summary is None else _told(summary, args)
-
-
-def _told(summary: Summary, args: argparse.Namespace) -> int:
-    """Say what became of the records; the exit code."""
+    if streamed:
+        with ExitStack() as stack:
+            stack.enter_context(computing_in(job.precision, solver.predictor.device))
+            source: BinaryIO = sys.stdin.buffer
+            sink = sys.stdout
+            if args.input != "-":
+                source = stack.enter_context(job.source.open("rb"))
+            if args.output != "-":
+                part = stack.enter_context(replacing(job.output))
+                sink = stack.enter_context(part.open("w", encoding="utf-8"))
+            summary = stream(job, solver, source, sink)
+    else:
+        found = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
+        if found is None:  # another process reports
+            return 0
+        summary = found
     if not args.quiet:
-        where = "" if args.output == "-" else f" → {args.output}"
-        print(f"{summary}{where}", file=sys.stderr)
+        print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
     return 1 if summary.errors else 0
 
 
@@ -224,7 +217,7 @@ def solve_and_show(
         (solution,) = solver.solve(problem, with_truth=True)
         console.print(describe(solution))
         return solution
-    from trm.solving.watching import solve_watched
+    from trm.solving.solver import solve_watched
 
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
     pause = PAUSE if console.is_terminal else 0.0
@@ -289,5 +282,116 @@ def describe(solution: Solution) -> Group:
     if any(solution.row_steps):
         rows = "a row, all samples together" if solution.votes else "a row"
         details += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
-    doubt = f"\nnot calibrated: {solution.doubt}" if solution.doubt else ""
+    doubt = (
+        f"\nnot calibrated: {solution.uncalibrated_reason}" if solution.uncalibrated_reason else ""
+    )
     return Group(canvas, verdict, Text(details).append(doubt, style="yellow").append("\n"))
+
+
+def _demo(args: argparse.Namespace) -> int:
+    """Watch, measure, draw, and say what to try next."""
+    checkpoint = find_checkpoint(args.checkpoint)
+    # A run keeps its checkpoints in a folder of that name; any other checkpoint stands alone.
+    folder = checkpoint.parent
+    of_run = folder.name == "checkpoints"
+    beside = "demo" if checkpoint == SHIPPED else folder.parent if of_run else folder
+    output = Path(args.output or beside)
+    make_folder(output)
+    solver = _solver(args, one_device(args))
+    task, console = solver.task, Console(highlight=False)
+    console.rule("Problems it has never seen, row by row")
+    shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)
+    for i in range(SHOWN):
+        solve_and_show(console, solver, shown[i : i + 1], watch=True)
+    console.rule("How often it is right")
+    _measure(console, solver, args.demo, args.quiet)
+    console.rule("Longer than anything it was trained on")
+    try:
+        _try_longer(console, solver, args.quiet)
+    except ValueError as error:
+        console.print(f"It cannot try: {error}\n")
+    _draw(solver, shown[:1], output)
+    info = info_console(args)
+    info.rule("What to try next")
+    if shutil.which("trm") is None:
+        info.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
+    which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
+    info.print(
+        f"look at       {output / 'solved.png'}\n"
+        f"watch         {output / 'solving.gif'}\n"
+        f"your problem  trm solve {which}--watch {task.names(shown)[-1].replace(' ', '')}"
+    )
+    if of_run:
+        info.print(f"see inside    tensorboard --logdir {folder.parent}")
+    info.print("train more    trm fit --config generalise/lattice")
+    return 0
+
+
+def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> None:
+    """How many of the problems held out are right, by their size; sizes are drawn evenly."""
+    from rich.table import Table
+
+    from trm.evaluation.grid import AXES
+    from trm.evaluation.statistics import Share
+
+    task = solver.task
+    asked = sample(task.evenly(), 0, "test", 0, np.arange(problems))
+    solutions = _solve_all(console, solver, asked, quiet)
+    sizes = np.stack([task.measures(asked)[axis] for axis in task.axes], axis=1)
+    right = np.array([solution.correct for solution in solutions])
+    first, second = (AXES[axis] for axis in task.axes)
+    rows, columns = (np.unique(part).tolist() for part in sizes.T)
+    table = Table(first, *(f"{second} {b}" for b in columns), title="right answers")
+    for a in rows:
+        cells = [right[(sizes == (a, b)).all(axis=1)] for b in columns]
+        shares = [f"{cell.mean():.1%} of {len(cell)}" if len(cell) else "" for cell in cells]
+        table.add_row(str(a), *shares)
+    console.print(table)
+    exact = sum(bool(solution.exact) for solution in solutions)
+    console.print(
+        f"{Share(int(right.sum()), problems)} of held-out answers exact, every row built on the "
+        f"model's own;\n{Share(exact, problems)} of whole worked solutions exact. Test problems, "
+        "sizes drawn evenly, problem seed 0.\n",
+        soft_wrap=True,
+    )
+
+
+def _try_longer(console: Console, solver: Solver, quiet: bool) -> None:
+    """One problem with more digits than in training, and how many of some are right.
+
+    Raises:
+        ValueError: the model takes no problem of that size.
+    """
+    from trm.evaluation.statistics import Share
+
+    task, batches = solver.task, []
+    for factor in FACTORS:
+        lengths = tuple(factor * n for n in task.longest)
+        batches.append(sample(task, 0, "test", 0, np.arange(LONGER), lengths))
+    solver.draw(batches[-1])  # complain before the first is shown
+    solve_and_show(console, solver, batches[0][:1])
+    for factor, problems in zip(FACTORS, batches, strict=True):
+        right = sum(s.correct for s in _solve_all(console, solver, problems, quiet))
+        size = " x ".join(str(factor * n) for n in task.longest)
+        console.print(f"{size} digits: {Share(right, LONGER)} of answers right", soft_wrap=True)
+    console.print()
+
+
+def _solve_all(console: Console, solver: Solver, problems: Problems, quiet: bool) -> list[Solution]:
+    from rich.progress import track
+
+    starts = range(0, len(problems), 100)
+    solved = track(starts, "solving", console=console, transient=True, disable=quiet)
+    return [s for i in solved for s in solver.solve(problems[i : i + 100], with_truth=True)]
+
+
+def _draw(solver: Solver, problem: Problems, output: Path) -> None:
+    """``solved.png`` and ``solving.gif`` of a problem, in a folder."""
+    from canvas.picture import save_gif
+    from trm.figures.animation import animate
+    from trm.solving.solver import solve_watched
+
+    moments: list[Moment] = []
+    film = list(animate(solve_watched(solver, problem, moments.append), moments))
+    film[-1][0].savefig(output / "solved.png")
+    save_gif(output / "solving.gif", film)

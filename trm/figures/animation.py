@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from canvas.picture import DPI, GIVEN, GREY, HIGHLIGHT, INK, WRONG_INK, blank_figure, draw_canvas
 from canvas.symbols import MASK
 from trm.solving.solution import Solution
-from trm.solving.watching import Moment
+from trm.solving.solver import Moment
 
 _CELLS = (16, 40)  # pixels of a cell, fewest and most
 _CANVAS, _LINE = 640, 900  # pixels that a canvas and the title are to be wide at most
@@ -29,7 +29,7 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
 
     Args:
         solution: how it ended, with its truth.
-        moments: how it went, as `trm.solving.watching.solve_watched` shows it.
+        moments: how it went, as `trm.solving.solver.solve_watched` shows it.
     """
     truth, beside = solution.truth, dict[int, tuple[float, str]]()
     assert truth is not None

@@ -22,7 +22,7 @@ from canvas.picture import (
 )
 from canvas.symbols import BLANK
 from trm.figures.sheet import Sheet
-from trm.solving.hint_reading import right_cells
+from trm.solving.iteration import right_cells
 
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
 _WIDE = 2000  # pixels that all maps of a line are to take; with the smallest cells, more
@@ -59,7 +59,7 @@ def hints_figure(
         canvas: ``uint8 [H, W]``, what the model saw.
         row: of the canvas, the one that it fills in; it is framed in every map.
         truth: of each hint ``uint8 [H, W]``, see `canvas.hints.draw_hints`.
-        believed: of each hint ``uint8 [N, H, W]``, see `trm.solving.hint_reading.likeliest`.
+        believed: of each hint ``uint8 [N, H, W]``, see `trm.solving.iteration.likeliest`.
         names: of the N points.
         title: of the figure.
     """

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GREY, GRID, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
-from trm.solving.rollout import ConfidenceCurve, Look
+from trm.solving.iteration import ConfidenceCurve, Trace
 
 _CELLS = (14, 22)  # pixels of a cell, fewest and most
 _PANEL = (150, 310)  # pixels that a canvas is wide: with larger cells than the fewest, at most
@@ -24,7 +24,7 @@ _LEAST = 500  # pixels that a title and a legend need
 _MARGIN = 1  # blank rows and columns that are kept around what is written
 
 
-def sample_panels(steps: RowSteps, given: np.ndarray, seen: Look, titles: Sequence[str]) -> Figure:
+def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Sequence[str]) -> Figure:
     """What a model makes of some row steps, a block each, all of one size, below one another.
 
     A block has the input, the label and the prediction side by side, and below them how sure the

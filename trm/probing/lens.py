@@ -182,7 +182,7 @@ def _update_names(updates: Sequence[str]) -> list[str]:
 def _of_gpt(predictor: Predictor, model: GPT, canvas: np.ndarray) -> Iterator[tuple[str, Tensor]]:
     """Names of sites, and logits [1, H, W, V]."""
     height, width = canvas.shape
-    filled = predictor.look(canvas[None]).answers
+    filled = predictor.trace(canvas[None]).answers
     ids = torch.from_numpy(to_sequences(filled)).to(next(model.parameters()).device)
     writer = torch.from_numpy(token_of_cell(height, width)).to(ids.device)
     loops = loops_of(predictor)

@@ -1,7 +1,7 @@
 """The GPT as it solves: a canvas is a sequence, its rows reversed, decoded greedily."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,77 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
-from trm.solving.hint_reading import likeliest
+from trm.solving.iteration import SymbolTrace, likeliest
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
-from trm.solving.trace import SymbolTrace
-
-Calibrate = Callable[[np.ndarray], np.ndarray]
 
 FREE = -1  # a token that the model is to write
+# Log-probabilities that are distinguished: beyond lies the rounding of float32.
+_SURE = (-50.0, -1e-6)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """P(right) = σ(scale · logit(p) + offset) of an answer that the model wrote with probability p.
+
+    Platt scaling (Platt 1999) of the model's own log-odds. As made it changes nothing: a row is as
+    probably right as the model was sure of writing it.
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+    def __call__(self, log_probs: np.ndarray) -> np.ndarray:
+        """Probabilities ``float32`` of answers of log-probability ``log_probs``, minus infinity
+        included.
+        """
+        odds = self.scale * log_odds(log_probs) + self.offset
+        return np.where(np.isneginf(log_probs), 0, 1 / (1 + np.exp(-odds))).astype(np.float32)
+
+
+def log_odds(log_probs: np.ndarray) -> np.ndarray:
+    """log(p / (1 − p)) from log p, ``float64``."""
+    log_p = np.clip(np.asarray(log_probs, dtype=np.float64), *_SURE)
+    return log_p - np.log(-np.expm1(log_p))
+
+
+def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
+    """The most probable calibration of answers that were judged.
+
+    Scale and offset have normal priors of deviation 1 about 1 and 0. Where a model is nearly always
+    right there is little to learn from, and it is then taken at its word: a fit without the prior
+    would find that all answers are right whatever the model says, and believe the worst ones.
+
+    Args:
+        log_probs: ``float [N]``, of whole answers; those of minus infinity say nothing.
+        right: ``bool [N]``.
+
+    Raises:
+        ValueError: a log-probability is not a number.
+    """
+    from scipy.optimize import minimize  # which takes longer to import than a row to write
+    from scipy.special import expit
+
+    if np.isnan(log_probs).any():
+        raise ValueError(
+            "log-probabilities are not finite: the weights are damaged, or training diverged"
+        )
+    known = ~np.isneginf(log_probs)
+    odds, right = log_odds(np.asarray(log_probs)[known]), np.asarray(right, dtype=float)[known]
+    x = np.stack([odds, np.ones_like(odds)], axis=1)  # [N, 2]
+    prior = np.array([1.0, 0.0])
+
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        z, off = x @ weights, weights - prior
+        value = (np.logaddexp(0, z) - right * z).sum() + (off**2).sum() / 2
+        return value, x.T @ (expit(z) - right) + off
+
+    def curvature(weights: np.ndarray) -> np.ndarray:
+        p = expit(x @ weights)
+        return (x.T * (p * (1 - p))) @ x + np.eye(2)
+
+    best = minimize(loss, prior, jac=True, hess=curvature, method="trust-exact").x
+    # A model that is the surer the more it errs is not to be believed at all.
+    return Calibration(max(float(best[0]), 0.0), float(best[1]))
 
 
 class GPTPredictor(Predictor):
@@ -43,7 +107,7 @@ class GPTPredictor(Predictor):
     def __init__(
         self,
         model: GPT,
-        calibration: Calibrate,
+        calibration: Callable[[np.ndarray], np.ndarray],
         temperature: float = 0.0,
         loops: int | None = None,
     ) -> None:
@@ -61,25 +125,21 @@ class GPTPredictor(Predictor):
     def perturbed(self, noise: float, temperature: float) -> "GPTPredictor":
         """The same GPT, drawing its symbols at a temperature."""
         if noise:
-            raise ValueError(
-                "noise is of a recursive model, which has states to perturb; a GPT's rollouts "
-                "differ by temperature"
-            )
+            raise ValueError("--noise applies to recursive models only; use --temperature")
         return GPTPredictor(self.model, self.calibration, temperature, self.loops)
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
-        seen, symbol_log_probs = self._look(inputs, keys, log_probs)
+        written, symbol_log_probs = self._write_rows(inputs, keys, log_probs)
         steps = np.zeros(len(inputs), dtype=np.int64)
-        return Prediction(
-            seen.answers, self.calibration(seen.log_probs.sum(axis=(1, 2))), steps, symbol_log_probs
-        )
+        confidence = self.calibration(written.log_probs.sum(axis=(1, 2)))
+        return Prediction(written.answers, confidence, steps, symbol_log_probs)
 
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> "SymbolTrace":
+    def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
         """See `Predictor`: its confidence in each symbol, in the order of writing."""
-        return self._look(inputs)[0]
+        return self._write_rows(inputs)[0]
 
     @torch.no_grad()
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
@@ -88,7 +148,7 @@ class GPTPredictor(Predictor):
         Without a masked row, on the canvas as it stands.
         """
         if (inputs == symbols.MASK).any():
-            inputs = self.look(inputs).answers
+            inputs = self.trace(inputs).answers
         B, height, width = inputs.shape
         ids = torch.from_numpy(to_sequences(inputs)).to(next(self.model.parameters()).device)
         logits = self.model.read_hints(self.model.activations(ids, height, width, loops=self.loops))
@@ -99,7 +159,7 @@ class GPTPredictor(Predictor):
             found[name] = np.ascontiguousarray(cells[:, :, ::-1])
         return found
 
-    def _look(
+    def _write_rows(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False
     ) -> tuple[SymbolTrace, np.ndarray | None]:
         """How rows are written, and if wanted the log-probabilities of all symbols
@@ -148,7 +208,7 @@ class GPTPredictor(Predictor):
     def _decode(
         self, drawing: Drawing, keys: np.ndarray | None = None, full: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
-        """Whole workings, and if wanted the log-probabilities of all symbols."""
+        """Whole worked solutions, and if wanted the log-probabilities of all symbols."""
         B, height, width = drawing.canvases.shape
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
@@ -160,7 +220,8 @@ class GPTPredictor(Predictor):
         by_cell = written.log_probs[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
         symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
         # Blank rows that an early end leaves out are as good as written.
-        other = _known_sum(written.log_probs) - _known_sum(symbol_log_probs)
+        known = [np.where(np.isneginf(p), 0, p) for p in (written.log_probs, symbol_log_probs)]
+        other = known[0].sum(axis=-1) - known[1].sum(axis=-1)
         symbol_log_probs[sample, drawing.steps - 1] += other
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
         everything = None
@@ -244,11 +305,6 @@ def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:
             generator = torch.Generator().manual_seed(int(key))
             noise[i].exponential_(generator=generator).log_().neg_()
     return noise
-
-
-def _known_sum(log_probs: np.ndarray) -> np.ndarray:
-    """Sums over the last dimension, minus infinity left out."""
-    return np.where(np.isneginf(log_probs), 0.0, log_probs).sum(axis=-1)
 
 
 def _show(drawing: Drawing, canvases: np.ndarray, on_row: OnRow) -> None:

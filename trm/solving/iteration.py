@@ -1,11 +1,16 @@
-"""An iterative model at work on rows: supervision steps, and when a row has settled."""
+"""An iterative model at work on rows: supervision steps, when a row has settled, what it believes.
+
+How rows came about, step by step or symbol by symbol, is a `StepTrace` or a `SymbolTrace`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from canvas.hints import UNDEFINED
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel, Loop
 
@@ -107,3 +112,161 @@ def iterate(
             samples = samples[~last]
             loop.keep(~last)
             settling.keep(~last)
+
+
+@dataclass(frozen=True)
+class ConfidenceCurve:
+    """How sure a model is along the way to one row.
+
+    Attributes:
+        confidence: ``float [N]``, 0 to 1, at each point of the way.
+        right: ``bool [N]``, whether what it holds there is right.
+        halt: the point, from 1, at which it stops; 0 where it does not.
+        outcome: how it ended, in words.
+    """
+
+    confidence: np.ndarray
+    right: np.ndarray
+    halt: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """Every supervision step of a batch of rows, as if no row had settled.
+
+    Attributes:
+        canvases: ``uint8 [T, B, H, W]``, the most likely symbol of every cell after each of T
+            supervision steps; only masked cells count.
+        halt_logits: ``float32 [T, B]``, of "the row is right".
+        masked: ``bool [B, H, W]``, the cells to fill in.
+    """
+
+    heading = "confidence over supervision steps"
+
+    canvases: np.ndarray
+    halt_logits: np.ndarray
+    masked: np.ndarray
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """The probability, to the model, that the row is right: ``float32 [T, B]``."""
+        return (1 / (1 + np.exp(-np.clip(self.halt_logits, -80, 80)))).astype(np.float32)
+
+    @property
+    def halts_at(self) -> np.ndarray:
+        """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
+        settling = Settling(torch.from_numpy(self.masked))
+        steps = zip(self.canvases, self.halt_logits, strict=True)
+        stops = np.stack([settling.seen(*map(torch.from_numpy, step)).numpy() for step in steps])
+        return np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
+
+    @property
+    def answers(self) -> np.ndarray:
+        """``uint8 [B, H, W]`` at the step of halting, or after the last step without one."""
+        last = np.where(self.halts_at > 0, self.halts_at, len(self.canvases)) - 1
+        return self.canvases[last, np.arange(self.canvases.shape[1])]
+
+    def rows_exact(self, labels: np.ndarray) -> np.ndarray:
+        """Whether every masked cell is as in labels ``uint8 [B, H, W]`` after each step.
+
+        Returns:
+            ``bool [T, B]``.
+        """
+        return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """For each row a point after each step, judged by labels ``uint8 [B, H, W]``."""
+        exact, steps = self.rows_exact(labels), len(self.canvases)
+        curves = []
+        for i, halt in enumerate(self.halts_at.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {steps} steps"
+            verdict = "right" if exact[(halt or steps) - 1, i] else "wrong"
+            outcome = f"{end}, row {verdict}"
+            curves.append(ConfidenceCurve(self.confidence[:, i], exact[:, i], halt, outcome))
+        return curves
+
+
+@dataclass(frozen=True)
+class SymbolTrace:
+    """Rows that were written symbol by symbol, each once.
+
+    Attributes:
+        answers: ``uint8 [B, H, W]``; only masked cells count.
+        log_probs: ``float32 [B, H, W]``, of each symbol that was written, given those before; else
+            0.
+        masked: ``bool [B, H, W]``, the cells to fill in.
+    """
+
+    heading = "confidence symbol by symbol, as it writes"
+
+    answers: np.ndarray
+    log_probs: np.ndarray
+    masked: np.ndarray
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """For each row a point for each symbol, from the lowest digit up; see `StepTrace`."""
+        curves = []
+        for i, masked in enumerate(self.masked):
+            right = (self.answers[i] == labels[i])[masked][::-1]
+            outcome = f"row {'right' if right.all() else 'wrong'}"
+            confidence = np.exp(self.log_probs[i][masked][::-1])
+            curves.append(ConfidenceCurve(confidence, right, 0, outcome))
+        return curves
+
+
+Trace = StepTrace | SymbolTrace  # how a model filled in a batch of rows
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """The class that a hint's head holds most likely: uint8 [...] from [..., C].
+
+    `UNDEFINED` where all classes are equally likely: cells that are no tokens of the model, such as
+    blank ones that it leaves out, have no state to be read.
+    """
+    unread = logits.amax(dim=-1) == logits.amin(dim=-1)
+    return logits.argmax(dim=-1).to(torch.uint8).masked_fill(unread, UNDEFINED)
+
+
+@torch.no_grad()
+def hints_after(
+    model: IterativeModel, inputs: np.ndarray, steps: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What an iterative model believes of hints after some supervision steps.
+
+    Args:
+        model: on the device where it is to run; autocast is the caller's.
+        inputs: canvases with a masked row, ``uint8 [B, H, W]``.
+        steps: ``int64 [B]``, of each sample, from 1; done samples cost nothing.
+
+    Returns:
+        By name ``uint8 [B, H, W]`` classes, see `likeliest`; empty of a model without such heads.
+    """
+    device = next(model.parameters()).device
+    loop = Loop(model, torch.from_numpy(inputs).to(device))
+    left = torch.from_numpy(steps).to(device)
+    samples = torch.arange(len(inputs), device=device)
+    found: dict[str, Tensor] = {}
+    for number in range(1, int(steps.max(initial=0)) + 1):
+        loop.step()
+        done = left == number
+        if not done.any():
+            continue
+        for name, logits in loop.read_hints().items():
+            if name not in found:
+                found[name] = torch.empty(inputs.shape, dtype=torch.uint8, device=device)
+            found[name][samples[done]] = likeliest(logits[done])
+        samples, left = samples[~done], left[~done]
+        loop.keep(~done)
+    return {name: classes.cpu().numpy() for name, classes in found.items()}
+
+
+def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a hint is right, and where there is something to be right about, ``bool [...]`` both.
+
+    Args:
+        believed: ``uint8 [...]`` classes, see `likeliest`.
+        truth: ``uint8 [...]``, see `canvas.hints.draw_hints`.
+    """
+    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
+    return (believed == truth) & counted, counted

@@ -1,6 +1,7 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
 import math
+from collections import OrderedDict
 from copy import copy
 
 import numpy as np
@@ -11,12 +12,12 @@ from canvas.render import Drawing
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel
 from trm.models.looped import LoopedTransformer
-from trm.models.ordered import runs_along_fronts, work_along_fronts, work_in_order
-from trm.solving.hint_reading import hints_after, likeliest
-from trm.solving.iteration import iterate
-from trm.solving.memory import Memory
+from trm.models.ordered import RowCache, runs_along_fronts, work_along_fronts, work_in_order
+from trm.solving.iteration import StepTrace, SymbolTrace, Trace, hints_after, iterate, likeliest
 from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
-from trm.solving.trace import SymbolTrace, Trace, trace
+
+_MOST = 4096  # canvases of which is kept what is known of their rows
+_MOST_BYTES = 2**28
 
 
 class IterativePredictor(Predictor):
@@ -31,7 +32,6 @@ class IterativePredictor(Predictor):
         noise: standard deviation of normal noise on the states of samples that have a key, before
             every supervision step (PTRM, arXiv 2605.19943).
         on_step: shown of each supervision step, or where it works in order of each cell.
-        memory: of canvases that come again with their next row, see `with_cache`.
 
     Raises:
         ValueError: no step, or a negative deviation.
@@ -44,18 +44,18 @@ class IterativePredictor(Predictor):
         halt: bool = True,
         noise: float = 0.0,
         on_step: OnStep | None = None,
-        memory: Memory | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         if not 0 <= noise < math.inf:
             raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
         self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
-        self.on_step, self.memory = on_step, memory
+        self.on_step = on_step
+        self.cache: _Cache | None = None  # see `with_cache`
         self.translation_invariant = model.translation_invariant
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the network can work on canvases of that size."""
+        """See `Predictor`."""
         return self.model.accepts(height, width)
 
     def pairs(self, height: int, width: int) -> int:
@@ -65,10 +65,7 @@ class IterativePredictor(Predictor):
     def perturbed(self, noise: float, temperature: float) -> "IterativePredictor":
         """The same network with noise on its states."""
         if temperature:
-            raise ValueError(
-                "temperature is of a GPT, which draws its symbols; a recursive model's rollouts "
-                "differ by noise"
-            )
+            raise ValueError("--temperature applies to GPTs only; use --noise")
         return IterativePredictor(self.model, self.max_steps, self.halt, noise, self.on_step)
 
     def watched(self, on_step: OnStep) -> "IterativePredictor":
@@ -77,10 +74,10 @@ class IterativePredictor(Predictor):
 
     def with_cache(self) -> "IterativePredictor":
         """See `Predictor`."""
-        if self.noise or self.memory is not None:
-            return self  # under noise nothing comes to the same again
+        if not self.in_order or self.noise or self.cache is not None:
+            return self
         other = copy(self)
-        other.memory = Memory()
+        other.cache = _Cache()
         return other
 
     @property
@@ -88,19 +85,26 @@ class IterativePredictor(Predictor):
         """Whether every cell is worked out once, with the same result as in steps without end."""
         return isinstance(self.model, LoopedTransformer) and self.model.in_order and self.halt
 
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Trace | SymbolTrace:
+    @torch.no_grad()
+    def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps.
 
         In order: its confidence in each symbol.
         """
-        if not self.in_order:
-            return trace(self.model, inputs, steps or self.max_steps)
-        # One by one, as only pages of one width are worked out together.
-        alone = [self._fill(canvas[None], log_probs=True) for canvas in inputs]
-        written = Prediction.joined(alone)
-        assert written.log_probs is not None
         masked = inputs == symbols.MASK
-        return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
+        if self.in_order:  # one by one, as only canvases of one width are worked out together
+            alone = [self(canvas[None], log_probs=True) for canvas in inputs]
+            written = Prediction.joined(alone)
+            assert written.log_probs is not None
+            return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
+        tokens = torch.from_numpy(inputs).to(self._device)
+        steps = self.max_steps if steps is None else steps
+        seen = [
+            (step.cells, step.halt_logits.float())
+            for step in iterate(self.model, tokens, tokens == symbols.MASK, steps, halt=False)
+        ]
+        cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
+        return StepTrace(cells, halting, masked)
 
     @torch.no_grad()
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
@@ -114,16 +118,8 @@ class IterativePredictor(Predictor):
         found = self.model.read_hints(worked.state, worked.context)
         return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
 
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
-        """Fill in masked rows, in as many supervision steps as each needs."""
-        if self.memory is None or log_probs:
-            return self._fill(inputs, keys, log_probs)
-        return self.memory.filled(inputs, self._fill)
-
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`; along fronts, where the model's pages can be worked out so."""
+        """See `Predictor`; many rows at once, where `trm.models.ordered` can do so."""
         watched = on_row is not None or self.on_step is not None
         first = drawing.row_of_step(0)
         used = (drawing.canvases != symbols.BLANK) | drawing.answer_cells(0)
@@ -153,28 +149,26 @@ class IterativePredictor(Predictor):
         return Rollout(canvases, confidence, nothing, np.ones((B, S), dtype=bool))
 
     @torch.no_grad()
-    def _fill(
+    def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
-        device = self._device
+        """Fill in masked rows, in as many supervision steps as each needs."""
+        device, noise = self._device, None
         tokens = torch.from_numpy(inputs).to(device)
-        if self.in_order and (keys is None or not self.noise):
-            written = self._in_order(inputs, tokens, log_probs)
-            if written is not None:
-                return written
+        if self.noise and keys is not None:
+            noise = Noise(self.noise, [int(key) for key in keys], device)
+        elif self.in_order and (written := self._fill_in_order(inputs, tokens, log_probs)):
+            return written
         cells = torch.empty_like(tokens)
         confidence = torch.empty(len(tokens), device=device)
         used = torch.empty(len(tokens), dtype=torch.long, device=device)
         settled = torch.empty(len(tokens), dtype=torch.bool, device=device)
-        symbol_log_probs = None
-        noise = None
-        if self.noise and keys is not None:
-            noise = Noise(self.noise, [int(key) for key in keys], device)
+        shape = (*cells.shape, symbols.VOCAB_SIZE)
+        symbol_log_probs = torch.empty(shape, device=device) if log_probs else None
         masked = tokens == symbols.MASK
         for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
             if self.on_step is not None:
-                sure = step.halt_logits.float().sigmoid()
-                shown = (step.samples, step.cells, sure)
+                shown = (step.samples, step.cells, step.halt_logits.float().sigmoid())
                 self.on_step(step.number, *(part.cpu().numpy() for part in shown))
             if not step.last.any():
                 continue
@@ -182,11 +176,7 @@ class IterativePredictor(Predictor):
             cells[done], used[done] = step.cells[last], step.number
             confidence[done] = step.halt_logits[last].float().sigmoid()
             settled[done] = step.settled[last]
-            if log_probs:
-                if symbol_log_probs is None:
-                    symbol_log_probs = torch.empty(
-                        (*cells.shape, step.logits.shape[-1]), device=device
-                    )
+            if symbol_log_probs is not None:
                 symbol_log_probs[done] = step.logits[last].float().log_softmax(dim=-1)
         return Prediction(
             cells.cpu().numpy(),
@@ -196,25 +186,31 @@ class IterativePredictor(Predictor):
             settled.cpu().numpy(),
         )
 
-    def _in_order(
+    def _fill_in_order(
         self, inputs: np.ndarray, tokens: torch.Tensor, log_probs: bool
     ) -> Prediction | None:
         """See `trm.models.ordered`; None where that cannot be done."""
-        above = None if self.memory is None else self.memory.above(inputs)
         assert isinstance(self.model, LoopedTransformer)
+        above = self.cache.of(inputs) if self.cache else None
         worked = work_in_order(self.model, tokens, above)
         if worked is None:
             return None
         logits, halt_logits = self.model.read(worked.state, worked.context)
         cells = logits.argmax(dim=-1).byte().cpu().numpy()
-        sure = halt_logits.float().sigmoid().cpu().numpy()
-        if self.memory is not None:
-            self.memory.keep(np.where(inputs == symbols.MASK, cells, inputs), worked.above)
-        if self.on_step is not None:
-            _show_cells(self.on_step, inputs, cells, sure)
+        confidence = halt_logits.float().sigmoid().cpu().numpy()
+        masked = inputs == symbols.MASK
+        if self.cache and worked.above is not None:
+            self.cache.keep(np.where(masked, cells, inputs), worked.above)
+        if self.on_step is not None:  # cell by cell, from the right to the left
+            place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # from 1, in its row
+            last, unknown = int(place.max()), np.full_like(confidence, np.nan)
+            for number in range(1, last + 1):
+                shown = np.where(place > number, symbols.MASK, cells)
+                sure = confidence if number == last else unknown
+                self.on_step(number, np.arange(len(inputs)), shown, sure)
         return Prediction(
             cells,
-            sure,
+            confidence,
             np.zeros(len(cells), dtype=np.int64),
             logits.float().log_softmax(dim=-1).cpu().numpy() if log_probs else None,
         )
@@ -224,13 +220,36 @@ class IterativePredictor(Predictor):
         return next(self.model.parameters()).device
 
 
-def _show_cells(
-    on_step: OnStep, inputs: np.ndarray, cells: np.ndarray, confidence: np.ndarray
-) -> None:
-    """Rows ``uint8 [B, H, W]`` cell by cell, from the right to the left."""
-    masked = inputs == symbols.MASK
-    place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # from 1, in its row
-    samples, last = np.arange(len(inputs)), int(place.max())
-    for number in range(1, last + 1):
-        sure = confidence if number == last else np.full_like(confidence, np.nan)
-        on_step(number, samples, np.where(place > number, symbols.MASK, cells), sure)
+class _Cache:
+    """What is known of canvases whose last row has been filled in, until the next one is asked for.
+
+    They are found by what stands on them. Nothing of what is kept changes an answer.
+    """
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[tuple[tuple[int, ...], bytes], RowCache] = (
+            OrderedDict()
+        )  # of one canvas each
+
+    def keep(self, filled: np.ndarray, above: RowCache) -> None:
+        """Keep what is known of canvases ``uint8 [B, H, W]`` as they have been filled in."""
+        for canvas, seen, places in zip(filled, above.seen, above.places, strict=True):
+            self._of[_key(canvas)] = RowCache(seen, places)
+        each = above.seen[0].numel() * above.seen.element_size()
+        while len(self._of) > max(1, min(_MOST, _MOST_BYTES // each)):
+            self._of.popitem(last=False)
+
+    def of(self, inputs: np.ndarray) -> RowCache | None:
+        """What is known of canvases with their next row masked; None unless of all of them."""
+        before = np.where(inputs == symbols.MASK, np.uint8(symbols.BLANK), inputs)
+        found = [self._of.get(_key(canvas)) for canvas in before]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found) or len({one.seen.shape for one in known}) > 1:
+            return None
+        return RowCache(
+            torch.stack([one.seen for one in known]), torch.stack([one.places for one in known])
+        )
+
+
+def _key(canvas: np.ndarray) -> tuple[tuple[int, ...], bytes]:
+    return canvas.shape, canvas.tobytes()

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.problems import mix
 from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
+from trm.solving.iteration import Trace
 
 OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases; is given which samples of a drawing they are, and which step.
@@ -52,26 +53,18 @@ class Prediction:
 
     def take(self, index: np.ndarray) -> "Prediction":
         """Samples in another order, some perhaps more than once or never."""
-        symbol_log_probs = None if self.log_probs is None else self.log_probs[index]
-        return Prediction(
-            self.canvases[index],
-            self.confidence[index],
-            self.steps[index],
-            symbol_log_probs,
-            self.settled[index],
-        )
+        parts: Any = (None if part is None else part[index] for part in self._parts())
+        return Prediction(*parts)
 
     @staticmethod
-    def joined(parts: "list[Prediction]") -> "Prediction":
+    def joined(predictions: "list[Prediction]") -> "Prediction":
         """One batch of several, which all have log-probabilities or none."""
-        symbol_log_probs = [part.log_probs for part in parts if part.log_probs is not None]
-        return Prediction(
-            np.concatenate([part.canvases for part in parts]),
-            np.concatenate([part.confidence for part in parts]),
-            np.concatenate([part.steps for part in parts]),
-            np.concatenate(symbol_log_probs) if symbol_log_probs else None,
-            np.concatenate([part.settled for part in parts]),
-        )
+        parts = zip(*(one._parts() for one in predictions), strict=True)
+        whole: Any = (None if part[0] is None else np.concatenate(part) for part in parts)
+        return Prediction(*whole)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self))
 
 
 @dataclass(frozen=True)
@@ -91,48 +84,12 @@ class Rollout:
     settled: np.ndarray
 
 
-@dataclass(frozen=True)
-class ConfidenceCurve:
-    """How sure a model is along the way to one row.
-
-    Attributes:
-        confidence: ``float [N]``, 0 to 1, at each point of the way.
-        right: ``bool [N]``, whether what it holds there is right.
-        halt: the point, from 1, at which it stops; 0 where it does not.
-        outcome: how it ended, in words.
-    """
-
-    confidence: np.ndarray
-    right: np.ndarray
-    halt: int
-    outcome: str
-
-
-class Look(Protocol):
-    """How a model filled in a batch of rows.
-
-    Attributes:
-        heading: what the curves show.
-        answers: ``uint8 [B, H, W]``, what the model wrote; only masked cells count.
-    """
-
-    heading: str
-
-    @property
-    def answers(self) -> np.ndarray: ...  # noqa: D102
-
-    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
-        """One curve a sample, judged by labels ``uint8 [B, H, W]``."""
-
-
 class Predictor(ABC):
     """A model as it solves, of whatever family."""
 
     model: Any  # the network, in evaluation mode, where it is to run
     turns = True  # whether it can work on canvases that are turned or mirrored
-    translation_invariant = (
-        False  # whether it answers alike wherever on a canvas the same cells lie
-    )
+    translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     in_order = False  # whether it works a row out cell by cell from the right, without steps
 
@@ -186,8 +143,7 @@ class Predictor(ABC):
         """At most how many pairs of cells of such a canvas attend to each other."""
         return (height * width) ** 2
 
-    @abstractmethod
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
+    def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in the masked rows of ``uint8 [B, H, W]`` and say how.
 
         Args:
@@ -195,6 +151,7 @@ class Predictor(ABC):
             steps: supervision steps to show, for a model that has them; None: as many as it solves
                 with.
         """
+        raise NotImplementedError
 
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         """What the model believes of hints, see `canvas.hints`.
@@ -204,7 +161,7 @@ class Predictor(ABC):
             steps: ``int64 [B]``, supervision steps of each, for a model that has them.
 
         Returns:
-            By name ``uint8 [B, H, W]`` classes, see `trm.solving.hint_reading.likeliest`; empty of
+            By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of
             a model without heads for hints.
         """
         return {}

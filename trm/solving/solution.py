@@ -1,15 +1,72 @@
-"""A problem that a model has worked out: its canvas, its answer, and how sure it is."""
+"""A problem that a model has worked out: its canvas, its answer, and how sure it is.
+
+A `Record` is the one form of it as plain data: in files, of `trm predict`, and in Python.
+"""
 
 import html
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
-from trm.solving.record import Record, number_data
+
+_READ_AS_INT = 4000  # digits up to which a number is one in JSON, too: Python reads no more
+
+
+@dataclass(frozen=True)
+class Record:
+    """A solved problem, or what stands in a problem's place. Numbers are in the model's base.
+
+    Attributes:
+        line: of the file that it came from, or its place among the problems, from 1.
+        problem: as it is typed, like ``123 x 456``.
+        operands: the numbers.
+        answer: what the canvas says; None where no number can be read off it.
+        correct: whether that is right, by exact arithmetic.
+        exact: whether every cell of the worked solution is right; None where only the answer was
+            checked.
+        in_range: whether the operands are of lengths that the model was trained on.
+        confidence: in the whole worked solution, 0 to 1.
+        calibrated: whether the confidence is a probability that can be relied on.
+        uncalibrated_reason: why it is not.
+        agreement: the share of samples that gave the answer, see `Solution`.
+        steps: supervision steps over all rows and samples.
+        row_confidence, row_steps: the same row by row.
+        views, votes: how many samples there were, and their answers; None: one.
+        canvas: the worked canvas as text; None: not wanted.
+        error: why it is no problem; None: it is one.
+    """
+
+    line: int | None = None
+    problem: str | None = None
+    operands: list[int | str] | None = None
+    answer: int | str | None = None
+    correct: bool | None = None
+    exact: bool | None = None
+    in_range: bool | None = None
+    confidence: float | None = None
+    calibrated: bool | None = None
+    uncalibrated_reason: str | None = None
+    agreement: float | None = None
+    steps: int | None = None
+    row_confidence: list[float] | None = None
+    row_steps: list[int] | None = None
+    views: int | None = None
+    votes: list[list[dict[str, Any]]] | None = None
+    canvas: str | None = None
+    error: str | None = None
+    other: dict[str, Any] = field(default_factory=dict, repr=False)  # what else its line held
+
+    def data(self, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The record as plain data, fit for JSON, without ``other``."""
+        data = asdict(self)
+        return {name: data[name] for name in COLUMNS if name not in leave_out}
+
+
+COLUMNS = tuple(entry.name for entry in fields(Record) if entry.name != "other")
 
 
 class Vote(NamedTuple):
@@ -44,8 +101,8 @@ class Solution:
         row_steps: supervision steps spent on each row, by all samples together.
         truth: ``uint8 [H, W]``, how the finished canvas should look; None: not worked out.
         answer_cells: row and column of the answer's digits, lowest first; empty if there is none.
-        doubt: why the confidence is not calibrated, as few rows of that kind were seen in
-            training; empty where it is.
+        uncalibrated_reason: why the confidence is not calibrated, as few rows of that kind were
+            seen in training; empty where it is.
         views: samples of the problem, see `Voting`.
         agreement: the share of them that gave the answer; of rows that were voted on, that of the
             row least agreed upon.
@@ -65,7 +122,7 @@ class Solution:
     row_steps: list[int]
     truth: np.ndarray | None = None
     answer_cells: tuple[CellIndex, ...] = ()
-    doubt: str = ""
+    uncalibrated_reason: str = ""
     views: int = 1
     agreement: float = 1.0
     votes: list[list[Vote]] = field(default_factory=list)
@@ -77,7 +134,7 @@ class Solution:
 
     @property
     def exact(self) -> bool | None:
-        """Whether every cell of the working is right, not the answer alone; None: not known."""
+        """Whether every cell is right, not the answer alone; None: not known."""
         return None if self.truth is None else bool((self.canvas == self.truth).all())
 
     @property
@@ -107,9 +164,10 @@ class Solution:
     def verdict(self) -> str:
         """The answer, whether it is right, and how sure the model is, in a line."""
         judged = "right" if self.correct else f"wrong, it is {self.write(self.right_answer)}"
-        doubt = f", not calibrated: {self.doubt}" if self.doubt else ""
+        reason = self.uncalibrated_reason
+        confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
         answer = self.answer_text or "no number"
-        return f"{self.problem} = {answer} ({judged}; confidence {self.confidence:.1%}{doubt})"
+        return f"{self.problem} = {answer} ({judged}; confidence {confidence})"
 
     def _repr_html_(self) -> str:
         """The canvas as a picture, for notebooks; wrong cells are marked where truth is known."""
@@ -118,22 +176,26 @@ class Solution:
 
     def record(self, line: int | None = None, canvas: bool = True) -> Record:
         """The solution as plain data; confidences are rounded to six digits."""
+
+        def number(value: int) -> int | str:
+            digits = self.write(value)
+            return int(digits) if len(digits) < _READ_AS_INT else digits
+
         votes = [
             [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
             for votes in self.votes
         ]
-        answer = self.answer_text
         return Record(
             line=line,
             problem=self.problem,
-            operands=[number_data(self.write(number)) for number in self.operands],
-            answer=None if answer is None else number_data(answer),
+            operands=[number(operand) for operand in self.operands],
+            answer=None if self.answer is None else number(self.answer),
             correct=self.correct,
             exact=self.exact,
             in_range=self.in_range,
             confidence=round(self.confidence, 6),
-            calibrated=not self.doubt,
-            doubt=self.doubt or None,
+            calibrated=not self.uncalibrated_reason,
+            uncalibrated_reason=self.uncalibrated_reason or None,
             agreement=round(self.agreement, 6),
             steps=sum(self.row_steps),
             row_confidence=[round(sure, 6) for sure in self.row_confidence],

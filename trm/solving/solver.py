@@ -1,6 +1,6 @@
 """From operands to answers: the one door through which every command and script solves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,11 +12,16 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.reader import Reading, read
 from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
-from trm.solving.orders import agreed, reversed_operands
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
-from trm.solving.turned import TurnedPredictor
-from trm.solving.voting import Voted, Voting, check_predictor, solve_by_vote
+from trm.solving.voting import (
+    TurnedPredictor,
+    Voted,
+    Voting,
+    agreed,
+    check_predictor,
+    solve_by_vote,
+)
 
 
 @dataclass(frozen=True)
@@ -62,35 +67,35 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         check_predictor(self.predictor, voting)
         canvas = self.canvas
-        if voting.transposes:
-            if canvas.cut:
-                canvas = replace(canvas, square=True)
-            elif canvas.height != canvas.width:
-                straight = [s for s in voting.symmetries or () if not lookup(s).transpose]
-                raise ValueError(
-                    f"quarter turns need a square canvas, and this one has {canvas.height} x "
-                    f"{canvas.width} cells. Re-run with --symmetries {','.join(straight)}, or with "
-                    "an equal --height and --width"
-                )
+        if voting.transposes and canvas.cut:
+            canvas = replace(canvas, square=True)
+        elif voting.transposes and canvas.height != canvas.width:
+            straight = [s for s in voting.symmetries or () if not lookup(s).transpose]
+            raise ValueError(
+                f"quarter turns need a square canvas, and this one has {canvas.height} x "
+                f"{canvas.width} cells. Re-run with --symmetries {','.join(straight)}, or with "
+                "an equal --height and --width"
+            )
         return replace(self, voting=voting, canvas=canvas)
 
-    def solve(
-        self, problems: Problems, on_row: OnRow | None = None, with_truth: bool = False
-    ) -> list[Solution]:
+    def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Work problems out row by row on the model's own rows.
 
         Args:
-            problems: any number; all are worked out together, in one batch.
-            on_row: called with the step and all canvases before and after each row.
+            problems: any number; what one gets does not depend on the others.
             with_truth: whether solutions tell how the finished canvas should look.
 
         Raises:
             ValueError: a problem does not fit the canvas, or is written in another base.
         """
-        if not len(problems):
-            return []
-        drawing = self.draw_worked(problems) if with_truth else self.draw(problems)
-        return self.solve_drawing(problems, drawing, on_row)
+        for misfit in filter(None, self.misfits(problems)):
+            raise ValueError(misfit)  # before any of the others is worked out
+        solutions: dict[int, Solution] = {}
+        for index in self._batches(problems):
+            batch = problems[index]
+            drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
+            solutions.update(zip(index.tolist(), self.solve_drawing(batch, drawing), strict=True))
+        return [solutions[i] for i in range(len(problems))]
 
     def solve_drawing(
         self,
@@ -98,20 +103,24 @@ class Solver:
         drawing: Drawing,
         on_row: OnRow | None = None,
     ) -> list[Solution]:
-        """As `solve`, where the problems have been drawn on their canvases already.
+        """As `solve`, of problems drawn on their canvases, which are worked out in one batch.
 
-        Solutions know the truth where the drawing does.
+        Args:
+            problems: of the drawing.
+            drawing: solutions know the truth where it does.
+            on_row: called with the step and all canvases before and after each row.
         """
-        if self.voting is not None and self.voting.orders == 2:
+        if self.voting is None:
+            return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
+        if self.voting.orders == 2:
             voting = self.voting
             one_order = replace(voting, orders=1) if voting.samples > 2 else None
             solver = replace(self, voting=one_order)
             first = solver.solve_drawing(problems, drawing, on_row)
+            reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
-            second = solver.solve(reversed_operands(problems), with_truth=with_truth)
+            second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        if self.voting is None:
-            return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
         voted = solve_by_vote(self.predictor, self.voting, problems, drawing, on_row)
         found = self.solutions(problems, drawing, voted.rollout)
         return [self._votes(solution, voted, i) for i, solution in enumerate(found)]
@@ -123,7 +132,13 @@ class Solver:
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             reading = self._read(rollout.canvases[i], operands)
-            outside = "" if in_range[i] else f"outside the lengths trained on ({self.trained_on})"
+            reasons = []
+            if not in_range[i]:
+                reasons.append(f"outside the lengths trained on ({self.trained_on})")
+            if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
+                rows = "row" if len(unsettled) == 1 else "rows"
+                named = f"{rows} {', '.join(unsettled)}"
+                reasons.append(f"{named} did not settle within the supervision steps")
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -135,11 +150,11 @@ class Solver:
                     canvas=rollout.canvases[i],
                     given=drawing.given[i],
                     rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
-                    row_confidence=[_sure(c) for c in rollout.confidence[i, :n]],
+                    row_confidence=[_finite(c) for c in rollout.confidence[i, :n]],
                     row_steps=[int(s) for s in rollout.steps[i, :n]],
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
-                    doubt="; ".join(filter(None, (outside, _unsettled(rollout.settled[i, :n])))),
+                    uncalibrated_reason="; ".join(reasons),
                 )
             )
         return solutions
@@ -160,10 +175,9 @@ class Solver:
     def _votes(self, solution: Solution, voted: Voted, i: int) -> Solution:
         """A solution with how its samples agreed."""
         decisions = voted.decisions[i]
-        whole = self.voting is not None and self.voting.per == "solution"
 
         def answer(cells: np.ndarray) -> str | None:
-            if not whole:
+            if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
             canvas[~solution.given] = cells
@@ -175,7 +189,7 @@ class Solver:
             views=int(voted.views[i]),
             agreement=min(decision.agreement for decision in decisions),
             votes=[
-                [Vote(answer(b.cells), b.views, _sure(b.confidence)) for b in decision.ballots]
+                [Vote(answer(b.cells), b.views, _finite(b.confidence)) for b in decision.ballots]
                 for decision in decisions
             ],
         )
@@ -197,7 +211,7 @@ class Solver:
             return self
         return replace(self, canvas=replace(self.canvas, height=height, width=width))
 
-    def batches(self, problems: Problems) -> Iterator[np.ndarray]:
+    def _batches(self, problems: Problems) -> Iterator[np.ndarray]:
         """Which problems to solve together, ``int64`` indices.
 
         As many as there is memory for; on a canvas that is cut, those of equal sizes: what a
@@ -222,7 +236,7 @@ class Solver:
         return draw(self.task.rules.prompt(problems), *placed)
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
-        """The same with the finished workings, to compare a model's with."""
+        """The same with the finished solutions, to compare a model's with."""
         placed = self._placed(problems)
         return draw_worked(self.task.rules.work(problems), *placed)
 
@@ -232,14 +246,12 @@ class Solver:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         rows, columns = self.task.rules.sizes(problems)
         height, width = self._size(int(rows.max()), int(columns.max()))
-        if too_large := self._too_large(height, width):
-            raise ValueError(too_large)
-        for misfit in filter(None, self._misfits(problems, rows, columns, height, width)):
+        for misfit in filter(None, self.misfits(problems, (height, width))):
             raise ValueError(misfit)
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def _size(self, rows: int, columns: int) -> tuple[int, int]:
-        """Height and width of a canvas for workings of that many rows and columns.
+        """Height and width of a canvas for solutions of that many rows and columns.
 
         A model that tells places apart hardly meets a canvas cut to short problems alone in
         training, where the longest of a batch decides: it gets at least the room of the longest.
@@ -249,61 +261,117 @@ class Solver:
             rows, columns = max(rows, longest_rows), max(columns, longest_columns)
         return self.canvas.size(rows, columns)
 
-    def misfits(self, problems: Problems) -> list[str | None]:
-        """Why each problem does not fit the canvas it would be solved on; None where it does.
+    def misfits(self, problems: Problems, size: tuple[int, int] | None = None) -> list[str | None]:
+        """Why problems do not fit a canvas; None where they do.
 
-        Each by itself: on a canvas that is cut, the others do not count.
+        Args:
+            problems: any number.
+            size: height and width of the canvas; None: of that on which each is solved by itself.
         """
-        rows, columns = self.task.rules.sizes(problems)
-        if not self.canvas.cut:
-            height, width = self.canvas.size(0, 0)
-            return self._misfits(problems, rows, columns, height, width)
-        reasons: list[str | None] = []
-        needed = np.stack([rows, columns], axis=1).tolist()
-        for name, (need_rows, need_columns) in zip(self.task.names(problems), needed, strict=True):
-            height, width = self._size(need_rows, need_columns)
-            fits = self.predictor.accepts(height, width)
-            misfit = None if fits else f"{name} needs a canvas that the model cannot work on"
-            reasons.append(self._too_large(height, width) or misfit)
-        return reasons
-
-    def _misfits(
-        self, problems: Problems, heights: np.ndarray, widths: np.ndarray, height: int, width: int
-    ) -> list[str | None]:
-        reasons: list[str | None] = [self._too_large(height, width)] * len(problems)
-        if reasons[0]:
-            return reasons
-        for i in np.flatnonzero((heights > height) | (widths > width)):
-            need_height, need_width = max(int(heights[i]), height), max(int(widths[i]), width)
-            name = self.task.names(problems[i : i + 1])[0]
-            grow = f"Re-run with --height {need_height} --width {need_width}, or train"
-            if not self.predictor.accepts(need_height, need_width):
-                grow = "The model knows no larger one: train"
-            reasons[i] = (
-                f"{name} needs a canvas of at least {heights[i]} x {widths[i]} "
-                f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
+        return [
+            self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
+            for i, (rows, columns) in enumerate(
+                zip(*(sizes.tolist() for sizes in self.task.rules.sizes(problems)), strict=True)
             )
-        return reasons
+        ]
 
-    def _too_large(self, height: int, width: int) -> str | None:
-        """Why a canvas is refused, if it is: all its cells may attend to one another.
+    def _misfit(
+        self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
+    ) -> str | None:
+        if self._too_large(height, width):
+            return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
+        if rows <= height and columns <= width:
+            if self.predictor.accepts(height, width):
+                return None
+            name = self._name(problems, i)
+            return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
+        larger = max(rows, height), max(columns, width)
+        grow = "The model knows no larger one: train"
+        if self.predictor.accepts(*larger):
+            grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
+        return (
+            f"{self._name(problems, i)} needs a canvas of at least {rows} x {columns} "
+            f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
+        )
+
+    def _name(self, problems: Problems, i: int) -> str:
+        return self.task.names(problems[i : i + 1])[0]
+
+    def _too_large(self, height: int, width: int) -> bool:
+        """Whether a canvas is refused: all its cells may attend to one another.
 
         Of a model whose cells see few others, as those that work in order, it may be larger.
         """
-        if self.predictor.pairs(height, width) <= MOST_CELLS**2:
-            return None
-        return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
+        return self.predictor.pairs(height, width) > MOST_CELLS**2
 
 
-def _unsettled(settled: np.ndarray) -> str:
-    """The doubt about rows ``bool [S]`` that were still changing; empty if none was."""
-    rows = [str(row) for row in np.flatnonzero(~settled) + 1]
-    if not rows:
-        return ""
-    named = f"row {rows[0]}" if len(rows) == 1 else f"rows {', '.join(rows)}"
-    return f"{named} did not settle within the supervision steps"
-
-
-def _sure(confidence: float) -> float:
+def _finite(confidence: float) -> float:
     """A confidence; none at all where a model's weights are so large that it has no value."""
     return float(confidence) if np.isfinite(confidence) else 0.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A canvas on its way.
+
+    Attributes:
+        canvas: ``uint8 [H, W]``.
+        number: which row is being filled in, from 1.
+        row: where it lies on the canvas.
+        step: its supervision steps so far, or the cells that have been written; 0 before the
+            first, and of a row that was filled in one go.
+        confidence: the model's probability that the row is right as it stands; None: not known.
+        unit: what ``step`` counts, "supervision step" or "cell".
+    """
+
+    canvas: np.ndarray
+    number: int
+    row: int
+    step: int = 0
+    confidence: float | None = None
+    unit: str = "supervision step"
+
+    @property
+    def masked(self) -> bool:
+        """Whether nothing stands in the row yet."""
+        return not self.step and bool((self.canvas[self.row] == symbols.MASK).any())
+
+
+def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
+    """Solve a problem, and show it before each row and after each of its supervision steps.
+
+    A model that works in order is shown after each cell. A GPT, and a model of which many views
+    vote on a row, before and after each row.
+
+    Args:
+        solver: a model.
+        problem: one.
+        show: called with each moment, while the model waits.
+
+    Raises:
+        ValueError: as `Solver.solve`.
+    """
+    drawing = solver.draw_worked(problem)
+    unit = "cell" if solver.predictor.in_order else "supervision step"
+    latest: Moment
+
+    def on_row(number: int, canvases: np.ndarray) -> None:
+        nonlocal latest
+        row = int(drawing.row_of_step(number)[0])
+        moment = Moment(canvases[0].copy(), number + 1, row, unit=unit)
+        if moment.masked or not latest.step:  # else the last step has shown it
+            show(moment)
+            latest = moment
+
+    def on_step(step: int, _: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
+        nonlocal latest
+        answer = drawing.answer_cells(latest.number - 1)[0]
+        canvas = np.where(answer, cells[0], latest.canvas)
+        sure = None if np.isnan(confidence[0]) else float(confidence[0])
+        latest = replace(latest, canvas=canvas, step=step, confidence=sure)
+        show(latest)
+
+    if solver.voting is None:
+        solver = replace(solver, predictor=solver.predictor.watched(on_step))
+    (solution,) = solver.solve_drawing(problem, drawing, on_row)
+    return solution

@@ -1,24 +1,28 @@
 """Many views of a problem, and how their answers become one.
 
-A problem is looked at in different views, each a symmetry of the square and a shift, and in each of
-them perhaps several times, with noise (rollouts). Every look is masked before it is turned, turned
-back after the model has answered, and compared with the others in the problem's own frame.
+A problem is shown in different views, each a symmetry of the square and a shift, and in each of
+them perhaps several times, with noise (rollouts). Every sample is masked before it is turned,
+turned back after the model has answered, and compared with the others in the problem's own frame.
 
 Views vote row by row, the row that wins going back onto the one canvas that all of them then see,
-or each works alone to the end and they vote on whole solutions.
+or each works alone to the end and they vote on whole solutions. The two orders of a problem's
+operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
 from canvas.choices import check_choice
 from canvas.problems import Problems, mix, problem_keys
 from canvas.render import Drawing
+from trm.solving.iteration import Trace
 from trm.solving.rollout import (
     OnRow,
     Prediction,
@@ -28,7 +32,10 @@ from trm.solving.rollout import (
     keys_of_step,
     predict_views,
 )
+from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting
+
+_COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 
 
 class Ballot(NamedTuple):
@@ -99,26 +106,22 @@ def decide(
         cells = np.where(written, log_probs.sum(axis=0).argmax(axis=1), answers[0])
         cells = cells.astype(answers.dtype)
         behind = len(groups.get(cells.tobytes(), ()))
-        symbol_log_probs = np.take_along_axis(
-            log_probs, cells[None, :, None].astype(np.int64), axis=2
-        )
-        sure = float(np.exp(symbol_log_probs.sum(axis=(1, 2)).mean()))
-        return Decision(cells, sure, behind / len(answers), ranked)
+        chosen = cells[None, :, None].astype(np.int64)
+        of_views = np.take_along_axis(log_probs, chosen, axis=2).sum(axis=(1, 2))
+        return Decision(cells, float(np.exp(of_views.mean())), behind / len(answers), ranked)
     highest = [float(confidence[who].max()) for who in groups.values()]
-    if vote == "max_confidence":
-        standing: list[tuple[float, ...]] = [(value,) for value in highest]
-    elif vote == "weighted":
-        standing = [(ballot.views * ballot.confidence,) for ballot in ballots]
-    else:
-        standing = [(ballot.views, ballot.confidence) for ballot in ballots]
-    best = max(range(len(ballots)), key=lambda i: standing[i])
+    standing: dict[str, Callable[[int], tuple[float, ...]]] = {
+        "majority": lambda i: (ballots[i].views, ballots[i].confidence),
+        "weighted": lambda i: (ballots[i].views * ballots[i].confidence,),
+        "max_confidence": lambda i: (highest[i],),
+    }
+    best = max(range(len(ballots)), key=standing[vote])
     winner = ballots[best]
     sure = highest[best] if vote == "max_confidence" else winner.confidence
     return Decision(winner.cells, sure, winner.views / len(answers), ranked)
 
 
-@dataclass(frozen=True)
-class Voted:
+class Voted(NamedTuple):
     """A rollout that views agreed upon, and how they did.
 
     Attributes:
@@ -159,8 +162,8 @@ def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
     """
     if not predictor.turns and not {"e"}.issuperset(voting.symmetries or ()):
         raise ValueError(
-            "the model writes in one direction: its views are shifts alone, symmetries e, not "
-            f"{', '.join(voting.symmetries or ())}"
+            "the model writes in one direction: its views are shifts alone, --symmetries e, not "
+            f"{','.join(voting.symmetries or ())}"
         )
     return (
         predictor.perturbed(voting.noise, voting.temperature) if voting.rollouts > 1 else predictor
@@ -191,8 +194,15 @@ def solve_by_vote(
     """
     predictor = check_predictor(predictor, voting)
     samples = _samples(voting, problems, drawing)
-    by = _by_row if voting.per == "row" else _by_solution
-    return by(predictor, voting, drawing, samples, on_row)
+    views = np.bincount(samples.problem, minlength=len(drawing))
+    if voting.per == "row":
+        return Voted(*_by_row(predictor, voting, drawing, samples, on_row), views)
+    if on_row is not None:
+        raise ValueError(
+            "views that vote on whole solutions work on a canvas each, and there is no one canvas "
+            "to watch: let them vote per row"
+        )
+    return Voted(*_by_solution(predictor, voting, drawing, samples), views)
 
 
 def _samples(voting: Voting, problems: Problems, drawing: Drawing) -> _Samples:
@@ -223,13 +233,15 @@ def _views_of(
 
 def _by_row(
     predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
-) -> Voted:
+) -> tuple[Rollout, list[list[Decision]]]:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
     predictor = predictor.with_cache()
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = samples.at(active)
-        back = np.searchsorted(active, samples.problem[mine])  # from a look to its place in inputs
+        back = np.searchsorted(
+            active, samples.problem[mine]
+        )  # from a sample to its place in inputs
         keys = None if samples.keys is None else keys_of_step(samples.keys[mine], step)
         views = [samples.views[i] for i in mine]
         seen = predict_views(predictor, inputs[back], views, keys, voting.vote == "product")
@@ -252,18 +264,12 @@ def _by_row(
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
         return Prediction(canvases, confidence, steps, settled=settled)
 
-    rollout = free_running(fill, drawing, on_row)
-    return Voted(rollout, decisions, np.bincount(samples.problem, minlength=len(drawing)))
+    return free_running(fill, drawing, on_row), decisions
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
-) -> Voted:
-    if on_row is not None:
-        raise ValueError(
-            "views that vote on whole solutions work on a canvas each, and there is no one canvas "
-            "to watch: let them vote per row"
-        )
+    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples
+) -> tuple[Rollout, list[list[Decision]]]:
     alone, symbol_log_probs = predictor.free_running_views(
         drawing[samples.problem], samples.views, samples.keys, voting.vote == "product"
     )
@@ -288,5 +294,121 @@ def _by_solution(
         steps[i] = alone.steps[mine].sum(axis=0)
         settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
         decisions.append([decision])
-    rollout = Rollout(canvases, confidence, steps, settled)
-    return Voted(rollout, decisions, np.bincount(samples.problem, minlength=len(drawing)))
+    return Rollout(canvases, confidence, steps, settled), decisions
+
+
+def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
+    """What the solutions of a problem and of the same with its operands reversed come to.
+
+    Where a model is wrong on one, its errors on the other are others: other rows, other carries.
+
+    Args:
+        vote: one of `VOTES` but product.
+        solution: of the problem as it was asked.
+        other: of the same with its operands reversed.
+
+    Returns:
+        That whose answer won, the first one where both have it, as a solution of the problem as it
+        was asked: its canvas may show the other order, and its steps are those of that solution.
+        ``votes`` are on the answer. The confidence is `posterior`'s, and all rows share it evenly.
+    """
+    both = [solution, other]
+    texts = [one.answer_text for one in both]
+    # Numbers as cells: which answers are the same is all that a vote looks at.
+    distinct = list(dict.fromkeys(texts))
+    answers = np.array([[distinct.index(text)] for text in texts], dtype=np.uint8)
+    confidence = np.array([one.confidence if one.answer is not None else 0.0 for one in both])
+    decision = decide(vote, answers, confidence)
+    place = texts.index(distinct[int(decision.cells[0])])
+    won, rows = both[place], len(both[place].row_confidence)
+    own, others = float(confidence[place]), float(confidence[1 - place])
+    sure = posterior(own, others, agree=len(distinct) == 1)
+    differ = "" if len(distinct) == 1 else "the two orders give different answers"
+    reasons = (*(one.uncalibrated_reason for one in both), differ)
+    return replace(
+        won,
+        problem=solution.problem,
+        operands=solution.operands,
+        in_range=solution.in_range,
+        row_confidence=[sure ** (1 / rows)] * rows,
+        uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+        views=solution.views + other.views,
+        agreement=decision.agreement,
+        votes=[[Vote(distinct[int(b.cells[0])], b.views, b.confidence) for b in decision.ballots]],
+    )
+
+
+def posterior(confidence: float, other: float, agree: bool) -> float:
+    """The probability that an answer is right, once the other order's is known.
+
+    By Bayes' rule: both are right, one is, or none, independently and with the probabilities that
+    the model gives; two wrong answers are hardly ever the same. Where they differ, what the model
+    thinks of itself is in doubt. That one of them is right is then believed no more than of a model
+    of which nothing is known: an even chance, if it may be right in any share of cases from 0 to 1.
+
+    Args:
+        confidence: in the answer, 0 to 1.
+        other: in the other order's, which may be the same.
+        agree: whether it is.
+    """
+    both_wrong = (1 - confidence) * (1 - other)
+    if agree:
+        both_right = confidence * other
+        return both_right / (both_right + both_wrong * _COINCIDE) if both_right else 0.0
+    this_one, that_one = confidence * (1 - other), (1 - confidence) * other
+    if not this_one:
+        return 0.0
+    one = this_one + that_one
+    one_is_right = one / (one + both_wrong * (1 - _COINCIDE))
+    return min(one_is_right, 0.5) * this_one / one
+
+
+class TurnedPredictor(Predictor):
+    """Turns every canvas before a model sees it, and turns back what it writes.
+
+    Args:
+        predictor: the model.
+        symmetry: one of `augment.symmetry.SYMMETRIES`.
+
+    Raises:
+        ValueError: there is no such symmetry, or the model writes in one direction alone.
+    """
+
+    def __init__(self, predictor: Predictor, symmetry: str) -> None:
+        self.transposes = lookup(symmetry).transpose
+        if not predictor.turns and symmetry != "e":
+            raise ValueError("the model writes in one direction: it cannot work on turned canvases")
+        self.predictor, self.symmetry = predictor, symmetry
+        self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
+
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Prediction:
+        """See `Predictor`."""
+        found, back = self.predictor(self._turned(inputs), keys, log_probs), invert(self.symmetry)
+        log = None if found.log_probs is None else apply(back, found.log_probs, (1, 2))
+        canvases = np.ascontiguousarray(apply(back, found.canvases))
+        return replace(found, canvases=canvases, log_probs=log)
+
+    def perturbed(self, noise: float, temperature: float) -> "TurnedPredictor":
+        """See `Predictor`."""
+        return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
+
+    def with_cache(self) -> "TurnedPredictor":
+        """See `Predictor`."""
+        return TurnedPredictor(self.predictor.with_cache(), self.symmetry)
+
+    def accepts(self, height: int, width: int) -> bool:
+        """See `Predictor`."""
+        return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))
+
+    def pairs(self, height: int, width: int) -> int:
+        """See `Predictor`."""
+        return self.predictor.pairs(height, width)
+
+    def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
+        """See `Predictor`; what it says is of the turned canvases."""
+        return self.predictor.trace(self._turned(inputs), steps)
+
+    def _turned(self, inputs: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(apply(self.symmetry, inputs))

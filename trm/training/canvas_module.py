@@ -16,7 +16,7 @@ from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints import CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
-from trm.solving.hint_reading import right_cells
+from trm.solving.iteration import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
@@ -165,7 +165,7 @@ class CanvasModule(L.LightningModule):
         """What the model believes of hints on B problems, whose rows were built on the true rows.
 
         Returns:
-            By name ``uint8 [B, H, W]`` classes, see `trm.solving.hint_reading.likeliest`; and the
+            By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; and the
             step at which each problem is, ``int64 [B]``, None: at the end.
         """
 

@@ -11,8 +11,7 @@ from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
-from trm.solving.calibration import Calibration, fit_calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig

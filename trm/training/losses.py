@@ -14,7 +14,7 @@ from torch import Tensor
 from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
-from trm.solving.hint_reading import likeliest
+from trm.solving.iteration import likeliest
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -140,7 +140,7 @@ def hint_loss(
     """The auxiliary loss of hints: the weighted mean of their cross entropies.
 
     Each hint's is a mean over the cells of the batch in which it is defined and which the model
-    reads (see `trm.solving.hint_reading.likeliest`).
+    reads (see `trm.solving.iteration.likeliest`).
 
     Args:
         logits: of each hint ``[..., C]``, any floating dtype.

@@ -21,7 +21,7 @@ from trm.evaluation.statistics import Share
 from trm.figures.calibration import reliability_figure
 from trm.figures.row_panels import sample_panels
 from trm.figures.validation import kind_figure, size_figure, steps_figure
-from trm.solving.trace import Trace
+from trm.solving.iteration import StepTrace
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
@@ -101,7 +101,7 @@ class Pictures(L.Callback):
         )
         given = np.concatenate([drawing.given[one.problem] for _, drawing, one in chosen])
         names = [name for part in chosen for name in titles(data.task, *part)]
-        seen = module.predictor().look(shown.inputs)
+        seen = module.predictor().trace(shown.inputs)
         image = pixels(sample_panels(shown, given, seen, names))
         rows, worst = len(examples[2].step), len(chosen) - 1
         tags = [f"row_{i + 1}" for i in range(rows)] + [f"worst_{i + 1}" for i in range(worst)]
@@ -113,8 +113,8 @@ class Pictures(L.Callback):
         predictor, steps = module.predictor(), self._parts[0].forced.steps
         if not module.deepest or predictor.in_order:
             return None
-        seen = predictor.look(steps.inputs[:_TRACED], 2 * module.deepest)
-        return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, Trace) else None
+        seen = predictor.trace(steps.inputs[:_TRACED], 2 * module.deepest)
+        return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, StepTrace) else None
 
     def _figures(self, module: CanvasModule) -> dict[str, Figure]:
         parts = self._parts

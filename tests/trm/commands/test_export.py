@@ -18,7 +18,7 @@ def test_a_run_is_exported_and_every_command_takes_the_file(command, checkpoint,
     cell = ("--digits-a", "1", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
     ran = command("evaluate", "--checkpoint", file, *cell, "--output", "grid", folder=tmp_path)
     assert ran.code == 0, ran.err
-    ran = command("demo", "--checkpoint", file, "--problems", "3", "--output", tmp_path / "demo")
+    ran = command("solve", "--checkpoint", file, "--demo", "3", "--output", tmp_path / "demo")
     assert ran.code == 0, ran.err
 
 
@@ -63,7 +63,7 @@ def test_half_weights_are_measured_themselves(command, checkpoint, tmp_path):
     measured = hashlib.sha256(half.read_bytes()).hexdigest()
     assert unpack(carded)["card"]["checkpoint_sha256"] == measured
     assert carded.stat().st_size < 0.6 * checkpoint.stat().st_size
-    assert command("demo", "--checkpoint", carded, "--problems", "2", folder=tmp_path).code == 0
+    assert command("solve", "--checkpoint", carded, "--demo", "2", folder=tmp_path).code == 0
 
 
 def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(

@@ -8,7 +8,7 @@ from PIL import Image
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
-from trm.solving.record import COLUMNS
+from trm.solving.solution import COLUMNS
 
 
 def right(a: int, b: int) -> float:

@@ -60,7 +60,7 @@ def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint)
         ("1x2 --devices all", "'all' is no number of devices, nor a list of their indices"),
         ("1x2 --steps 0", "not a whole number from 1 up"),
         ("1x2 --width -4", "not a whole number from 1 to 12,000"),
-        ("", "one of the two"),
+        ("", "one of the three"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, words, sentence):

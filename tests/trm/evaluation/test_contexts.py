@@ -13,7 +13,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO
 from trm.evaluation.contexts import ENDS, FIELDS, ContextCoverage, cover_contexts, digits_of
 from trm.evaluation.errors import columns_of
 from trm.figures.contexts import contexts_figure
-from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 
 SMALL = Multiplication("lattice", base=3, digits_a=(1, 2), digits_b=(1, 2))
@@ -28,6 +28,8 @@ def everything(task: Multiplication) -> Problems:
 
 class Student(Predictor):
     """Knows every row of some problems, except for one context, in which its digit is one off."""
+
+    device = "cpu"
 
     def __init__(self, task: Multiplication, weak: tuple[int, ...]) -> None:
         self.task, self.rows, self.weak = task, {}, weak
@@ -53,9 +55,6 @@ class Student(Predictor):
 
     def accepts(self, height: int, width: int) -> bool:
         return True
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
 
     def __call__(self, inputs: np.ndarray, *_: object, log_probs: bool = False) -> Prediction:
         canvases = np.stack([self.rows[canvas.tobytes()] for canvas in inputs])

@@ -18,10 +18,9 @@ from trm.evaluation.measure import measure_cell
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 
 
@@ -30,6 +29,8 @@ class Oracle(Predictor):
 
     Of the problems in ``slips`` it writes the first row with a 7 at the left end.
     """
+
+    device = "cpu"
 
     def __init__(self, slips: int = 0, largest: int = 20) -> None:
         self.slips, self.largest, self.known = slips, largest, {}
@@ -46,9 +47,6 @@ class Oracle(Predictor):
 
     def accepts(self, height: int, width: int) -> bool:
         return max(height, width) <= self.largest
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         canvases = np.empty_like(inputs)

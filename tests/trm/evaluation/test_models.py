@@ -11,8 +11,7 @@ from trm.evaluation import models
 from trm.evaluation.models import describe, describe_all, labels
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 
 
 def checkpoints(folder, names):

@@ -13,8 +13,7 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.figures.animation import animate
 from trm.solving.solution import Solution
-from trm.solving.solver import Solver
-from trm.solving.watching import Moment, solve_watched
+from trm.solving.solver import Moment, Solver, solve_watched
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels
-from trm.solving.trace import Trace
+from trm.solving.iteration import Trace
 
 RULES = Multiplication(layout="standard").rules
 

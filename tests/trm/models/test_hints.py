@@ -15,7 +15,7 @@ from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.hint_reading import hints_after, likeliest
+from trm.solving.iteration import hints_after, likeliest
 
 CLASSES = {"carry": 4, "row_kind": 6}
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}

@@ -11,7 +11,6 @@ from trm.models.draws import Noise, random_starts, uniform
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.iterative import IterativeModel, Loop, map_state, named, select, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.trace import trace
 
 
 class Pair(NamedTuple):
@@ -195,6 +194,6 @@ def test_a_model_of_any_state_solves_and_is_traced(kind):
     predictor = IterativePredictor(model, max_steps=5)
     assert predictor.accepts(9, 9)
     assert not predictor.translation_invariant
-    filled, seen = predictor(inputs.numpy()), trace(model, inputs.numpy(), 5)
+    filled, seen = predictor(inputs.numpy()), IterativePredictor(model, 5).trace(inputs.numpy())
     assert (seen.answers == filled.canvases).all()
     assert (filled.steps == [h or 5 for h in seen.halts_at]).all()

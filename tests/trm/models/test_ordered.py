@@ -20,19 +20,16 @@ from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.models.ordered import _Pages, runs_along_fronts, work_in_order
 from trm.models.upright import UprightLoopedTransformer
-from trm.solving.hint_reading import hints_after
+from trm.solving.iteration import SymbolTrace, hints_after
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.memory import Memory
 from trm.solving.rollout import (
-    Prediction,
     Predictor,
     Rollout,
     free_running,
     teacher_forced,
 )
 from trm.solving.solver import Solver
-from trm.solving.trace import SymbolTrace
-from trm.solving.turned import TurnedPredictor
+from trm.solving.voting import TurnedPredictor
 
 SMALL = {"hidden_size": 32, "num_heads": 2, "num_layers": 2, "intermediate_size": 32}
 SMALL |= {"halt_pool": "mask", "position": "relative_2d", "neighbourhood": "before", "radius": 1}
@@ -188,7 +185,7 @@ def test_how_sure_it_was_of_each_symbol_is_seen_of_pages_of_any_width():
     narrow = np.where(wide == MASK, np.uint8(BLANK), wide)
     narrow[:, 2, 4] = MASK
     inputs = np.concatenate([wide[:1], narrow[:1]])
-    seen = predictor.look(inputs)
+    seen = predictor.trace(inputs)
     assert isinstance(seen, SymbolTrace)
     for i in range(2):
         alone = predictor(inputs[i : i + 1], log_probs=True)
@@ -231,39 +228,12 @@ def test_what_is_remembered_of_rows_above_saves_work_and_changes_nothing(symmetr
     np.testing.assert_array_equal(warm.canvases, cold.canvases)
 
 
-def test_a_canvas_that_comes_again_is_not_worked_out_again(monkeypatch):
-    predictor, inputs = IterativePredictor(make(), 60).with_cache(), canvases(*PAGES).numpy()
-    filled = predictor(inputs)
-    shown = []
-    fill = IterativePredictor._fill
-    monkeypatch.setattr(
-        IterativePredictor, "_fill", lambda self, x, *more: shown.append(len(x)) or fill(self, x)
-    )
-    other = canvases((987, 65)).numpy()
-    order = [3, 0, 0, 5]
-    again = predictor(np.concatenate([inputs[order], other, other]))
-    assert shown == [len(other)]
-    np.testing.assert_array_equal(again.canvases[:4], filled.canvases[order])
-    np.testing.assert_array_equal(again.steps[:4], filled.steps[order])
-    n = len(other)
-    np.testing.assert_array_equal(again.canvases[4 : 4 + n], again.canvases[4 + n :])
-    np.testing.assert_array_equal(
-        again.canvases[4 + n :], IterativePredictor._fill(predictor, other).canvases
-    )
-
-
-def test_memory_forgets_the_oldest(monkeypatch):
-    monkeypatch.setattr("trm.solving.memory._MOST", 3)
-    memory, inputs, asked = Memory(), canvases(*PAGES).numpy()[:5], []
-
-    def fill(new: np.ndarray) -> Prediction:
-        asked.append(len(new))
-        return Prediction(new + 1, np.full(len(new), 0.5, np.float32), np.ones(len(new), int))
-
-    for batch, new in [(inputs, 5), (inputs[2:], 0), (inputs[:3], 2), (inputs, 2)]:
-        filled = memory.filled(batch, fill)
-        np.testing.assert_array_equal(filled.canvases, batch + 1)
-        assert (asked.pop() if asked else 0) == new
+def test_the_cache_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr("trm.solving.iterative_predictor._MOST", 3)
+    predictor, inputs = IterativePredictor(make(), 60).with_cache(), canvases(*PAGES).numpy()[:5]
+    for canvas in inputs:
+        predictor(canvas[None])
+    assert len(predictor.cache._of) == 3
 
 
 @pytest.mark.parametrize(

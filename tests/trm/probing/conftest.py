@@ -16,8 +16,7 @@ from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
 from trm.probing.results import ProbeStudy
 from trm.probing.study import Settings, run_probes
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver

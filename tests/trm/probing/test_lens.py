@@ -124,7 +124,7 @@ def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_sol
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1,))
     H, W = canvas.shape
-    ids = torch.from_numpy(to_sequences(solver.predictor.look(canvas[None]).answers))
+    ids = torch.from_numpy(to_sequences(solver.predictor.trace(canvas[None]).answers))
     writer = token_of_cell(H, W)
     names = ["block {}"] if loops == 1 else ["loop 1, block {}", "loop 2, block {}"]
     assert lens.sites == [name.format(block) for name in names for block in (1, 2, 3)]

@@ -16,10 +16,9 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -31,14 +30,13 @@ HEIGHT, WIDTH = 8, 7
 class Oracle(Predictor):
     """Finds each canvas by its givens and writes the right row; ``fault`` may spoil it."""
 
+    device = "cpu"
+
     def __init__(self, fault=lambda row: None) -> None:
         self.fault = fault
 
     def accepts(self, height: int, width: int) -> bool:
         return True
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
 
     def learn(self, solver: Solver, problems: Problems) -> None:
         self.drawing = solver.draw_worked(problems)
@@ -63,7 +61,6 @@ def solved(
     sums: Problems | list[tuple[int, ...]],
     layout: str,
     oracle: Oracle | None = None,
-    with_truth: bool = True,
     **ranges,
 ) -> list[Solution]:
     oracle = oracle or Oracle()
@@ -71,7 +68,7 @@ def solved(
     solver = Solver(oracle, task)
     problems = sums if isinstance(sums, Problems) else task.problems(sums)
     oracle.learn(solver, problems)
-    return solver.solve(problems, with_truth=with_truth)
+    return solver.solve_drawing(problems, oracle.drawing)
 
 
 @pytest.mark.parametrize("layout", Addition.layouts)
@@ -155,7 +152,7 @@ def test_sums_of_sizes_that_were_not_trained_on_say_so(operands, inside):
     assert solution.correct
     assert solution.in_range == inside
     doubt = "outside the lengths trained on (1 to 3 digits, 2 to 3 addends)"
-    assert solution.doubt == ("" if inside else doubt)
+    assert solution.uncalibrated_reason == ("" if inside else doubt)
 
 
 def test_more_addends_than_carries_have_digits_for_are_refused():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trm.solving.calibration import Calibration, fit_calibration, log_odds
+from trm.solving.gpt_predictor import Calibration, fit_calibration, log_odds
 
 
 def drawn(scale: float, offset: float, n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

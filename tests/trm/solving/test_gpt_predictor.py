@@ -12,8 +12,7 @@ from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequenc
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.solving.calibration import Calibration
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import free_running, teacher_forced
 from trm.solving.solver import Solver
 from trm.solving.voting import VOTES, Voting
@@ -170,7 +169,7 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
     drawing, model = drawing_of("standard"), tiny_model()
     steps = row_steps(drawing)
     raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
-    log_probs = seen.look(steps.inputs).log_probs
+    log_probs = seen.trace(steps.inputs).log_probs
     assert (log_probs[~steps.answer] == 0).all()
     for i in range(len(steps.inputs)):
         assert raw.confidence[i] == pytest.approx(log_probs[i][steps.answer[i]].sum(), rel=1e-5)
@@ -181,7 +180,7 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
 def test_a_look_goes_from_the_lowest_digit_up():
     drawing = drawing_of("standard", [(321, 654)])
     steps = row_steps(drawing)
-    seen = GPTPredictor(Knowing(drawing), Calibration()).look(steps.inputs)
+    seen = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs)
     labels = steps.labels.copy()
     row = int(drawing.row_of_step(0)[0])
     labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
@@ -315,5 +314,5 @@ def test_a_gpt_knows_no_turned_canvases_and_no_noise():
     )
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
-    with pytest.raises(ValueError, match="differ by temperature"):
+    with pytest.raises(ValueError, match="use --temperature"):
         solver.with_voting(Voting(rollouts=2, noise=0.1))

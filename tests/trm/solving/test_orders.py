@@ -9,9 +9,9 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
-from trm.solving.orders import posterior
 from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
+from trm.solving.voting import posterior
 from trm.solving.voting_settings import Voting
 
 RIGHT, WRONG = 12 * 345, 12 * 345 + 1
@@ -25,6 +25,8 @@ class Clerk(Predictor):
         known: confidence in each, and whether it is spoilt.
     """
 
+    device = "cpu"
+
     def __init__(self, task, known: dict[tuple[int, ...], tuple[float, bool]]) -> None:
         self.known = {}
         solver = Solver(self, task)
@@ -34,9 +36,6 @@ class Clerk(Predictor):
 
     def accepts(self, height: int, width: int) -> bool:
         return True
-
-    def look(self, *_):
-        raise NotImplementedError
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         filled, sure = [], []
@@ -67,7 +66,7 @@ def solve(first: tuple[float, bool], second: tuple[float, bool], vote: str = "ma
 def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_asked():
     solution = solve((0.9, False), (0.8, False))
     assert solution.answer == RIGHT
-    assert (solution.agreement, solution.views, solution.doubt) == (1.0, 2, "")
+    assert (solution.agreement, solution.views, solution.uncalibrated_reason) == (1.0, 2, "")
     assert [vote.answer for vote in solution.votes[0]] == [str(RIGHT)]
     assert solution.exact
     assert len(solution.rows) == 4 == solution.rows_right
@@ -82,7 +81,7 @@ def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
     assert solution.answer == RIGHT
     assert solution.correct
     assert solution.agreement == 0.5
-    assert solution.doubt == "the two orders give different answers"
+    assert solution.uncalibrated_reason == "the two orders give different answers"
     assert {(v.answer, v.views) for v in solution.votes[0]} == {(str(RIGHT), 1), (str(WRONG), 1)}
     assert len(solution.rows) == 3  # of 345 x 12, whose working it is
     assert solution.confidence == pytest.approx(posterior(0.95**3, 0.9**4, False))

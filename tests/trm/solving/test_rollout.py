@@ -11,7 +11,6 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iteration import PATIENCE, Settling
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, free_running, teacher_forced
-from trm.solving.trace import trace
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
@@ -255,7 +254,7 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
     let_rows_settle(model)
     set_halting(model, 9.0)
     filled = IterativePredictor(model, max_steps=8)(inputs)
-    same = calm(inputs, trace(model, inputs, 8).canvases)
+    same = calm(inputs, IterativePredictor(model, 8).trace(inputs).canvases)
     assert len(set(filled.steps.tolist())) > 2
     assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 3, 8)).all()
     assert (filled.settled == same.any(axis=0)).all()
@@ -283,7 +282,7 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     """A model that halts on some rows earlier than on others, and the rows."""
     inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_model()
     let_rows_settle(model)
-    seen = trace(model, inputs, 6)
+    seen = IterativePredictor(model, 6).trace(inputs)
     trust = np.where(calm(inputs, seen.canvases), seen.halt_logits[2:], -np.inf)
     with torch.no_grad():
         model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from canvas.symbols import DIGIT_ZERO, encode
-from trm.solving.record import COLUMNS, Record, number_data
-from trm.solving.solution import Solution, Vote
+from trm.solving.solution import COLUMNS, Record, Solution, Vote
 
 ROWS = ["_12", "*_3", "_36", "_36"]
 GIVEN = np.repeat(np.array([True, True, False, False])[:, None], 3, axis=1)
@@ -42,7 +41,7 @@ WRONG = {"answer": 37, "canvas": canvas_of([*ROWS[:3], "_37"])}
 
 def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
     assert str(solution()) == "\n".join([*ROWS, "12 x 3 = 36 (right; confidence 78.9%)"])
-    wrong = solution(**WRONG, doubt="row 2 did not settle")
+    wrong = solution(**WRONG, uncalibrated_reason="row 2 did not settle")
     verdict = (
         "12 x 3 = 37 (wrong, it is 36; confidence 78.9%, not calibrated: row 2 did not settle)"
     )
@@ -77,7 +76,7 @@ def test_a_notebook_shows_a_picture_and_the_verdict(known):
 
 
 def test_a_notebook_is_shown_nothing_that_it_could_take_for_html():
-    odd = solution(doubt="<script>alert('&')</script>", problem="<i>12</i> x 3")
+    odd = solution(uncalibrated_reason="<script>alert('&')</script>", problem="<i>12</i> x 3")
     html = odd._repr_html_()
     assert "<script" not in html
     assert "<i>" not in html
@@ -97,7 +96,7 @@ def test_a_record_holds_all_that_is_known_of_a_solution():
         in_range=True,
         confidence=round(0.9 * 0.87654321, 6),
         calibrated=True,
-        doubt=None,
+        uncalibrated_reason=None,
         agreement=1.0,
         steps=7,
         row_confidence=[0.9, 0.876543],
@@ -120,9 +119,9 @@ def test_a_record_tells_a_wrong_working_from_an_unknown_one():
 
 
 def test_a_record_says_why_a_confidence_is_doubted():
-    record = solution(in_range=False, doubt="outside the lengths trained on").record()
+    record = solution(in_range=False, uncalibrated_reason="outside the lengths trained on").record()
     assert (record.in_range, record.calibrated) == (False, False)
-    assert record.doubt == "outside the lengths trained on"
+    assert record.uncalibrated_reason == "outside the lengths trained on"
 
 
 def test_a_record_holds_votes_where_there_were_some():
@@ -152,9 +151,5 @@ def test_a_record_as_plain_data_has_all_columns_but_those_left_out():
 
 
 def test_numbers_too_long_for_readers_of_json_are_text():
-    assert number_data("0120") == 120
-    long = "9" * 4000
-    assert number_data(long) == long
-    assert number_data(long[1:]) == int(long[1:])
     record = solution(answer=10**4200, canvas=np.full((4, 3), DIGIT_ZERO, np.uint8)).record()
     assert record.answer == "1" + "0" * 4200

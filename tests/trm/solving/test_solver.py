@@ -7,7 +7,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
-from trm.solving.rollout import Look, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
@@ -17,6 +17,7 @@ OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"
 class Scribe(Predictor):
     """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
 
+    device = "cpu"
     most_cells = 100
     unsettled = -1  # the canvas row that does not settle
 
@@ -25,9 +26,6 @@ class Scribe(Predictor):
 
     def accepts(self, height: int, width: int) -> bool:
         return height * width <= self.most_cells
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
 
     def told(self, solver: Solver, problem: Problems) -> None:
         self.canvas = solver.draw_worked(problem).truth[0]
@@ -90,12 +88,12 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     scribe = Scribe()
     scribe.unsettled = unsettled
     solution = solve(pair, "lattice", scribe)
-    assert solution.doubt.startswith(doubt)
-    assert bool(solution.doubt) == bool(doubt)
+    assert solution.uncalibrated_reason.startswith(doubt)
+    assert bool(solution.uncalibrated_reason) == bool(doubt)
     assert solution.in_range == (OUTSIDE not in doubt)
     record = solution.record()
     assert record.calibrated == (not doubt)
-    assert record.doubt == (solution.doubt or None)
+    assert record.uncalibrated_reason == (solution.uncalibrated_reason or None)
     assert record.in_range == solution.in_range
 
 
@@ -155,7 +153,7 @@ def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
 @pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     short_and_long = Problems.from_ints([(10, 10), (99, 99)])
-    drawing = Solver(Scribe(), Multiplication(layout), Canvas(12, 12)).draw(short_and_long)
+    drawing = Solver(Scribe(), Multiplication(layout), Canvas(10, 10)).draw(short_and_long)
     first, second = (
         np.argwhere(given & (canvas != canvas[0, 0]))
         for given, canvas in zip(drawing.given, drawing.canvases, strict=True)

@@ -8,8 +8,8 @@ from canvas.render import RowSteps, draw_worked, row_steps
 from canvas.symbols import MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.iteration import StepTrace
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.trace import Trace, trace
 
 
 def some_rows() -> RowSteps:
@@ -41,12 +41,12 @@ def tiny_model() -> TinyRecursiveModel:
 
 def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
     inputs, model = some_rows().inputs, tiny_model()
-    seen = trace(model, inputs, steps=6)
+    seen = IterativePredictor(model, 6).trace(inputs)
     same = ((seen.canvases[1:] == seen.canvases[:-1]) | ~seen.masked).all(axis=(2, 3))
     trust = np.where(same[1:] & same[:-1], seen.halt_logits[2:], -np.inf).max(axis=0)
     with torch.no_grad():  # so that some samples halt and some do not
         model.halt_head.bias -= float(np.median(trust)) + 1e-3
-    seen = trace(model, inputs, steps=6)
+    seen = IterativePredictor(model, 6).trace(inputs)
     assert 0 < (seen.halts_at > 0).sum() < len(inputs)
     filled = IterativePredictor(model, max_steps=6)(inputs)
     assert seen.canvases.shape == (6, *inputs.shape)
@@ -59,14 +59,14 @@ def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
 
 def test_longer_trace_begins_like_a_shorter_one():
     inputs, model = some_rows().inputs, tiny_model()
-    short, long = (trace(model, inputs, n) for n in (2, 5))
+    short, long = (IterativePredictor(model, n).trace(inputs) for n in (2, 5))
     np.testing.assert_array_equal(long.canvases[:2], short.canvases)
     np.testing.assert_array_equal(long.halt_logits[:2], short.halt_logits)
 
 
 def test_trace_leaves_no_history_and_the_mode_as_it_was():
     model = tiny_model().train()
-    trace(model, some_rows().inputs, 1)
+    IterativePredictor(model, 1).trace(some_rows().inputs)
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -76,7 +76,7 @@ def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_
     trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
     canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
     halt_logits = np.array(trust, dtype=np.float32).T
-    seen = Trace(canvases, halt_logits, np.ones((5, 1, 1), dtype=bool))
+    seen = StepTrace(canvases, halt_logits, np.ones((5, 1, 1), dtype=bool))
     np.testing.assert_array_equal(seen.halts_at, [4, 4, 0, 0, 0])
     assert seen.answers.ravel().tolist() == [7, 5, 6, 3, 2]
 
@@ -85,15 +85,15 @@ def test_sample_settles_whatever_is_said_outside_its_masked_cells():
     canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
     trust = np.ones((3, 1), dtype=np.float32)
     masked = np.array([[[False, True]]])
-    assert Trace(canvases, trust, masked).halts_at.tolist() == [3]
-    assert Trace(canvases, trust, ~masked).halts_at.tolist() == [0]
+    assert StepTrace(canvases, trust, masked).halts_at.tolist() == [3]
+    assert StepTrace(canvases, trust, ~masked).halts_at.tolist() == [0]
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_nothing_halts_in_fewer_steps_than_it_takes_to_see_that_nothing_changes(steps):
     canvases = np.full((steps, 1, 1, 1), 5, dtype=np.uint8)
     trust = np.ones((steps, 1), dtype=np.float32)
-    assert Trace(canvases, trust, np.ones((1, 1, 1), dtype=bool)).halts_at.tolist() == [0]
+    assert StepTrace(canvases, trust, np.ones((1, 1, 1), dtype=bool)).halts_at.tolist() == [0]
 
 
 def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
@@ -104,7 +104,7 @@ def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
         canvas[row, column] = MASK
     outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
     canvases = np.stack([steps.inputs, almost, outside_wrong, steps.labels])
-    seen = Trace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32), steps.answer)
+    seen = StepTrace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32), steps.answer)
     right = seen.rows_exact(steps.labels)
     assert not right[:2].any()
     assert right[2:].all()
@@ -113,10 +113,10 @@ def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
 def test_confidence_of_a_very_sure_model_is_one_without_overflow():
     halt_logits = np.array([[1e6, -1e6]], dtype=np.float32)
     cells = np.zeros((1, 2, 1, 1), dtype=np.uint8)
-    seen = Trace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
+    seen = StepTrace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
     np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)
 
 
 def test_trace_of_no_step_is_refused():
     with pytest.raises(ValueError, match="at least one supervision step"):
-        trace(tiny_model(), some_rows().inputs, 0)
+        IterativePredictor(tiny_model(), 0).trace(some_rows().inputs)

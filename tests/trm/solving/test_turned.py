@@ -3,7 +3,7 @@ import pytest
 
 from augment.symmetry import SYMMETRIES, apply
 from trm.solving.rollout import Prediction, Predictor
-from trm.solving.turned import TurnedPredictor
+from trm.solving.voting import TurnedPredictor
 
 
 class Echo(Predictor):
@@ -20,7 +20,7 @@ class Echo(Predictor):
     def accepts(self, height, width):
         return (height, width) == (2, 3)
 
-    def look(self, inputs, steps=None):
+    def trace(self, inputs, steps=None):
         self.shown = inputs
         return self
 
@@ -36,7 +36,7 @@ def test_the_model_sees_the_view_and_what_it_writes_is_turned_back(symmetry):
     assert seen.canvases.flags.c_contiguous
     written = np.arange(12).reshape(*echo.shown.shape, 1)
     assert (apply(symmetry, seen.log_probs, (1, 2)) == written).all()
-    turned.look(canvases)
+    turned.trace(canvases)
     assert (echo.shown == apply(symmetry, canvases)).all()
 
 

@@ -16,7 +16,7 @@ from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
-from trm.solving.solver import Solver
+from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting import VOTES, Voting, decide
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
@@ -100,9 +100,6 @@ class Knowing(Predictor):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def look(self, inputs, steps=None):
-        raise NotImplementedError
-
     def learn(self, solver: Solver, problems: Problems) -> None:
         drawing = solver.draw_worked(problems)
         for canvas, given in zip(drawing.truth, drawing.given, strict=True):
@@ -160,7 +157,7 @@ def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
         problems = Problems.from_ints([(321, 654)])
         predictor.learn(solver, problems)
         (solution,) = solver.solve(problems)
-        assert bool(solution.doubt) == doubted
+        assert bool(solution.uncalibrated_reason) == doubted
 
 
 @pytest.mark.parametrize("per", ["row", "solution"])
@@ -314,4 +311,4 @@ def test_views_that_vote_on_solutions_cannot_be_watched():
     solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     asked = solver.with_voting(Voting(views=2, per="solution"))
     with pytest.raises(ValueError, match="vote per row"):
-        asked.solve(Problems.from_ints(PAIRS), on_row=lambda *_: None)
+        solve_watched(asked, Problems.from_ints(PAIRS[:1]), print)

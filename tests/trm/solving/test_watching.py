@@ -10,11 +10,10 @@ from canvas.problems import Problems
 from canvas.symbols import MASK
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.solving.rollout import Look, Prediction, Predictor
-from trm.solving.solver import Solver
-from trm.solving.trace import trace
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction, Predictor
+from trm.solving.solver import Moment, Solver, solve_watched
 from trm.solving.voting import Voting
-from trm.solving.watching import Moment, solve_watched
 
 PROBLEM = Problems.from_ints([(2539, 839)])
 
@@ -33,14 +32,13 @@ def writer() -> Solver:
 class AtOnce(Predictor):
     """Fills in the right row of one problem without supervision steps, as a GPT does."""
 
+    device = "cpu"
+
     def __init__(self, task: Multiplication) -> None:
         self.canvas = Solver(self, task).draw_worked(PROBLEM).truth[0]
 
     def accepts(self, height: int, width: int) -> bool:
         return True
-
-    def look(self, inputs: np.ndarray, steps: int | None = None) -> Look:
-        raise NotImplementedError
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         return Prediction(self.canvas[None], np.array([0.5], np.float32), np.array([0]))
@@ -85,7 +83,8 @@ def test_what_is_shown_is_what_the_model_holds_after_each_step(solver):
     shown, _ = moments_of(solver)
     masked = [moment for moment in shown if moment.masked]
     assert [moment.confidence for moment in masked] == [None] * 3
-    seen = trace(solver.predictor.model, np.stack([moment.canvas for moment in masked]), 3)
+    rows = np.stack([moment.canvas for moment in masked])
+    seen = IterativePredictor(solver.predictor.model, 3).trace(rows)
     for moment in shown:
         if 0 < moment.step <= 3:
             row, i = moment.row, moment.number - 1

@@ -12,7 +12,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems, split_of
 from canvas.render import draw_worked
 from canvas.symbols import MASK
-from trm.solving import iterative_predictor as recursive
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
 from trm.training.data import Canvas, CanvasDataModule
@@ -40,17 +40,17 @@ class Look:
 @pytest.fixture(scope="module")
 def run(fit, tmp_path_factory):
     """A short run with averaged weights: its looks, module and TensorBoard events."""
-    looks, trace = [], recursive.trace
+    looks, trace = [], IterativePredictor.trace
 
-    def watched(model, inputs, steps):
+    def watched(self, inputs, steps=None):
+        model, autocast = self.model, torch.is_autocast_enabled("cpu")
         weights = model.lm_head.weight.detach().clone()
-        autocast = torch.is_autocast_enabled("cpu")
-        looks.append(Look(inputs, steps, model.training, autocast, weights))
-        return trace(model, inputs, steps)
+        looks.append(Look(inputs, steps or self.max_steps, model.training, autocast, weights))
+        return trace(self, inputs, steps)
 
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recursive, "trace", watched)
+        patch.setattr(IterativePredictor, "trace", watched)
         module = fit(folder, EMAWeightAveraging(decay=0.5), Pictures(num_samples=3))
     [path] = folder.rglob("events*")
     events = EventAccumulator(str(path), size_guidance={"images": 0}).Reload()
@@ -82,7 +82,7 @@ def test_rows_are_looked_at_with_the_averaged_weights_as_validation_is(run):
 
 
 def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
-    monkeypatch.setattr(recursive, "trace", None)  # would fail if called
+    monkeypatch.setattr(IterativePredictor, "trace", None)  # would fail if called
     fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
 
 

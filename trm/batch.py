@@ -1,0 +1,382 @@
+"""Any number of problems to records: from Python, from files on any number of devices, from pipes.
+
+A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
+checkpoint and the settings, not on the number of devices or on what was done before. A finished
+unit is a line of its process's shard,
+
+    .NAME.<hash>.parts/<process>.jsonl
+
+beside the output NAME; the hash is of everything that decides the records. Once all units are
+there, the first process merges the shards in order, the output appears under its name, and the
+folder goes.
+"""
+
+import glob
+import hashlib
+import heapq
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import lightning as L
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from torch.utils.data import DataLoader, IterableDataset
+
+from canvas.problems import Problems
+from canvas.task import Task
+from trm.checkpoints import find_checkpoint
+from trm.checkpoints.loading import load_solver
+from trm.devices import Work, make_trainer, run
+from trm.files import alone, fingerprint, make_folder, replacing, sweep
+from trm.precision import FLOAT32
+from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
+from trm.solving.solution import COLUMNS, Record, Solution
+from trm.solving.solver import Solver
+from trm.solving.voting import Voting
+
+_UNIT = {"cpu": 256}  # samples of problems in a unit
+_UNIT_ELSEWHERE = 8192
+_HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
+
+
+def solve(
+    solver: Solver,
+    problems: Iterable[Sequence[int]],
+    batch_size: int | None = None,
+    canvases: bool = False,
+) -> Iterator[Record]:
+    """Work any number of problems out, a record each, as they come.
+
+    Args:
+        solver: the model.
+        problems: operands; only some hundred problems are held at a time.
+        batch_size: problems at once; None: by the device.
+        canvases: whether records hold the worked canvas, as text.
+
+    Returns:
+        Records, ``line`` counts from 1; what is no problem of the task has an ``error``.
+    """
+
+    def entry(line: int, operands: Sequence[int]) -> Entry:
+        try:
+            solver.task.problems([operands])
+        except ValueError as error:
+            return Entry(line, error=str(error))
+        return Entry(line, tuple(operands))
+
+    entries = (entry(line, operands) for line, operands in enumerate(problems, start=1))
+    size = batch_size or _unit_size(solver.voting, solver.predictor.device)
+    return (record for unit in _units(entries, size) for record in answer(solver, unit, canvases))
+
+
+def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]:
+    """The records of some entries, in their order.
+
+    Args:
+        solver: the model.
+        entries: some of them perhaps no problems.
+        canvases: whether records hold the worked canvas.
+    """
+    errors = [entry.error for entry in entries]
+    asked = {i: entry.operands for i, entry in enumerate(entries) if entry.operands is not None}
+    solutions: dict[int, Solution] = {}
+    if asked:
+        todo, problems = list(asked), Problems.from_ints(list(asked.values()), solver.task.base)
+        misfits = solver.misfits(problems)
+        fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
+        for k, misfit in zip(todo, misfits, strict=True):
+            errors[k] = misfit
+        for k, solution in zip(fit.tolist(), solver.solve(problems[fit]), strict=True):
+            solutions[todo[k]] = solution
+    return [
+        replace(solutions[i].record(entry.line, canvases), other=entry.other)
+        if i in solutions
+        else Record(line=entry.line, problem=entry.problem, error=errors[i], other=entry.other)
+        for i, entry in enumerate(entries)
+    ]
+
+
+@dataclass
+class Summary:
+    """What became of a file: numbers of records, counted as they go by."""
+
+    problems: int = 0
+    correct: int = 0
+    errors: int = 0
+    beyond: int = 0  # of other sizes than those trained on
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Count a record as it is written."""
+        self.problems += 1
+        self.correct += bool(record["correct"])
+        self.errors += record["error"] is not None
+        self.beyond += record["in_range"] is False
+
+    def __str__(self) -> str:
+        solved = self.problems - self.errors
+        text = f"{self.problems:,} records: {self.correct:,} of {solved:,} answers right"
+        if self.beyond:
+            text += f", {self.beyond:,} outside the lengths trained on"
+        return text + (f", {self.errors:,} lines with an error" if self.errors else "")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to work through.
+
+    Attributes:
+        checkpoint, steps, height, width: see `trm.checkpoints.loading.load_solver`.
+        source: the problems, CSV or JSON Lines.
+        output: for the records.
+        voting: how many views are asked; None: one.
+        batch_size: problems at once; None: by the device.
+        canvases: whether records hold the worked canvas.
+        input_format, output_format: `csv` or `jsonl`; None: by the files' names.
+        precision: one of `trm.precision.PRECISIONS`, settled.
+    """
+
+    checkpoint: Path
+    source: Path
+    output: Path
+    steps: int | None = None
+    height: int | None = None
+    width: int | None = None
+    voting: Voting | None = None
+    batch_size: int | None = None
+    canvases: bool = False
+    input_format: str | None = None
+    output_format: str | None = None
+    precision: str = FLOAT32
+
+    def load(self, device: str) -> Solver:
+        """The solver, on a device."""
+        solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
+        return solver if self.voting is None else solver.with_voting(self.voting)
+
+    def read(self, file: BinaryIO, task: Task) -> Reader:
+        """The problems of a file that has been opened."""
+        return Reader(file, str(self.source), format_of(str(self.source), self.input_format), task)
+
+    def writer(self, solver: Solver, reader: Reader) -> Writer:
+        """A writer of what the solver makes of what the reader reads; JSON Lines by default."""
+        ours, others = self.columns(solver), reader.columns
+        if others is not None:
+            taken = (PROBLEM, OPERANDS)
+            others = [carried_name(name, ours) for name in others if name not in taken]
+        return Writer(format_of(str(self.output), self.output_format) or "jsonl", ours, others)
+
+    def columns(self, solver: Solver) -> list[str]:
+        """Of a `Record`, what is written of each problem."""
+        left_out = {"exact"} | (set() if solver.voting else {"views", "votes"})
+        left_out |= set() if self.canvases else {"canvas"}
+        return [name for name in COLUMNS if name not in left_out]
+
+    def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
+        """The records of some entries as they are written, with what else their lines held."""
+        names, lines = self.columns(solver), []
+        for record in answer(solver, entries, self.canvases):
+            data = record.data()
+            line = {name: data[name] for name in names}
+            carried = {carried_name(name, line): value for name, value in record.other.items()}
+            lines.append(line | carried)
+        return lines
+
+    def key(self, device: str) -> str:
+        """A hash of what decides the records."""
+        deciding = asdict(self) | {"device": device, "torch": torch.__version__}
+        deciding["columns"] = COLUMNS  # what another version may have written differently
+        deciding["checkpoint"] = fingerprint(find_checkpoint(self.checkpoint))
+        deciding["source"] = fingerprint(self.source)
+        del deciding["output"]
+        text = json.dumps(deciding, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def stream(job: Job, solver: Solver, source: BinaryIO, sink: IO[str]) -> Summary:
+    """Work through a pipe: records are written as soon as their unit is solved.
+
+    Args:
+        job: what is to be done; its files are names alone.
+        solver: the model.
+        source: of problems.
+        sink: for the records.
+
+    Raises:
+        ValueError: the source has no header, or not the columns a and b.
+    """
+    reader = job.read(source, solver.task)
+    writer = job.writer(solver, reader)
+    sink.write(writer.head())
+    summary = Summary()
+    size = job.batch_size or _unit_size(solver.voting, solver.predictor.device)
+    for unit in _units(reader, size):
+        for line in job.lines(solver, unit):
+            sink.write(writer.line(line))
+            summary.add(line)
+        sink.flush()
+    return summary
+
+
+def work_through(
+    job: Job,
+    accelerator: str = "auto",
+    devices: int | list[int] = 1,
+    nodes: int = 1,
+    quiet: bool = False,
+) -> Summary | None:
+    """Work through a file, or go on with it, and write the output once all of it is done.
+
+    Args:
+        job: what is to be done.
+        accelerator, devices, nodes: see `trm.devices.make_trainer`.
+        quiet: without a progress bar.
+
+    Returns:
+        What became of the file; None in all processes but the first.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint or file.
+        ValueError: the files, the checkpoint or the devices do not suit, or another process is at
+            work on the same output.
+    """
+    if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
+        what = "a folder" if job.output.is_dir() else "the input itself"
+        raise ValueError(f"--output {job.output} is {what}: choose another")
+    make_folder(job.output.parent)
+    trainer = make_trainer(accelerator, devices, nodes, [], job.precision)
+    # The other processes wait for the first.
+    with alone(job.output) if trainer.is_global_zero else nullcontext():
+        return _work_through(job, trainer, quiet)
+
+
+def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
+    kind = trainer.strategy.root_device.type
+    solver = job.load("cpu")  # says what is wrong with the call before anything is done
+    size = job.batch_size or _unit_size(job.voting, kind)
+    with job.source.open("rb") as file:
+        reader = job.read(file, solver.task)
+        writer = job.writer(solver, reader)
+        total = sum(1 for _ in reader)
+    output = job.output.resolve()
+    parts = output.with_name(f".{output.name}.{job.key(kind)}.parts")
+    make_folder(parts)
+    units = -(-total // size)
+    done = {unit for unit, _ in _finished(parts)}
+    if len(done) < units:
+        columns = (
+            *Progress.get_default_columns(),
+            MofNCompleteColumn(),
+            TextColumn("{task.speed} problems/s"),
+            TimeElapsedColumn(),
+        )
+        hidden = quiet or not trainer.is_global_zero
+        with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+            bar.add_task("solving", total=total, completed=min(len(done) * size, total))
+            entries = _Entries(job, solver.task, size, done, trainer)
+            run(trainer, _Solving(job, entries, parts, bar), DataLoader(entries, batch_size=None))
+    if not trainer.is_global_zero:
+        return None
+    name = glob.escape(output.name)
+    sweep(output.parent, name)
+    summary, expected = Summary(), 0
+    with replacing(output) as whole, whole.open("w", encoding="utf-8") as sink:
+        sink.write(writer.head())
+        for unit, lines in _finished(parts):
+            if unit != expected:
+                break
+            expected += 1
+            for line in lines:
+                sink.write(writer.line(line))
+                summary.add(line)
+        if expected < units:
+            raise ValueError(
+                f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "
+                "command goes on where it was"
+            )
+    for begun in output.parent.glob(f".{name}.{_HASH}.parts"):  # with other settings, too
+        shutil.rmtree(begun)
+    return summary
+
+
+def _finished(parts: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Units that shards hold whole, in order and each once, with their records as written."""
+
+    def read(shard: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        with shard.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):  # the last line of a killed process may not
+                    unit, lines = json.loads(line)
+                    yield unit, lines
+
+    last = -1
+    shards = [read(shard) for shard in sorted(parts.glob("*.jsonl"))]
+    for unit, lines in heapq.merge(*shards, key=lambda item: item[0]):
+        if unit != last:
+            yield unit, lines
+        last = unit
+
+
+class _Entries(IterableDataset[tuple[int, list[Entry]]]):
+    """The units that are still to be done; each process reads the file, and takes every n-th."""
+
+    def __init__(self, job: Job, task: Task, size: int, done: set[int], trainer: L.Trainer) -> None:
+        self.job, self.task, self.size, self.done, self.trainer = job, task, size, done, trainer
+
+    def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
+        with self.job.source.open("rb") as file:
+            units = enumerate(_units(self.job.read(file, self.task), self.size))
+            todo = (item for item in units if item[0] not in self.done)
+            yield from islice(todo, self.trainer.global_rank, None, self.trainer.world_size)
+
+
+class _Solving(Work):
+    """Solves a unit a step of Lightning's predict loop, and appends it to the process's shard."""
+
+    def __init__(self, job: Job, entries: _Entries, parts: Path, bar: Progress) -> None:
+        super().__init__()
+        self.job, self.entries, self.bar = job, entries, bar
+        self.shard = parts / f"{uuid.uuid4().hex}.jsonl"
+        self.solver: Solver | None = None
+
+    def setup(self, stage: str) -> None:
+        """Agree on what is to be done: a process of a job just killed may have added to it."""
+        self.entries.done = self.trainer.strategy.broadcast(self.entries.done)
+
+    def predict_step(self, batch: tuple[int, list[Entry]]) -> None:
+        """Solve a unit, and see to it that its records are on the disk."""
+        unit, entries = batch
+        self.solver = self.solver or self.job.load(str(self.device))
+        found = [unit, self.job.lines(self.solver, entries)]
+        with self.shard.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found, ensure_ascii=False, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        for task in self.bar.task_ids:  # other processes are taken to be about as far
+            self.bar.advance(task, len(entries) * self.trainer.world_size)
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
+        """Problems stay: solvers send what they need."""
+        return batch
+
+
+def _unit_size(voting: Voting | None, device: str) -> int:
+    """Problems that are taken on together, by the kind of device and the number of views."""
+    samples = voting.samples if voting else 1
+    return max(8, _UNIT.get(device, _UNIT_ELSEWHERE) // samples)
+
+
+def _units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    """Entries in lists of that size, the last one perhaps shorter."""
+    rest = iter(entries)
+    while unit := list(islice(rest, size)):
+        yield unit

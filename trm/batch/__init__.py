@@ -1,1 +1,0 @@
-"""Many problems: files in, records out, on any number of devices."""

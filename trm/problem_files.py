@@ -1,0 +1,283 @@
+"""Problems from files of CSV or JSON Lines, line by line, and records as such lines.
+
+Whatever a line holds, it becomes one entry, and no line touches the next: what is not a problem
+becomes an entry with an error, and nothing is lost or reordered. Cells are written as they came: a
+spreadsheet takes those that begin with ``=``, ``+``, ``-`` or ``@`` for formulas.
+
+Needs no framework: command lines are checked before one is imported.
+"""
+
+import csv
+import io
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic_core import from_json
+
+from canvas.arithmetic import parse
+from canvas.choices import check_choice
+from canvas.problems import MOST_DIGITS
+from canvas.task import Task
+from trm.files import shortened
+
+FORMATS = ("csv", "jsonl")
+PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
+OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
+_METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
+
+_LONGEST = 2**20  # bytes of a line
+_LOOKAHEAD = 32  # lines that one quoted CSV field may span
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One problem of a file, or what stands in a problem's place.
+
+    Attributes:
+        line: its first line, from 1.
+        operands: the numbers; None: see ``error``.
+        problem: as it was written, where a column holds whole problems.
+        other: everything else on the line, columns of single operands among it.
+        error: why it is no problem; None: it is one.
+    """
+
+    line: int
+    operands: tuple[int, ...] | None = None
+    problem: str | None = None
+    other: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+def format_of(path: str, wanted: str | None = None) -> str | None:
+    """The format of a file: as wanted, or by its name; None: its name does not tell."""
+    known = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+    return wanted or known.get(Path(path).suffix.lower())
+
+
+class Reader:
+    """The entries of a file, each once and in order.
+
+    Args:
+        file: binary, at its beginning.
+        name: of the file, for messages.
+        format: `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
+        task: whose problems these are.
+
+    Attributes:
+        columns: of CSV, all of them in order; None for JSON Lines.
+
+    Raises:
+        ValueError: a CSV file whose header does not name the operands' columns, or no header.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, format: str | None, task: Task) -> None:
+        self._file, self._task = file, task
+        self._ahead, self._taken = deque[bytes](), 0
+        first = self._peek()
+        if format is None:
+            format = "jsonl" if first is not None and first.lstrip().startswith(b"{") else "csv"
+        self.columns = self._header(name) if format == "csv" else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        while self._peek() is not None:
+            line, values, problem = self._taken + 1, dict[str, Any](), None
+            try:
+                values = self._json() if self.columns is None else self._csv()
+                wholes = [values.pop(name, None) for name in (PROBLEM, OPERANDS)]
+                if "a" not in values and isinstance(below := values.get(_METADATA), dict):
+                    wholes.append(below.get(OPERANDS))
+                problem = next((whole for whole in wholes if whole not in (None, "")), None)
+                operands, error = self._operands(values, problem), None
+            except ValueError as wrong:
+                operands, error = None, str(wrong)
+            yield Entry(line, operands, None if problem is None else str(problem), values, error)
+
+    def _operands(self, values: dict[str, Any], written: Any) -> tuple[int, ...]:
+        """The operands that a line holds.
+
+        Args:
+            values: those of columns of single operands among them.
+            written: the whole problem; None: it is not written.
+
+        Raises:
+            ValueError: there is no problem of the task.
+        """
+        if isinstance(written, str) and written.startswith("["):
+            written = _from_json(written)
+        if isinstance(written, str):
+            return self._task.parse(written)
+        if isinstance(written, list):
+            columns = [(f"operand {i + 1}", n) for i, n in enumerate(written)]
+        elif written is not None:
+            raise ValueError(f"{shortened(json.dumps(written))} is no problem")
+        else:
+            fewest, most = self._task.arity
+            columns = [(name, values.get(name)) for name in _LETTERS[:most]]
+            while len(columns) > fewest and columns[-1][1] in (None, ""):
+                columns.pop()
+        operands = tuple(self._operand(name, value) for name, value in columns)
+        self._task.problems([operands])
+        return operands
+
+    def _operand(self, name: str, value: Any) -> int:
+        if value is None or value == "":
+            raise ValueError(f"{name} is missing")
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(f"{name} is {shortened(json.dumps(value))}, not a whole number")
+        text = str(value).strip()
+        if len(text) > MOST_DIGITS:
+            raise ValueError(f"{name} has {len(text):,} digits; at most {MOST_DIGITS:,} are read")
+        try:
+            return parse(text, self._task.base, self._task.smallest)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def _header(self, name: str) -> list[str]:
+        if self._peek() is None:
+            raise ValueError(f"{name} is empty: a CSV file begins with a line like a,b")
+        try:
+            columns = [column.strip() for column in self._fields(None)]
+        except ValueError as error:
+            raise ValueError(f"{name} has no header like a,b: {error}") from None
+        whole = {PROBLEM, OPERANDS} & set(columns)
+        missing = [column for column in "ab" if column not in columns and not whole]
+        if missing or len(set(columns)) < len(columns):
+            fault = f"no column {missing[0]!r}" if missing else "a column twice"
+            raise ValueError(
+                f"{name} has {fault}: its first line must name the columns, a and b or problem "
+                f"among them, and is {shortened(','.join(columns))}"
+            )
+        return columns
+
+    def _csv(self) -> dict[str, Any]:
+        assert self.columns is not None
+        return dict(zip(self.columns, self._fields(len(self.columns)), strict=True))
+
+    def _fields(self, number: int | None) -> list[str]:
+        """The fields of the next row: a line, or several if a quoted field spans them.
+
+        Raises:
+            ValueError: the row cannot be read, or has another number of fields; only its first line
+                is used up.
+        """
+        first = text = _text(self._take())
+        for ahead in range(_LOOKAHEAD + 1):
+            try:
+                fields = next(csv.reader([text], strict=True))
+            except csv.Error as error:
+                # An open quote may be closed further down, in a row that is complete then.
+                following, reason = self._peek(ahead), str(error)
+                if following is None or "unexpected end" not in reason:
+                    break
+                text += "\n" + following.decode("utf-8", "replace")
+                continue
+            if number in (None, len(fields)):
+                for _ in range(ahead):
+                    self._take()
+                return fields
+            if not ahead:
+                raise ValueError(f"{len(fields)} fields, where the header names {number}")
+            reason = "an open quote"  # what closed it belongs to another row
+            break
+        raise ValueError(f"not CSV ({reason}): {shortened(first)}")
+
+    def _json(self) -> dict[str, Any]:
+        text = _text(self._take())
+        values = _from_json(text)
+        if not isinstance(values, dict):
+            raise ValueError(f'not a JSON object like {{"a": 12, "b": 34}}: {shortened(text)}')
+        return values
+
+    def _peek(self, ahead: int = 0) -> bytes | None:
+        """A line that comes, without its end; None behind the last."""
+        while len(self._ahead) <= ahead:
+            line = self._file.readline(_LONGEST + 2)
+            if not line:
+                return None
+            whole = line.endswith(b"\n")
+            while not whole and (more := self._file.readline(_LONGEST)):
+                whole = more.endswith(b"\n")  # what is too long is reported, not kept
+            if self._taken == 0 and not self._ahead:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            self._ahead.append(line.removesuffix(b"\n").removesuffix(b"\r"))
+        return self._ahead[ahead]
+
+    def _take(self) -> bytes:
+        self._taken += 1
+        return self._ahead.popleft()
+
+
+def _text(line: bytes) -> str:
+    if len(line) > _LONGEST:
+        raise ValueError(f"a line of more than {_LONGEST:,} bytes")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"not UTF-8 text: {shortened(line.decode('latin-1'))}") from None
+
+
+def _from_json(text: str) -> Any:
+    try:
+        values = from_json(text, allow_inf_nan=False)
+        json.dumps(values, allow_nan=False)  # 1e999 is read as infinity, which cannot be written
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error}): {shortened(text)}") from None
+    return values
+
+
+def carried_name(name: str, columns: Iterable[str]) -> str:
+    """What a column of the input is called in records that have ``columns`` of their own.
+
+    No two columns come to share a name: what is already called ``input_line`` makes way, too.
+    """
+    return f"input_{name}" if re.sub("^(input_)+", "", name) in columns else name
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Records as text.
+
+    Attributes:
+        format: one of `FORMATS`.
+        columns: that every record has.
+        carried: the input's other columns; None: they differ from line to line, and CSV gathers
+            them, in JSON, in the column `OTHER`.
+    """
+
+    format: str
+    columns: list[str]
+    carried: list[str] | None
+
+    def __post_init__(self) -> None:
+        check_choice("format", self.format, FORMATS)
+
+    def head(self) -> str:
+        """What comes before all records."""
+        others = [OTHER] if self.carried is None else self.carried
+        return "" if self.format == "jsonl" else self._row([*self.columns, *others])
+
+    def line(self, record: dict[str, Any]) -> str:
+        """One record, with its end of line."""
+        if self.format == "jsonl":
+            return _to_json(record) + "\n"
+        cells = [record.get(column) for column in [*self.columns, *(self.carried or [])]]
+        if self.carried is None:
+            cells.append({k: v for k, v in record.items() if k not in self.columns} or None)
+        return self._row(cells)
+
+    @staticmethod
+    def _row(cells: list[Any]) -> str:
+        written = [c if isinstance(c, str) else "" if c is None else _to_json(c) for c in cells]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(written)
+        return text.getvalue()
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
