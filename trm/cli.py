@@ -31,30 +31,17 @@ COMMANDS = {
     "solve": ("trm.commands.solve", "solve problems with a trained model"),
     "inspect": (
         "trm.commands.inspect",
-        "a model at work on one problem: steps, attention",
+        "a model at work on one problem: steps, attention; its weights as a file",
     ),
-    "probe": (
-        "trm.commands.probe",
-        "linear probes: which sub-tasks a model's states hold",
-    ),
-    "rasp": (
-        "trm.commands.rasp",
-        "the program that a model should implement, beside its heads",
-    ),
-    "heads": (
-        "trm.commands.heads",
-        "what each head brings to the answer, over many pairs of problems",
-    ),
-    "ranks": (
-        "trm.commands.ranks",
-        "effective ranks of weights and states, layer by layer",
+    "analyse": (
+        "trm.commands.analyse",
+        "what a model computes: probes, heads, programs, ranks",
     ),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
     "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
-    "export": ("trm.commands.export", "a checkpoint's weights as a safetensors file"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -74,14 +61,12 @@ examples:
   trm solve --input problems.csv --output answers.jsonl
   trm solve --checkpoint runs/quickstart --demo
   trm inspect 123x456 --output inspected
-  trm probe --checkpoint runs/standard_base3 --output probed
-  trm rasp 123x45 --layout lattice
-  trm heads --checkpoint runs/quickstart --output heads
-  trm ranks --checkpoint runs/quickstart --output ranks
+  trm analyse probe --checkpoint runs/standard_base3 --output probed
+  trm analyse heads --checkpoint runs/quickstart --output heads
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm report grid other-grid --output comparison
   trm report answers.jsonl --output trust
-  trm export --checkpoint runs/quickstart --output quickstart.safetensors --figures grid
+  trm inspect --checkpoint runs/quickstart --export quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm --print-completion bash > ~/.local/share/bash-completion/completions/trm
 """

@@ -55,16 +55,12 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "render": ["12x3"],
         "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
         "inspect": ["12x3", "--output", "glass"],
-        "probe": ["--output", "probed", "--digits-a", "1..3", "--steps", "1..4,8"],
-        "rasp": ["12x3", "--layout", "lattice"],
-        "heads": ["--output", "heads", "--kinds", "digit,carry", "--pairs", "9"],
-        "ranks": ["--output", "ranks", "--step", "4"],
+        "analyse": ["probe", "--output", "probed", "--digits-a", "1..3", "--steps", "1..4,8"],
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
         "benchmark": ["export", "--suite", "multiply-v1", "--output", "suite"],
         "report": ["grid", "other", "--output", "compared"],
         "configs": ["quickstart", "--copy", "mine"],
         "sweep": ["studies/small_lattices", "--output", "small", "--jobs", "2"],
-        "export": ["--checkpoint", "runs", "--output", "weights.safetensors"],
     }
     wrong = [
         ["solve", "12xy3"],
@@ -77,13 +73,10 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["inspect", "12xy3", "--output", "glass"],
         ["solve", "--checkpoint", "nowhere.ckpt", "--demo"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
-        ["probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],
-        ["heads", "--checkpoint", "nowhere.ckpt", "--output", "heads"],
-        ["ranks", "--checkpoint", "nowhere.ckpt", "--output", "ranks"],
-        ["rasp"],
-        ["rasp", "12x3", "--layout", "latice"],
-        ["rasp", "--checkpoint", "nowhere.ckpt", "--output", "compared"],
-        ["export", "--checkpoint", "nowhere.ckpt", "--output", "weights.safetensors"],
+        ["analyse", "probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],
+        ["analyse", "rasp"],
+        ["analyse", "rasp", "12x3", "--layout", "latice"],
+        ["inspect", "--checkpoint", "nowhere.ckpt", "--export", "weights.safetensors"],
         ["benchmark", "score", "nowhere.jsonl", "--suite", "multiply-v1", "--output", "scored"],
         ["report", "nowhere", "--output", "compared"],
         ["configs", "nowhere"],
@@ -145,12 +138,12 @@ def test_a_number_with_a_sign_is_no_option(command):
     "words",
     [
         ("render", "12x3", "--png", "canvas.png"),
-        ("export", "--output", "weights.safetensors", "--checkpoint"),
+        ("inspect", "--export", "weights.safetensors", "--checkpoint"),
         ("fit", "--trainer.max_epochs", 1, "--config"),
     ],
 )
 def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_path, words):
-    last = {"export": [checkpoint], "fit": [repository / "configs/debug.yaml"]}
+    last = {"inspect": [checkpoint], "fit": [repository / "configs/debug.yaml"]}
     ran = command(*words, *last.get(words[0], []), "-q", folder=tmp_path)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 

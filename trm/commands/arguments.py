@@ -96,12 +96,11 @@ def read_problems(texts: list[str], task: Task) -> Problems:
     return task.problems([task.parse(text) for text in texts])
 
 
-def add_verbosity(parser: argparse.ArgumentParser) -> None:
-    """``--quiet`` and ``--verbose``."""
-    parser.add_argument(*QUIET, action="store_true", help="results and errors alone")
-    parser.add_argument(
-        *VERBOSE, action="store_true", help="also what goes on, and where an error arose"
-    )
+def add_verbosity(parser: argparse.ArgumentParser, default: Any = False) -> None:
+    """``--quiet`` and ``--verbose``; of a sub-parser, the default is `argparse.SUPPRESS`."""
+    flag: dict[str, Any] = {"action": "store_true", "default": default}
+    parser.add_argument(*QUIET, help="results and errors alone", **flag)
+    parser.add_argument(*VERBOSE, help="also what goes on, and where an error arose", **flag)
 
 
 def info_console(args: argparse.Namespace) -> Console:

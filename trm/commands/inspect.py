@@ -1,19 +1,24 @@
-"""`trm inspect`: what a model does on one problem, step by step."""
+"""`trm inspect`: what a model does on one problem, step by step; or its weights as a file.
+
+With --export, the weights go into a safetensors file that says what it holds, and which every
+command takes in place of a checkpoint.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 
 from canvas import symbols
 from canvas.hints import draw_hints
-from canvas.render import RowSteps, WorkedDrawing
-from trm.checkpoints import find_checkpoint
+from canvas.picture import for_people
+from canvas.render import RowSteps, WorkedDrawing, row_step
+from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import (
     add_canvas_size,
     add_solver,
@@ -23,55 +28,49 @@ from trm.commands.arguments import (
     read_problems,
     whole,
 )
-from trm.commands.lens import draw_lens, print_lens
-from trm.commands.patch import add_patch, patch_row, print_patching
-from trm.files import make_folder, replacing
+from trm.files import fingerprint, make_folder, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from torch import Tensor
 
-    from canvas.problems import Problems
-    from canvas.task import Task
-    from trm.solving.solver import Moment
+    from trm.analysis.lens import Lens
+    from trm.analysis.patch import Patching
+    from trm.solving.solver import Moment, Solver
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
   trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
   trm inspect 2539x839 --row 2 --lens --output inspected
   trm inspect 2539x839 --row 2 --patch 2539x849 --patch-by heads --output inspected
+  trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   tensorboard --logdir inspected
 
 Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
 off; rows.png, each row with the model's confidence along the way; of a recursive model
-attention.png, what one cell looks at with each head, and states.png, how far its states still move;
-and of a model that was trained with hints hints.png, what it believes of each of them while it
-fills in one row, cell by cell. A model that works in the order of writing is shown after each cell;
-it has no supervision steps, and no states.png. With --lens, lens.png shows what the model would
-write in the row after each of its layers, and with --patch, patch.png what of another problem's
-activations changes its answer. TensorBoard shows the same.
+attention.png, what one cell attends to with each head, and states.png, how far its states still
+move; and of a model that was trained with hints hints.png, what it believes of each of them while
+it fills in one row, cell by cell. A model that works in the order of writing is shown after each
+cell; it has no supervision steps, and no states.png. With --lens, lens.png shows what the model
+would write in the row after each of its layers, and with --patch, patch.png what of another
+problem's activations changes its answer. TensorBoard shows the same.
 """
-
-_SPARE = 4  # supervision steps that are looked at beyond those that were taken
+BY = ("cells", "rows", "columns", "heads", "steps")
+# Of each cell's figures, those that a model card repeats.
+_CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
+_SPARE = 4  # supervision steps that are shown beyond those that were taken
+_STRONGEST = 8  # effects that are printed
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
-_PICTURES = (
-    "rows",
-    "states",
-    "attention",
-    "hints",
-    "lens",
-    "patch",
-)  # by name, all that there may be
+_PICTURES = ("rows", "states", "attention", "hints", "lens", "patch")  # all that there may be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", help="like 123x456")
+    parser.add_argument("problem", nargs="?", help="like 123x456")
     add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the pictures")
+    parser.add_argument("--output", metavar="DIR", help="folder for the pictures")
     parser.add_argument(
         "--row",
         type=whole(1),
@@ -91,25 +90,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show what the model would write in the row if its head read every layer",
     )
-    add_patch(parser)
+    parser.add_argument(
+        "--patch",
+        metavar="B",
+        help="another problem with numbers as long: its activations are put into the run on the "
+        "first, one thing after the other",
+    )
+    parser.add_argument(
+        "--patch-by",
+        choices=BY,
+        help="what is put there at a time: the activations of a cell, of a row or a column of the "
+        "canvas (default: cells), what a head gives in all cells, or the whole state after a "
+        "supervision step",
+    )
+    export = parser.add_argument_group("the weights as a file, without a problem")
+    export.add_argument("--export", metavar=f"FILE{SUFFIX}", help="what to write")
+    export.add_argument(
+        "--figures",
+        metavar="DIR",
+        help="a folder of trm evaluate: its figures of this checkpoint go into the model card",
+    )
+    export.add_argument(
+        "--half",
+        action="store_true",
+        help="weights as float16: half as large. They are rounded, so measure the file itself",
+    )
+    export.add_argument(
+        "--untrained",
+        action="store_true",
+        help="weights drawn anew, as before training: for what the architecture alone can do",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve, watch, draw."""
+    """Solve, watch, draw; or export."""
+    if args.export is not None:
+        if args.problem is not None:
+            raise ValueError("--export writes the weights alone: leave out the problem")
+        return _export(args)
+    if args.problem is None or args.output is None:
+        raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])])
+    if args.patch_by and not args.patch:
+        raise ValueError(f"--patch-by {args.patch_by} needs another problem, like --patch 123x457")
     find_checkpoint(args.checkpoint)
 
-    import torch
+    from PIL import Image
     from torch.utils.tensorboard.writer import SummaryWriter
 
     from canvas.picture import pixels, save_gif
+    from trm.analysis.lens import read_layers, some_steps, steps_to_read
+    from trm.analysis.record import cell_attention, state_changes
     from trm.checkpoints.loading import load_solver
     from trm.figures.animation import animate
-    from trm.figures.hint_maps import hints_figure
-    from trm.figures.patching import patching_figure
+    from trm.figures.inspection import (
+        attention_figure,
+        changes_figure,
+        hints_figure,
+        lens_figure,
+        patching_figure,
+    )
     from trm.figures.row_panels import sample_panels
-    from trm.models.introspection import introspect
-    from trm.probing.lens import read_layers, some_steps, steps_to_read
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.solver import solve_watched
 
@@ -122,121 +163,99 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
-    patching = patch_row(args, solver, drawing, row)
+    patching = None if args.patch is None else _patched(args, solver, drawing, row)
     output = Path(args.output)
     make_folder(output)
 
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
     steps, used = _row_steps(drawing, moments), np.array(solution.row_steps)
+    canvas, truth = steps.inputs[row], steps.labels[row]
     predictor = solver.predictor
     iterative = isinstance(predictor, IterativePredictor)
     stepwise = iterative and not predictor.in_order
-    seen = predictor.trace(steps.inputs, int(used.max()) + _SPARE if stepwise else None)
+    most = int(used.max()) + _SPARE if stepwise else None
+    seen = predictor.trace(steps.inputs, most)
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
-    figures = {"rows": sample_panels(steps, given, seen, titles)}
-    if isinstance(predictor, IterativePredictor):
-        tokens = torch.from_numpy(steps.inputs).to(predictor.device)
-        if stepwise:
-            states = introspect(predictor.model, tokens, int(used.max()) + _SPARE)
-            figures["states"] = _states(states.changes, name)
-        # Steps in which all that a model works out in order has come to every cell.
-        enough = int(used[row]) if stepwise else predictor.max_steps
-        attention = introspect(predictor.model, tokens[row : row + 1], enough).attention
+    figures: dict[str, Figure] = {"rows": sample_panels(steps, given, seen, titles)}
+    if most is not None:
+        changes = state_changes(predictor.model, steps.inputs, most)
+        moved = {state: values.numpy() for state, values in changes.items()}
+        figures["states"] = changes_figure(moved, f"{name}: do the states settle?")
+    if iterative:
+        at = int(used[row]) if stepwise else None
+        attention, _ = cell_attention(predictor, canvas[None], at)
         if attention:  # none in a mixer
-            figures["attention"] = _attention(attention, steps.inputs[row], cell, name)
+            query = cell[0] * canvas.shape[1] + cell[1]
+            maps = np.concatenate([of.numpy()[:, 0, :, query] for of in attention.values()])
+            names = [
+                f"{state}, layer {layer + 1}, head {head + 1}"
+                for state, of in attention.items()
+                for layer, head in np.ndindex(len(of), of.shape[2])
+            ]
+            title = (
+                f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
+                f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
+            )
+            maps = maps.reshape(-1, *canvas.shape)
+            figures["attention"] = attention_figure(canvas, cell, maps, names, title)
     at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
-    believed = predictor.hints(np.repeat(steps.inputs[row : row + 1], len(at_steps), 0), at_steps)
-    truth = _true_hints(solver.task, problems, drawing, row, list(believed))
+    believed = predictor.hints(np.repeat(canvas[None], len(at_steps), 0), at_steps)
+    drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
+    hints = {hint: classes[0] for hint, classes in drawn.items()}
     if believed:
         figures["hints"] = hints_figure(
-            steps.inputs[row],
+            canvas,
             int(drawing.row_of_step(row)[0]),
-            truth,
+            hints,
             believed,
             [f"step {step}" for step in at_steps] if stepwise else ["as it writes"],
             f"{titles[row]}: what the model believes of each hint",
         )
     if args.lens:
         read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
-        lens = read_layers(predictor, steps.inputs[row], read_at)
+        lens = read_layers(predictor, canvas, read_at)
         title = f"{titles[row]}: what the head would write after each layer"
-        figures["lens"] = draw_lens(lens, steps.inputs[row], steps.labels[row], title)
+        figures["lens"] = lens_figure(lens, canvas, truth, title)
     if patching is not None:
         other = solver.task.names(read_problems([args.patch], solver.task))[0]
-        names = (name, other.replace("x", "×"))
+        both = name, other.replace("x", "×")
         title = f"{titles[row]}: what activations of B change in A, by {patching.by}"
-        figures["patch"] = patching_figure(patching, names, title)
+        figures["patch"] = patching_figure(patching, both, title)
     film = list(animate(solution, moments))
     with replacing(output / "solving.gif") as part:
         save_gif(part, film)
-    written = ["solving.gif"]
     if events := list(output.glob(f"events.out.tfevents.*{_BOARD}")):  # of a run before this one
-        pictures = [output / f"{title}.png" for title in _PICTURES if title not in figures]
-        for file in (*events, *pictures):
+        for file in (*events, *(output / f"{title}.png" for title in _PICTURES)):
             file.unlink(missing_ok=True)
     with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
         for title, figure in figures.items():
+            image = pixels(figure)  # once, as a large figure takes long to draw
             with replacing(output / f"{title}.png") as part:
-                figure.savefig(part, format="png")
-            written.append(f"{title}.png")
-            board.add_image(f"inspect/{title}", pixels(figure), dataformats="HWC")
+                Image.fromarray(image).save(part, format="PNG")
+            board.add_image(f"inspect/{title}", image, dataformats="HWC")
         for step, (frame, _) in enumerate(film):
             board.add_image("inspect/solving", pixels(frame), step, dataformats="HWC")
+    console, info = Console(highlight=False, soft_wrap=True), info_console(args)
     if stepwise:
-        said = f"supervision steps, row by row: {', '.join(map(str, used))}"
+        console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
     elif iterative:
-        said = "this model works out each cell once, in the order of writing"
+        console.print("this model works out each cell once, in the order of writing")
     else:
         shown = "rows and hints" if believed else "rows alone"
-        said = f"a GPT has neither states nor supervision steps: its {shown} are shown"
-    _tell(args, output, written, said)
+        console.print(f"a GPT has neither states nor supervision steps: its {shown} are shown")
+    for file_name in ("solving.gif", *(f"{title}.png" for title in figures)):
+        info.print(f"{output / file_name}")
+    info.print(f"browse  tensorboard --logdir {output}")
     if believed:
-        _tell_hints(believed, truth, row + 1)
+        _print_hints(console, believed, hints, row + 1)
     if args.lens:
-        print_lens(lens, steps.labels[row], row + 1)
+        _print_lens(console, lens, truth, row + 1)
     if patching is not None:
-        print_patching(patching, steps.inputs.shape[2], names, row + 1)
+        _print_patching(console, patching, canvas.shape[1], both, row + 1)
     return 0
-
-
-def _tell(args: argparse.Namespace, output: Path, written: list[str], said: str) -> None:
-    Console(highlight=False).print(said)
-    for name in written:
-        info_console(args).print(f"{output / name}")
-    info_console(args).print(f"browse  tensorboard --logdir {output}")
-
-
-def _tell_hints(believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int) -> None:
-    """Say of each hint how many cells are right in the end, and which is the first wrong one."""
-    from trm.figures.hint_maps import class_sign
-    from trm.solving.iteration import right_cells
-
-    console = Console(highlight=False)
-    console.print(f"hints while row {row} is filled in, cells that are right in the end:")
-    widest = max(map(len, believed))
-    for name, right in truth.items():
-        last = believed[name][-1]
-        good, counted = right_cells(last, right)
-        line = f"  {name:<{widest}}  {good.sum()} of {counted.sum()}"
-        # As people work: row below row, each from the right.
-        wrong = np.argwhere((counted & ~good)[:, ::-1])
-        if len(wrong):
-            i, j = int(wrong[0][0]), right.shape[1] - 1 - int(wrong[0][1])
-            held, due = (class_sign(name, int(of[i, j])) or "none" for of in (last, right))
-            line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
-        console.print(line)
-
-
-def _true_hints(
-    task: Task, problems: Problems, drawing: WorkedDrawing, row: int, names: list[str]
-) -> dict[str, np.ndarray]:
-    """By name ``uint8 [H, W]``, while a row is filled in."""
-    at = np.full(len(drawing), row)
-    drawn = draw_hints(task.rules, problems, drawing, at, names)
-    return {name: classes[0] for name, classes in drawn.items()}
 
 
 def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
@@ -246,36 +265,6 @@ def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     labels = np.where(answer, drawing.truth, inputs)
     return RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
-
-
-def _states(changes: dict[str, Tensor], name: str) -> Figure:
-    """How far the states of each row still move, see `trm.models.introspection`."""
-    from trm.figures.introspection import changes_figure
-
-    moved = {state: values.numpy() for state, values in changes.items()}
-    rows = [f"row {k + 1}" for k in range(next(iter(moved.values())).shape[-1])]
-    return changes_figure(moved, rows, f"{name}: do the states settle?")
-
-
-def _attention(
-    attention: dict[str, Tensor], canvas: np.ndarray, cell: tuple[int, int], name: str
-) -> Figure:
-    """What a cell of one row's canvas looks at, see `trm.models.introspection`."""
-    import torch
-
-    from trm.figures.introspection import attention_figure
-
-    height, width = canvas.shape
-    query = cell[0] * width + cell[1]
-    maps = torch.cat(list(attention.values()))[:, 0, :, query]
-    names = [
-        f"{state}, layer {k + 1}" for state, layers in attention.items() for k in range(len(layers))
-    ]
-    title = (
-        f"{name}: what the framed cell looks at\n(canvas row {cell[0] + 1}, column {cell[1] + 1}, "
-        f"in the last update of {' and of '.join(attention)})"
-    )
-    return attention_figure(canvas, cell, maps.unflatten(-1, (height, width)).numpy(), names, title)
 
 
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
@@ -298,3 +287,188 @@ def _cell(text: str) -> tuple[int, int]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is no cell; write row and column, like 4,3")
     return int(found[1]), int(found[2])
+
+
+def _patched(
+    args: argparse.Namespace, solver: Solver, drawing: WorkedDrawing, row: int
+) -> Patching:
+    """The effects of another problem's activations on a row, counted from 0.
+
+    Raises:
+        ValueError: the other problem does not lie in the same cells, has the same row, or cannot
+            be patched (`trm.analysis.patch.patch`).
+    """
+    from trm.analysis.lens import some_steps
+    from trm.analysis.patch import patch
+
+    other = solver.draw_worked(read_problems([args.patch], solver.task))
+    alike = ("given", "top", "left", "heights", "widths", "first_step")
+    if not all(np.array_equal(getattr(drawing, n), getattr(other, n)) for n in alike):
+        raise ValueError(
+            f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "
+            "whose numbers have as many digits, in the same order"
+        )
+    differ = (drawing.truth != other.truth).any(axis=2)[0]
+    rows = [k for k in range(int(drawing.steps[0])) if differ[int(drawing.row_of_step(k)[0])]]
+    if row not in rows:
+        named = ", ".join(str(k + 1) for k in rows)
+        raise ValueError(
+            f"--patch {args.patch}: its row {row + 1} reads as that of {args.problem}, so nothing "
+            "can be measured. "
+            + (f"Take a --row that differs: {named}" if rows else "Take another problem")
+        )
+    pair = [row_step(one, np.array([row])) for one in (drawing, other)]
+    inputs = np.concatenate([step.inputs for step in pair])
+    labels = np.concatenate([step.labels for step in pair])
+    used = max(1, int(solver.predictor(inputs).steps.max()))
+    by = args.patch_by or BY[0]
+    taken = range(1, used + 1) if by == "steps" else some_steps(used)
+    return patch(solver.predictor, inputs, labels, by, taken)
+
+
+def _print_hints(
+    console: Console, believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int
+) -> None:
+    """Say of each hint how many cells are right in the end, and which is the first wrong one."""
+    from trm.figures.inspection import class_sign
+    from trm.solving.iteration import right_cells
+
+    console.print(f"hints while row {row} is filled in, cells that are right in the end:")
+    for name, right in truth.items():
+        last = believed[name][-1]
+        good, counted = right_cells(last, right)
+        line = f"  {name:<{max(map(len, believed))}}  {good.sum()} of {counted.sum()}"
+        # As people work: row below row, each from the right.
+        wrong = np.argwhere((counted & ~good)[:, ::-1])
+        if len(wrong):
+            i, j = int(wrong[0][0]), right.shape[1] - 1 - int(wrong[0][1])
+            held, due = (class_sign(name, int(of[i, j])) or "none" for of in (last, right))
+            line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
+        console.print(line)
+
+
+def _print_lens(console: Console, lens: Lens, truth: np.ndarray, row: int) -> None:
+    """Say how much of a row is right after each layer."""
+    console.print(
+        f"row {row} if the head read every layer: cells that are right, mean log-probability of "
+        "the true symbols"
+    )
+    right = lens.symbols == truth[lens.row, lens.columns]
+    for site, good, log_probs in zip(lens.sites, right, lens.of(truth), strict=True):
+        share = f"{good.sum()} of {len(good)}"
+        name = f"{site:<{max(map(len, lens.sites))}}"
+        console.print(f"  {name}  {share:>10}  {log_probs.mean() - 0.0:8.3f}")
+
+
+def _print_patching(
+    console: Console, found: Patching, width: int, names: tuple[str, str], row: int
+) -> None:
+    """Say what the effect is measured by, and which effects are strongest."""
+    one, other = found.differences
+    cells = int(found.scored.sum())
+    console.print(
+        f"row {row} of {names[0]} with activations of {names[1]}: logit difference {one:.1f} and "
+        f"{other:.1f} in their own runs ({cells} {'cells differ' if cells > 1 else 'cell differs'})"
+    )
+    for name, right in zip(names, found.right, strict=True):
+        if not right:
+            console.print(f"  the model is wrong in row {row} of {name}: read effects with care")
+    if found.by == "steps":
+        console.print("effects step by step (0: A's answer stands, 1: the model says B's)")
+        for site, of_step in zip(found.sites, found.effects, strict=True):
+            pairs = zip(found.things, of_step, strict=True)
+            words = "  ".join(f"{name} {effect:5.2f}" for name, effect in pairs)
+            console.print(f"  {site:<8} {words}")
+        return
+    console.print("strongest effects (0: A's answer stands, 1: the model says B's)")
+    effects = np.nan_to_num(found.effects)
+    said: set[tuple[int, ...]] = set()
+    for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
+        place = tuple(int(i) for i in np.unravel_index(index, effects.shape))
+        group = {"rows": place[:2], "columns": (place[0], place[-1])}.get(found.by, place)
+        if group in said:
+            continue
+        if len(said) == _STRONGEST or abs(effects[place]) < 0.005:
+            break
+        said.add(group)
+        thing = _thing(found, place[1:], width)
+        console.print(f"  {effects[place]:5.2f}  {found.sites[place[0]]}, {thing}")
+
+
+def _thing(found: Patching, place: tuple[int, ...], width: int) -> str:
+    """What was patched, counted from 1; row ends of a GPT are left of the first column."""
+    if found.things:
+        return found.things[place[0]]
+    row, column = place[0] + 1, place[1] + 1 - (found.canvases.shape[2] - width)
+    if found.by == "rows":
+        return f"row {row} of the canvas"
+    if found.by == "columns":
+        return f"column {column}" if column else "row ends"
+    a, b = (for_people(int(symbol)) or "blank" for symbol in found.canvases[:, place[0], place[1]])
+    where = f"cell {row},{column}" if column else f"end of row {row} of the canvas"
+    return where + (f" ({a}, in B {b})" if a != b else f" ({a})" if column else "")
+
+
+def _export(args: argparse.Namespace) -> int:
+    """Read, check, write, report."""
+    checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
+    if output.suffix != SUFFIX:
+        raise ValueError(f"--export {output} has to end in {SUFFIX}")
+    if not output.parent.is_dir():
+        raise ValueError(f"--export {output}: there is no folder {output.parent}")
+    if args.untrained and args.figures is not None:
+        raise ValueError("--figures are of trained weights, and --untrained draws others: take one")
+    import torch
+
+    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
+    from trm.models.draws import drawn_anew
+
+    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
+    card = {} if args.figures is None else _card(checkpoint, args.figures)
+    content = load_checkpoint(checkpoint)
+    weights = network_weights(content)
+    if args.untrained:
+        weights = drawn_anew(solver.predictor.model).state_dict()
+        content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
+    if args.half:
+        if card and any(value.dtype != torch.float16 for value in weights.values()):
+            raise ValueError(
+                "figures are of the weights as they were measured: export with --half, evaluate "
+                "that file, then export it with --figures"
+            )
+        weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
+        if large := [name for name, value in weights.items() if not value.isfinite().all()]:
+            raise ValueError(f"{large[0]} has numbers that are too large for float16")
+    packed = pack(content, card, weights)
+    with replacing(output) as part:
+        part.write_bytes(packed)
+    parameters = sum(p.numel() for p in solver.predictor.model.parameters())
+    info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
+    return 0
+
+
+def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
+    """A checkpoint's figures in an evaluation: what was asked, and what each cell gave.
+
+    Raises:
+        FileNotFoundError: there is no such evaluation.
+        ValueError: it is damaged, or measured other checkpoints.
+    """
+    from trm.evaluation.grid import read_grid
+
+    grid = read_grid(evaluation)
+    sha256 = fingerprint(checkpoint)
+    for model in grid["models"]:
+        if model["sha256"] == sha256:
+            settings = ("split", "seed", "axes", "problems")
+            return {
+                "checkpoint_sha256": sha256,
+                "measured": grid["created"],
+                "settings": {key: grid["settings"][key] for key in settings},
+                "cells": [
+                    {key: cell[key] for key in _CARD_FIGURES}
+                    for cell in model["cells"]
+                    if cell["applicable"]
+                ],
+            }
+    raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")

@@ -1,92 +1,210 @@
-"""`trm inspect` on trained models."""
+"""`trm inspect` on trained models: pictures of one problem, the lens, patching, and export."""
 
+import hashlib
 import re
 
 import pytest
-import yaml
+import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from trm.checkpoints.loading import unpack
 
-@pytest.fixture
-def debug_looped(command, repository, tmp_path):
-    """A run of the debug config with a looped transformer in its network's place."""
-    held = yaml.safe_load((repository / "configs/debug.yaml").read_text())
-    network = held["model"]["init_args"]["network"]
-    network["class_path"] = "trm.models.LoopedTransformer"
-    for name in ("H_cycles", "L_cycles"):
-        del network["init_args"]["config"][name]
-    (tmp_path / "looped.yaml").write_text(yaml.safe_dump(held))
-    ran = command("fit", "--config", "looped.yaml", folder=tmp_path)
-    assert ran.code == 0, ran.err
-    return tmp_path / "runs"
+CELL = ("--digits-a", "1", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
 
-def test_pictures_of_one_problem(command, checkpoint, tmp_path):
-    ran = command("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path / "glass")
-    assert ran.code == 0, ran.err
-    steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
-    names = ("rows", "states", "attention")
-    for name in names:
-        with Image.open(tmp_path / f"glass/{name}.png") as picture:
-            assert picture.size[0] > 300
-    with Image.open(tmp_path / "glass/solving.gif") as film:
-        assert film.n_frames > 1
-    board = EventAccumulator(str(tmp_path / "glass"), size_guidance={"images": 0}).Reload()
-    assert set(board.Tags()["images"]) == {f"inspect/{name}" for name in (*names, "solving")}
-    # Each row masked and after each supervision step, and how the product is read off.
-    assert len(board.Images("inspect/solving")) > sum(step + 1 for step in steps)
+def effects(out: str) -> list[tuple[float, str]]:
+    """What is printed of the strongest effects."""
+    found = re.findall(r"^ +(-?\d\.\d\d)  (.+)$", out, re.MULTILINE)
+    return [(float(effect), where) for effect, where in found]
 
 
-def test_once_more_leaves_one_page(command, checkpoint, tmp_path):
-    for _ in range(2):
-        command("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
-    assert len(list(tmp_path.glob("events*"))) == 1
+def lens(out: str) -> list[tuple[str, int, int, float]]:
+    """What is printed of each layer."""
+    lines = re.findall(r"^  (\S.*?) +(\d+) of (\d+) +(-?\d+\.\d{3})$", out, re.MULTILINE)
+    return [(site, int(right), int(of), float(mean)) for site, right, of, mean in lines]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["12x3", "--row", "2"], "--row 2: 12x3 has 1 rows to fill in"),
-        (["12x3", "--cell", "40,1"], "--cell 40,1 is not on the canvas"),
-        (["12x3", "--cell", "4"], "is no cell; write row and column, like 4,3"),
-        (["12"], "write it like 123x456"),
-    ],
-)
-def test_what_is_not_there_is_said_and_nothing_is_written(
-    command, checkpoint, tmp_path, words, told
-):
-    output = tmp_path / "glass"
-    ran = command("inspect", "--checkpoint", checkpoint, *words, "--output", output)
-    assert ran.code == 2
-    assert told in ran.err
-    assert not output.exists()
+def pictures(folder) -> set[str]:
+    return {path.name for path in folder.glob("*.png")}
 
 
-def test_another_cell_is_another_map(command, checkpoint, tmp_path):
+def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
+    words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
     maps = []
-    for cell in ("2,2", "2,3"):
-        command("inspect", "--checkpoint", checkpoint, "12x3", "--cell", cell, "--output", tmp_path)
+    for more in (("--cell", "2,2"), ("--cell", "2,3", "--lens")):
+        ran = command(*words, *more)
+        assert ran.code == 0, ran.err
         maps.append((tmp_path / "attention.png").read_bytes())
     assert maps[0] != maps[1]
+    steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
+    assert pictures(tmp_path) == {"rows.png", "states.png", "attention.png", "lens.png"}
+    with Image.open(tmp_path / "solving.gif") as film:
+        assert film.n_frames > 1
+    assert len(list(tmp_path.glob("events*"))) == 1
+    board = EventAccumulator(str(tmp_path), size_guidance={"images": 0}).Reload()
+    names = ("rows", "states", "attention", "lens", "solving")
+    assert set(board.Tags()["images"]) == {f"inspect/{name}" for name in names}
+    # Each row masked and after each supervision step, and how the product is read off.
+    assert len(board.Images("inspect/solving")) > sum(step + 1 for step in steps)
+    sites = [site for site, *_ in lens(ran.out)]
+    assert sites[0].startswith("step 1, ")
+    assert sites[-1].startswith(f"step {steps[0]}, ")
 
 
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
-    ran = command("inspect", "12x3", "--output", tmp_path / "glass")
+    ran = command("inspect", "2539x839", "--row", "2", "--lens", "--output", tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
-    names = {path.name for path in (tmp_path / "glass").glob("*.png")}
-    assert names == {"rows.png", "attention.png", "hints.png"}
+    assert pictures(tmp_path) == {"rows.png", "attention.png", "hints.png", "lens.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"  {name} +(\d+) of (\d+)\n", ran.out).groups()
         assert int(right) == int(of) > 0
-    with Image.open(tmp_path / "glass/solving.gif") as film:
-        assert film.n_frames > 5
+    (first, early, _, _), (last, right, of, mean) = lens(ran.out)
+    assert (first, last) == ("layer 1", "layer 2")
+    assert early < right == of == 7
+    assert -0.01 < mean <= 0
+    assert command("inspect", "7x8", "--output", tmp_path).code == 0
+    assert not (tmp_path / "lens.png").exists(), "a picture of another problem is not left there"
 
 
-def test_a_looped_transformer_has_one_state_to_look_at(command, debug_looped, tmp_path):
-    ran = command("inspect", "--checkpoint", debug_looped, "12x3", "--output", tmp_path / "glass")
+@pytest.mark.parametrize(
+    ("by", "place"),
+    [
+        ("cells", "input, cell 1,5 (1, in B 3)"),
+        ("columns", "input, column 5"),
+        ("heads", "layer 1, head 8"),
+    ],
+)
+def test_one_digit_of_the_multiplicand_reaches_the_answer(command, tmp_path, by, place):
+    words = ["inspect", "2411x2", "--patch", "2431x2", "--patch-by", by, "--output", tmp_path]
+    ran = command(*words)
     assert ran.code == 0, ran.err
-    assert "supervision steps, row by row" in ran.out
-    names = {path.name for path in (tmp_path / "glass").glob("*.png")}
-    assert names == {"rows.png", "states.png", "attention.png"}
+    assert "row 1 of 2411 × 2 with activations of 2431 × 2" in ran.out
+    assert "(1 cell differs)" in ran.out
+    found = effects(ran.out)
+    assert place in {where for effect, where in found if effect >= 1}
+    assert len({where for _, where in found}) == len(found)
+    sizes = [abs(effect) for effect, _ in found]
+    assert sizes == sorted(sizes, reverse=True)
+    assert "patch.png" in pictures(tmp_path)
+
+
+def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
+    command, repository, tmp_path
+):
+    model = repository / "docs/models/decimal-seed0.safetensors"
+    words = ["--checkpoint", model, "253x83", "--patch", "254x83", "--patch-by", "steps"]
+    ran = command("inspect", *words, "--row", "2", "--output", tmp_path)
+    assert ran.code == 0, ran.err
+    steps = int(re.search(r"row by row: \d+, (\d+)", ran.out)[1])
+    found = re.findall(r"^  step (\d+) +z_H +(\S+)  z_L +(\S+)  all +(\S+)$", ran.out, re.MULTILINE)
+    assert [int(step) for step, *_ in found] == list(range(1, steps + 1))
+    assert [float(effect) for effect in found[-1][1:]] == [1, 0, 1]
+    assert float(found[0][3]) < 0.9  # the input, which is A's, is read again in every step
+
+
+def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
+    command, repository, tmp_path
+):
+    model = repository / "docs/models/addition-gpt-seed0.safetensors"
+    words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens"]
+    ran = command("inspect", *words, "--output", tmp_path)
+    assert ran.code == 0, ran.err
+    found = effects(ran.out)
+    assert (1.0, "input, cell 3,6 (1, in B 4)") in found
+    assert (1.0, "block 4, cell 4,7 (5)") in found  # the 5 on the right of the digit that differs
+    assert [site for site, *_ in lens(ran.out)] == [f"block {i}" for i in (1, 2, 3, 4)]
+    assert pictures(tmp_path) == {"rows.png", "lens.png", "patch.png"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "name a problem, like 123x456, and --output DIR"),
+        ("12 --output D", "write it like 123x456"),
+        ("12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
+        ("12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
+        ("12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
+        ("123x45 --output D --patch 12x34", "it has to lie in the same cells as 123x45"),
+        ("123x45 --output D --patch 45x123", "it has to lie in the same cells as 123x45"),
+        ("123x45 --output D --patch 123x45", "its row 2 reads as that of 123x45"),
+        ("123x45 --output D --patch 123x95 --row 1", "Take a --row that differs: 2"),
+        ("123x45 --output D --patch-by heads", "needs another problem, like --patch 123x457"),
+        ("123x45 --output D --patch 124x45 --patch-by steps", "takes no supervision steps here"),
+        ("123x45 --output D --patch 124x45 --patch-by layers", "invalid choice: 'layers'"),
+        ("12x3 --export m.safetensors", "leave out the problem"),
+        ("--export m.safetensors --untrained --figures grid", "draws others: take one"),
+        ("--export m.bin", "has to end in .safetensors"),
+        ("--export nowhere/m.safetensors", "there is no folder nowhere"),
+        ("--export m.safetensors --figures nowhere", "there is no nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_written(command, tmp_path, words, said):
+    ran = command("inspect", *words.split(), folder=tmp_path)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def export(command, checkpoint, file, *more):
+    return command("inspect", "--checkpoint", checkpoint, "--export", file, *more)
+
+
+def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
+    file = tmp_path / "model.safetensors"
+    ran = export(command, checkpoint, file)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"{file}: 5,818 parameters" in ran.out
+    ours, theirs = (
+        command("solve", "--checkpoint", path, "12x3", "45x6") for path in (file, checkpoint)
+    )
+    assert ours == theirs
+
+
+def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
+    cells = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
+    grid, file = tmp_path / "grid", tmp_path / "model.safetensors"
+    assert command("evaluate", "--checkpoint", checkpoint, *cells, "--output", grid).code == 0
+    ran = export(command, checkpoint, file, "--figures", grid)
+    assert ran.code == 0, ran.err
+    card = unpack(file)["card"]
+    assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    axes = ["digits_a", "digits_b"]
+    assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}
+    assert [(cell["row"], cell["column"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
+    assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
+    # The file is another one than the checkpoint that was measured.
+    again = tmp_path / "again.safetensors"
+    ran = export(command, file, again, "--figures", grid)
+    assert ran.code == 2
+    assert "has no figures of" in " ".join(ran.err.split())
+    assert not again.exists()
+    ran = export(command, checkpoint, again, "--figures", grid, "--half")
+    assert ran.code == 2
+    assert "evaluate that file" in " ".join(ran.err.split())
+
+
+def test_half_weights_are_measured_themselves(command, checkpoint, tmp_path):
+    half, grid, carded = (tmp_path / name for name in ("h.safetensors", "grid", "c.safetensors"))
+    assert export(command, checkpoint, half, "--half").code == 0
+    assert command("evaluate", "--checkpoint", half, *CELL, "--output", grid).code == 0
+    assert export(command, half, carded, "--figures", grid).code == 0
+    measured = hashlib.sha256(half.read_bytes()).hexdigest()
+    assert unpack(carded)["card"]["checkpoint_sha256"] == measured
+    assert carded.stat().st_size < 0.6 * checkpoint.stat().st_size
+
+
+def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(
+    command, checkpoint, tmp_path
+):
+    trained, untrained, again = (tmp_path / f"{name}.safetensors" for name in "abc")
+    assert export(command, checkpoint, trained).code == 0
+    for file in (untrained, again):
+        assert export(command, checkpoint, file, "--untrained").code == 0
+    assert untrained.read_bytes() == again.read_bytes()
+    learned, drawn = (unpack(file)["state_dict"] for file in (trained, untrained))
+    assert {k: v.shape for k, v in learned.items()} == {k: v.shape for k, v in drawn.items()}
+    assert any(not torch.equal(learned[k], drawn[k]) for k in learned)
+    assert unpack(untrained)["global_step"] == 0
+    assert command("solve", "--checkpoint", untrained, "12x3").code == 0

@@ -6,16 +6,17 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK
+from trm.analysis.record import cell_attention
 from trm.models.bias import all_rows
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.coordinates import Coordinates
 from trm.models.gpt import GPT
 from trm.models.hints import HintHeads
-from trm.models.introspection import introspect
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iteration import hints_after, likeliest
+from trm.solving.iterative_predictor import IterativePredictor
 
 CLASSES = {"carry": 4, "row_kind": 6}
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
@@ -189,7 +190,8 @@ def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
     both = torch.cat((tall, low))
     context = model.encode(both)
     assert list(context.bias.shape) == [2, 2, 3, 4, 12]
-    mine, seen = model(both, steps=2), introspect(model, both, 2).attention
+    predictor = IterativePredictor(model, 2)
+    mine, (seen, _) = model(both, steps=2), cell_attention(predictor, both.numpy(), 2)
     boxes = Coordinates.boxes
     monkeypatch.setattr(
         Coordinates, "boxes", lambda cells, *some: replace(boxes(cells, *some), alike=None)
@@ -203,5 +205,5 @@ def test_rows_that_see_the_rows_around_them_are_seen_as_all_pairs_are(
         )
     for one, other in zip(mine, model(both, steps=2), strict=True):
         torch.testing.assert_close(one, other)
-    for name, attention in introspect(model, both, 2).attention.items():
+    for name, attention in cell_attention(predictor, both.numpy(), 2)[0].items():
         torch.testing.assert_close(seen[name], attention)

@@ -1,0 +1,183 @@
+"""What the head says of layers is what a model of so many layers, loops or steps would write."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.problems import Problems
+from canvas.render import RowSteps, row_steps, to_sequences
+from canvas.symbols import BLANK
+from trm.analysis.lens import LINES, Lens, read_layers, some_steps, steps_to_read
+from trm.analysis.record import token_of_cell
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
+from trm.models.gpt import GPT
+from trm.models.iterative import Loop
+from trm.models.looped import LoopedTransformer
+from trm.solving.solver import Solver
+
+PROBLEM = Problems.from_ints([(5, 7)], base=3)
+
+
+def rows_of(solver: Solver, problem: Problems = PROBLEM) -> RowSteps:
+    return row_steps(solver.draw_worked(problem))
+
+
+def shorter(model, layers: int):
+    """The same model without its later layers."""
+    other = type(model)(replace(model.config, num_layers=layers)).eval()
+    missing, _ = other.load_state_dict(model.state_dict(), strict=False)
+    assert not missing
+    return other
+
+
+def log_probs(logits: torch.Tensor, lens: Lens) -> torch.Tensor:
+    """Of a row, from logits [H, W, V]."""
+    return logits[lens.row, lens.columns].float().log_softmax(-1)
+
+
+def assert_reads(lens: Lens, site: str, logits: torch.Tensor) -> None:
+    read = torch.from_numpy(lens.log_probs[lens.sites.index(site)])
+    torch.testing.assert_close(read, log_probs(logits, lens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["recursive", "looped"])
+def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver, family):
+    solver = make_solver(family, crop=True)
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 3))
+    of_head = "z_H, " if family == "recursive" else ""
+    places = [f"{of_head}layer {layer}" for layer in (1, 2)]
+    if family == "recursive":
+        places = ["z_L", *places]
+    assert lens.sites == [f"step {step}, {place}" for step in (1, 3) for place in places]
+    for step in (1, 3):
+        logits, _ = solver.predictor.model(torch.from_numpy(canvas[None]), steps=step)
+        assert_reads(lens, f"step {step}, {of_head}layer 2", logits[0])
+
+
+def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write(make_solver):
+    solver = make_solver("looped")
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    logits, _ = shorter(solver.predictor.model, 1)(torch.from_numpy(canvas[None]))
+    assert_reads(lens, "step 1, layer 1", logits[0])
+
+
+def test_each_cycle_of_a_recursive_model_is_read_where_it_writes_the_answer(make_solver):
+    solver = make_solver("recursive", H_cycles=3, L_cycles=2)
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    places = ("z_L 1", "z_L 2", "z_H, layer 1", "z_H, layer 2")
+    assert lens.sites == [
+        f"step 1, cycle {cycle}, {place}" for cycle in (1, 2, 3) for place in places
+    ]
+    fewer = type(solver.predictor.model)(replace(solver.predictor.model.config, H_cycles=2))
+    fewer.load_state_dict(solver.predictor.model.state_dict())
+    logits, _ = fewer.eval()(torch.from_numpy(canvas[None]))
+    assert_reads(lens, "step 1, cycle 2, z_H, layer 2", logits[0])
+
+
+def test_each_update_of_the_working_state_is_read_through_the_head_of_the_answer(make_solver):
+    """Of a step with two updates of z_L, computed once more from the model's own parts."""
+    solver = make_solver("recursive", H_cycles=1, L_cycles=2)
+    model = solver.predictor.model
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 2))
+    assert [site for site in lens.sites if "z_L" in site] == [
+        f"step {step}, z_L {update}" for step in (1, 2) for update in (1, 2)
+    ]
+    with torch.no_grad():
+        context = model.encode(torch.from_numpy(canvas[None]))
+        z_H, z_L = model.iterate(context, model.initial_state(context))
+        for update in (1, 2):  # of the second step
+            z_L = model.network(z_L + z_H + context.inputs, context)
+            logits, _ = model.heads(z_L, context)
+            assert_reads(lens, f"step 2, z_L {update}", logits[0])
+
+
+def test_a_looped_transformer_with_several_updates_in_a_step_has_no_other_state(make_solver):
+    solver = make_solver("looped", loops_per_step=2)
+    lens = read_layers(solver.predictor, rows_of(solver).inputs[-1], (1,))
+    assert lens.sites == [
+        f"step 1, loop {update}, layer {layer}" for update in (1, 2) for layer in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cycles", "steps"), [((1, 1), 6), ((3, 2), 6), ((3, 6), 3), ((12, 12), 2)]
+)
+def test_where_a_step_has_many_updates_fewer_steps_are_read(make_solver, cycles, steps):
+    solver = make_solver("recursive", H_cycles=cycles[0], L_cycles=cycles[1])
+    read = steps_to_read(solver.predictor, 100)
+    assert (len(read), read[0], read[-1]) == (steps, 1, 100)
+    lines = cycles[0] * (cycles[1] + 2) * steps
+    assert lines <= LINES or steps == 2
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_solver, loops):
+    solver = make_solver("gpt", num_layers=3, loops=loops)
+    gpt: GPT = solver.predictor.model
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1,))
+    H, W = canvas.shape
+    ids = torch.from_numpy(to_sequences(solver.predictor.trace(canvas[None]).answers))
+    writer = token_of_cell(H, W)
+    names = ["block {}"] if loops == 1 else ["loop 1, block {}", "loop 2, block {}"]
+    assert lens.sites == [name.format(block) for name in names for block in (1, 2, 3)]
+    for block in (1, 2, 3):  # of the first loop
+        logits = shorter(gpt, block)(ids, H, W, loops=1)
+        assert_reads(lens, names[0].format(block), logits[0, writer].view(H, W, -1))
+    logits = gpt(ids, H, W)
+    assert_reads(lens, lens.sites[-1], logits[0, writer].view(H, W, -1))
+
+
+@pytest.mark.parametrize("family", ["in order", "stepwise", "gpt"])
+def test_the_last_line_is_what_the_model_writes(repository, stepping, family):
+    if family == "gpt":
+        file = repository / "docs/models/addition-gpt-seed0.safetensors"
+        solver, text = load_solver(file, device="cpu"), "1259+8673"
+    else:
+        solver = stepping if family == "stepwise" else load_solver(SHIPPED, device="cpu")
+        text = "987x65"
+    task = solver.task
+    steps = rows_of(solver, task.problems([task.parse(text)]))
+    canvas, truth = steps.inputs[-1], steps.labels[-1]
+    written = solver.predictor(canvas[None], log_probs=True)
+    lens = read_layers(solver.predictor, canvas, some_steps(max(1, int(written.steps[0]))))
+    cells = (lens.row, lens.columns)
+    assert (lens.symbols[-1] == written.canvases[0][cells]).all()
+    np.testing.assert_allclose(
+        np.exp(lens.log_probs[-1]), np.exp(written.log_probs[0][cells]), atol=1e-4
+    )
+    right = truth[cells]
+    assert (lens.symbols[-1] == right).all()
+    assert (lens.symbols[0] != right).any()
+    assert (lens.of(truth)[-1] == lens.log_probs[-1, np.arange(len(right)), right]).all()
+
+
+def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, monkeypatch):
+    solver = make_solver("looped")
+    monkeypatch.setattr(LoopedTransformer, "updates", ())
+    canvas = rows_of(solver).inputs[-1]
+    lens = read_layers(solver.predictor, canvas, (1, 2))
+    assert lens.sites == ["step 1", "step 2"]
+    loop = Loop(solver.predictor.model, torch.from_numpy(canvas[None]))
+    loop.advance(2)
+    assert_reads(lens, "step 2", loop.read()[0][0])
+
+
+def test_a_canvas_without_a_masked_row_is_refused(make_solver):
+    solver = make_solver()
+    with pytest.raises(ValueError, match="no masked row"):
+        read_layers(solver.predictor, np.full((4, 5), BLANK, dtype=np.uint8), (1,))
+
+
+def test_few_steps_are_all_shown_and_of_many_the_first_and_the_last():
+    assert [some_steps(last) for last in (1, 2, 3)] == [[1], [1, 2], [1, 2, 3]]
+    assert some_steps(256)[0] == 1
+    assert some_steps(256)[-1] == 256
+    assert len(some_steps(256)) <= 6

@@ -1,0 +1,461 @@
+"""Pairs of problems that differ in one thing, and what activations of one do to the other."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas import symbols
+from canvas.addition import Addition
+from canvas.multiplication import Multiplication
+from canvas.problems import SPLITS, Problems, split_of
+from canvas.render import row_step
+from canvas.symbols import MASK
+from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
+from trm.analysis.patch import PATCHED, HeadEffects, head_effects, open_pair, patch, replacement
+from trm.analysis.record import Change, Recorder, Site, StepRecorder, attention_of
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
+from trm.commands import analyse, inspect
+from trm.solving.solver import Solver
+
+FOUR = {"digits_a": 4, "digits_b": 4}
+ADDED = {"digits": 5, "addends": 2}
+
+
+@pytest.fixture(scope="module")
+def lattice() -> Solver:
+    return load_solver(SHIPPED, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def adding(lattice) -> Solver:
+    """Pairs are drawn alike whatever the model."""
+    return replace(lattice, task=Addition("column", digits=(1, 5), addends=(2, 2)))
+
+
+def test_the_commands_offer_what_there_is():
+    assert {*analyse.PAIR_KINDS} == {kind for of in KINDS.values() for kind in of}
+    assert inspect.BY == PATCHED
+
+
+def operands(pair: Pair) -> list[tuple[str, ...]]:
+    """Of both problems, the numbers as written."""
+    return [tuple(name.replace("+", "x").split(" x ")) for name in pair.names]
+
+
+def places(one: str, other: str) -> list[int]:
+    """Where two numbers differ, from the lowest digit."""
+    assert len(one) == len(other)
+    return [k for k, (x, y) in enumerate(zip(one[::-1], other[::-1], strict=True)) if x != y]
+
+
+def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked(lattice):
+    for kind in kinds_of(lattice.task):
+        pairs = draw_pairs(lattice, kind, FOUR, 20, seed=0)
+        assert len(pairs) == 20
+        numbers = [tuple(map(int, one)) for pair in pairs for one in operands(pair)]
+        assert (split_of(Problems.from_ints(numbers)) == SPLITS.index("test")).all()
+        assert len({pair.names for pair in pairs}) == 20
+
+
+def test_more_pairs_begin_with_the_same_ones_and_another_seed_has_others(lattice):
+    drawn = [
+        [pair.names for pair in draw_pairs(lattice, CARRY, FOUR, number, seed)]
+        for number, seed in ((5, 0), (30, 0), (5, 1))
+    ]
+    assert drawn[0] == drawn[1][:5] != drawn[2]
+
+
+def test_another_digit_of_the_multiplicand_changes_the_first_row(lattice):
+    for pair in draw_pairs(lattice, DIGIT, FOUR, 20, seed=0):
+        (a, b), (other, same) = operands(pair)
+        assert b == same
+        assert len(places(a, other)) == 1
+        assert pair.row == 0 or b.endswith("0" * pair.row)
+
+
+def test_another_multiplier_digit_changes_its_own_row_and_none_above(lattice):
+    for pair in draw_pairs(lattice, FACTOR, FOUR, 20, seed=0):
+        (a, b), (same, other) = operands(pair)
+        assert a == same
+        assert places(b, other) == [pair.row]
+        differ = np.argwhere(pair.inputs[0] != pair.inputs[1])
+        assert len(differ) == 1  # the digit in the margin
+        assert (pair.labels[:, differ[0, 0]] != pair.inputs[:, differ[0, 0]]).any()
+
+
+def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(lattice):
+    for pair in draw_pairs(lattice, CARRY, FOUR, 20, seed=0):
+        (a, b), (other, same) = operands(pair)
+        assert (b, pair.row) == (same, 0)
+        (place,) = places(a, other)
+        first, second = (str(int(one) * int(b[-1])) for one in (a, other))
+        changed = places(first, second)
+        assert changed[0] == place + 1  # the same digits meet there and farther left
+        assert first[-1 - place] == second[-1 - place]
+
+
+def test_another_row_above_is_that_of_another_digit_before(lattice):
+    for pair in draw_pairs(lattice, TOTAL, FOUR, 20, seed=0):
+        (a, b), (same, other) = operands(pair)
+        assert a == same
+        assert places(b, other) == [pair.row - 1]
+        row = int(np.argwhere(pair.inputs[0] == symbols.MASK)[0, 0])
+        differ = pair.inputs[0] != pair.inputs[1]
+        assert differ[row - 1].sum() > 1  # the total, and the digit in the margin
+        assert not differ[row].any()
+
+
+def test_another_carry_in_a_sum_comes_from_two_other_digits(adding):
+    for pair in draw_pairs(adding, CARRY, ADDED, 20, seed=0):
+        one, other = operands(pair)
+        (place,) = {k for x, y in zip(one, other, strict=True) for k in places(x, y)}
+        columns = [sum(int(number[-1 - place]) for number in of) for of in (one, other)]
+        assert abs(columns[0] - columns[1]) == 10
+        sums = [str(sum(map(int, of))) for of in (one, other)]
+        assert places(*sums)[0] == place + 1
+
+
+def test_another_digit_of_a_sum_is_of_one_addend(adding):
+    for pair in draw_pairs(adding, DIGIT, ADDED, 20, seed=0):
+        one, other = operands(pair)
+        assert sum(len(places(x, y)) for x, y in zip(one, other, strict=True)) == 1
+
+
+@pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
+@pytest.mark.parametrize("kind", KINDS["multiplication"])
+def test_symbols_stand_in_the_same_cells_in_every_layout(lattice, layout, kind):
+    solver = replace(lattice, task=Multiplication(layout))
+    pairs = draw_pairs(solver, kind, {"digits_a": 3, "digits_b": 3}, 6, seed=0)
+    assert len(pairs) == 6
+    for pair in pairs:
+        masked = pair.inputs == symbols.MASK
+        assert (masked[0] == masked[1]).all()
+        assert (pair.labels[0] != pair.labels[1])[masked[0]].any()
+        for cells in (pair.inputs, pair.labels):
+            assert ((cells[0] == symbols.BLANK) == (cells[1] == symbols.BLANK)).all()
+
+
+def test_where_all_digits_meet_at_once_no_carry_is_alone(lattice):
+    solver = replace(lattice, task=Multiplication("direct"))
+    assert draw_pairs(solver, CARRY, {"digits_a": 3, "digits_b": 2}, 3, seed=0) == []
+    assert len(draw_pairs(solver, DIGIT, {"digits_a": 3, "digits_b": 2}, 3, seed=0)) == 3
+
+
+def test_a_kind_that_the_task_has_not_is_named(adding):
+    with pytest.raises(ValueError, match="factor"):
+        draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
+
+
+FAMILIES = ("stepwise", "in order", "gpt")
+OF = {"gpt": ("1212+5613", "1212+5643")} | dict.fromkeys(FAMILIES[:2], ("253x83", "254x83"))
+STEPS = (1, 3)
+
+Make = Callable[[str], Solver]
+
+
+@pytest.fixture(scope="session")
+def trained(repository, stepping) -> Make:
+    """A trained model of each family."""
+    models = {
+        "stepwise": stepping,
+        "in order": load_solver(SHIPPED, device="cpu"),
+        "gpt": load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu"),
+    }
+    return models.__getitem__
+
+
+def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two problems with a row masked, and with it filled in."""
+    task = solver.task
+    steps = [
+        row_step(solver.draw_worked(task.problems([task.parse(text)])), np.array([row]))
+        for text in texts
+    ]
+    inputs, labels = (
+        np.concatenate([getattr(step, name) for step in steps]) for name in ("inputs", "labels")
+    )
+    return inputs, labels
+
+
+def recorder_of(solver: Solver, texts: tuple[str, str], row: int = 0) -> Recorder:
+    inputs, labels = read(solver, texts, row)
+    at = int(np.argwhere(inputs[0] == MASK)[0, 0])
+    return open_pair(solver.predictor, inputs, labels, at, STEPS)[0]
+
+
+def sites_of(recorder: Recorder) -> list[Site]:
+    passed = [site for of_pass in recorder.layers() for site in of_pass]
+    if isinstance(recorder, StepRecorder) and recorder.start is None:
+        passed = recorder.states(STEPS)
+    return [*recorder.input_sites(), *passed]
+
+
+def whole(site: Site, seen: list[torch.Tensor]) -> Change:
+    """All that a site holds, taken from B."""
+    return lambda _, number, value: seen[min(number, len(seen) - 1)][1].expand_as(value)
+
+
+def assert_all_of(value: np.ndarray | torch.Tensor, what: float, within: float = 1e-3) -> None:
+    np.testing.assert_allclose(value, what, atol=within)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_activations_of_the_same_problem_change_nothing(trained, family):
+    recorder = recorder_of(trained(family), OF[family])
+    for site in (*sites_of(recorder), *recorder.heads()):
+        base = recorder.run([site], [0, 0])
+        assert base.values[site]
+        by = "heads" if site.kind == "input" else "cells"
+        width = base.values[site][0].shape[-1] if by == "heads" else recorder.length
+        everything = torch.ones(1, width, dtype=torch.bool)
+        patched = recorder.run([site], [0], replacement(everything, base.values[site], by))
+        torch.testing.assert_close(patched.logits, base.logits[:1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_that_a_layer_gives_in_all_cells_makes_the_other_problems_answer(trained, family):
+    solver = trained(family)
+    recorder, sites = recorder_of(solver, OF[family]), sites_of(recorder_of(solver, OF[family]))
+    rows, columns = np.nonzero(read(solver, OF[family])[0][0] == MASK)
+    if family == "stepwise":  # the input, which no state replaces, is read again in the next step
+        sites = [sites[0], sites[-1]]
+    sites = [site for site in sites_of(recorder) if site.name in {one.name for one in sites}]
+    for site in sites:
+        base = recorder.run([site])
+        patched = recorder.run([site], [0], whole(site, base.values[site]))
+        mine, theirs = (of[:, rows, columns] for of in (patched.logits, base.logits[1:]))
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
+    solver = trained(family)
+    pair = read(solver, OF[family])
+    found = patch(solver.predictor, *pair, "cells", STEPS)
+    assert found.sites[0] == "input"
+    assert found.right == (True, True)
+    of_input = np.nan_to_num(found.effects[0])
+    differ = found.canvases[0] != found.canvases[1]
+    differ &= ~found.scored  # of a GPT the row itself, too, is read
+    assert differ.sum() == 1
+    assert_all_of(of_input[differ], 1)
+    assert_all_of(of_input[~differ], 0)
+    (i, j), *_ = np.argwhere(pair[0][0] != pair[0][1])
+    for by in ("rows", "columns"):  # its cells together
+        (effects, *_) = patch(solver.predictor, *pair, by, STEPS).effects
+        line = effects[i] if by == "rows" else effects[:, j + (family == "gpt")]  # row ends
+        assert_all_of(line[~np.isnan(line)], 1)
+
+
+def test_the_last_block_of_a_gpt_matters_only_where_the_answer_is_written(trained):
+    solver = trained("gpt")
+    found = patch(solver.predictor, *read(solver, OF["gpt"]), "cells")
+    last = np.nan_to_num(found.effects[-1])
+    writers = np.roll(found.scored, 1, axis=1)  # rows are written from the right
+    assert_all_of(last[writers], 1)
+    assert_all_of(last[~writers], 0)
+
+
+def test_a_head_that_the_output_projection_leaves_out_has_no_effect(make_solver):
+    solver = make_solver("gpt")
+    recorder = recorder_of(solver, ("21x2", "22x2"))
+    layer, (site, *_) = attention_of(solver.predictor.model)[0], recorder.heads()
+    second = (torch.arange(layer.out.in_features) >= layer.out.in_features // 2)[None]
+    base = recorder.run([site])
+    patched = recorder.run([site], [0], replacement(second, base.values[site], "heads")).logits
+    assert not torch.allclose(patched, base.logits[:1], atol=1e-6)
+    with torch.no_grad():
+        layer.out.weight[:, second[0]] = 0
+    base = recorder.run([site])
+    patched = recorder.run([site], [0], replacement(second, base.values[site], "heads")).logits
+    torch.testing.assert_close(patched, base.logits[:1])
+
+
+@pytest.mark.parametrize("by", ["cells", "rows", "columns", "heads"])
+def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
+    """Computed once more from the logits that a patched run ends with."""
+    solver = trained("gpt")
+    inputs, labels = read(solver, OF["gpt"])
+    found = patch(solver.predictor, inputs, labels, by)
+    row, column = np.argwhere(found.scored)[-1]
+    recorder, _, grid = open_pair(solver.predictor, inputs, labels, int(row), STEPS)
+    sites = recorder.heads() if by == "heads" else sites_of(recorder)
+    site = next(one for one in sites if one.name == found.sites[2])
+    base = recorder.run([site])
+    if by == "heads":
+        size = base.values[site][0].shape[-1] // found.effects.shape[1]
+        group = torch.arange(base.values[site][0].shape[-1])[None] < size
+        place: tuple[int, ...] = (0,)
+    else:
+        place = (int(row), int(column))
+        tokens = {"cells": grid[place], "rows": grid[row], "columns": grid[:, column]}[by]
+        group = torch.zeros(1, recorder.length, dtype=torch.bool)
+        group[0, [t for t in np.atleast_1d(tokens).tolist() if t >= 0]] = True
+    patched = recorder.run([site], [0], replacement(group, base.values[site], by))
+    a, b = labels.astype(int)
+    differ = np.argwhere((a != b) & (inputs[0] == MASK))
+    differences = [
+        np.mean([float(of[i, j, b[i, j]] - of[i, j, a[i, j]]) for i, j in differ])
+        for of in (*base.logits, *patched.logits)
+    ]
+    assert found.differences == pytest.approx(differences[:2], rel=1e-4)
+    expected = (differences[2] - differences[0]) / (differences[1] - differences[0])
+    assert found.effects[2][place] == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_state_after_a_step_is_patched_tensor_by_tensor(make_solver):
+    """Computed once more from the model's own steps."""
+    solver = make_solver("recursive", H_cycles=2, L_cycles=2)
+    model, (inputs, labels) = solver.predictor.model, read(solver, ("21x2", "22x2"))
+    found = patch(solver.predictor, inputs, labels, "steps", (1, 2))
+    assert (found.sites, found.things) == (["step 1", "step 2"], ("z_H", "z_L", "all"))
+    assert found.effects.shape == (2, 3)
+    assert_all_of(found.effects[1], np.array([1, 0, 1]))  # the answer is read from z_H
+    with torch.no_grad():
+        of_a, of_b = (model.encode(torch.from_numpy(one[None])) for one in inputs)
+        after = [model.iterate(one, model.initial_state(one)) for one in (of_a, of_b)]
+        states = [
+            after[0]._replace(z_H=after[1].z_H),
+            after[0]._replace(z_L=after[1].z_L),
+            after[1],
+        ]
+        ends = [model.read(model.iterate(of_a, state), of_a)[0] for state in (after[0], *states)]
+        ends.append(model.read(model.iterate(of_b, after[1]), of_b)[0])
+    a, b = torch.from_numpy(labels.astype(np.int64))
+    differ = torch.from_numpy((labels[0] != labels[1]) & (inputs[0] == MASK))
+    difference = [
+        (end[0].gather(-1, b[..., None]) - end[0].gather(-1, a[..., None]))[differ].mean().item()
+        for end in ends
+    ]
+    assert found.differences == pytest.approx((difference[0], difference[-1]), rel=1e-4)
+    scale = difference[-1] - difference[0]
+    expected = [(one - difference[0]) / scale for one in difference[1:-1]]
+    assert_all_of(found.effects[0], np.array(expected))
+
+
+def test_sites_are_those_of_the_family_as_often_as_they_come_by(make_solver):
+    gpt = recorder_of(make_solver("gpt", num_layers=2, loops=2), ("21x2", "22x2"))
+    names = [f"loop {loop}, block {block}" for loop in (1, 2) for block in (1, 2)]
+    assert [site.name for site in sites_of(gpt)] == ["input", *names]
+    assert [site.name for site in gpt.heads()] == names
+    record = gpt.run(sites_of(gpt))
+    assert all(len(values) == 1 for values in record.values.values())
+    last = record.values[sites_of(gpt)[-1]][0]
+    torch.testing.assert_close(record.logits, gpt.model.head(gpt.model.norm(gpt.on_canvas(last))))
+    solver = make_solver("recursive", H_cycles=2, L_cycles=2)
+    recursive = recorder_of(solver, ("21x2", "22x2"))
+    names = [f"{name}, layer {layer}" for name in ("z_L", "z_H") for layer in (1, 2)]
+    sites = [*recursive.heads(), *sites_of(recursive)]
+    assert [site.name for site in sites] == [*names, "input", "step 1", "step 3"]
+    values = recursive.run(sites).values
+    assert [len(values[site]) for site in sites] == [12, 12, 6, 6, 1, 2, 2]
+    looped = make_solver("looped")
+    found = patch(looped.predictor, *read(looped, ("22x2", "12x2")), "steps", (1, 2, 3))
+    assert found.things == ("state",)
+    assert_all_of(found.effects[-1], 1)
+
+
+@pytest.mark.parametrize(
+    ("family", "texts", "how", "said"),
+    [
+        ("in order", ("253x83", "253x93"), ("cells", 0), "have the same symbols in this row"),
+        ("stepwise", ("253x89", "253x81"), ("cells", 1), "tokens are not in the same cells"),
+        ("in order", OF["in order"], ("layers", 0), "one of cells, rows, columns, heads, steps"),
+        ("in order", OF["in order"], ("steps", 0), "takes no supervision steps here"),
+        ("gpt", OF["gpt"], ("steps", 0), "takes no supervision steps here"),
+    ],
+)
+def test_what_cannot_be_patched_is_said(trained, family, texts, how, said):
+    solver = trained(family)
+    with pytest.raises(ValueError, match=said):
+        patch(solver.predictor, *read(solver, texts, how[1]), how[0], STEPS)
+
+
+def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
+    solver = trained("in order")
+    (inputs, labels), (later, _) = (read(solver, OF["in order"], row) for row in (0, 1))
+    with pytest.raises(ValueError, match="masked in the same cells"):
+        patch(solver.predictor, np.stack([inputs[0], later[1]]), labels, "cells")
+    solver = make_solver("looped")
+    with torch.no_grad():
+        solver.predictor.model.lm_head.weight.zero_()
+    with pytest.raises(ValueError, match="does not tell the two problems apart"):
+        patch(solver.predictor, *read(solver, ("21x2", "22x2")), "cells")
+
+
+def test_a_model_that_works_in_order_comes_to_the_same_effects_in_steps(trained):
+    """The last layer in one cell, replaced in every supervision step from the start."""
+    solver = trained("in order")
+    texts = ("2539x839", "2549x839")
+    inputs, labels = read(solver, texts, row=1)
+    found = patch(solver.predictor, inputs, labels, "cells")
+    assert found.sites[-1] == "layer 2"
+    recorder, _, grid = open_pair(solver.predictor, inputs, labels, 2, STEPS)
+    from_start = StepRecorder(solver.predictor.model, inputs, grid.size + 2, settle=True)
+    site = sites_of(recorder)[-1]
+    seen = recorder.run([site]).values[site]
+    for place in np.argwhere(np.abs(np.nan_to_num(found.effects[-1])) > 0.1):
+        group = torch.zeros(1, recorder.length, dtype=torch.bool)
+        group[0, grid[tuple(place)]] = True
+        put = replacement(group, seen, "cells")
+        one, other = (r.run([site], [0], put).logits for r in (recorder, from_start))
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+SMALL = {"digits_a": 3, "digits_b": 1}
+
+
+@pytest.fixture(scope="module")
+def found(lattice) -> list[HeadEffects]:
+    return head_effects(lattice, SMALL, (DIGIT, FACTOR), pairs=4)
+
+
+def test_the_digit_comes_by_one_head_of_the_shipped_model_and_the_factor_by_another(found):
+    digit, factor = (np.array(one.mean) for one in found)
+    assert digit.shape == (2, 8)
+    assert digit[0, 7] > 0.9 > 0.1 > abs(factor[0, 7])
+    assert factor[0, 2] > 0.9 > digit[0, 2]  # which brings the carry, too
+    assert [(one.kind, len(one.pairs), one.left_out) for one in found] == [
+        ("digit", 4, 0),
+        ("factor", 4, 0),
+    ]
+
+
+def test_effects_are_the_mean_of_those_of_single_pairs(found, lattice):
+    pairs = draw_pairs(lattice, DIGIT, SMALL, 4, seed=0)
+    assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]
+    effects = [patch(lattice.predictor, p.inputs, p.labels, "heads").effects for p in pairs]
+    np.testing.assert_allclose(found[0].mean, np.mean(effects, axis=0), atol=1e-5)
+    assert (np.array(found[0].low) <= np.array(found[0].mean)).all()
+    assert (np.array(found[0].mean) <= np.array(found[0].high)).all()
+
+
+def test_pairs_in_which_the_model_is_wrong_do_not_count(make_solver):
+    solver = make_solver("looped")  # of random weights
+    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
+        head_effects(solver, {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)
+
+
+def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on_the_right(
+    repository,
+):
+    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    solver = load_solver(file, device="cpu")
+    size = {"digits": 7, "addends": 2}
+    carry, digit = head_effects(solver, size, (CARRY, DIGIT), pairs=6)
+    assert carry.sites == [f"block {block}" for block in (1, 2, 3, 4)]
+    for block, head in ((2, 1), (3, 2)):  # by `trm rasp`
+        assert carry.mean[block - 1][head - 1] > 0.2 > 0.1 > digit.mean[block - 1][head - 1]
+    assert digit.mean[2][3] > 0.2 > carry.mean[2][3]  # block 3, head 4: the column itself
+
+
+def test_a_size_without_pairs_is_refused(repository):
+    bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+    with pytest.raises(ValueError, match="no two held-out problems of 1 x 1 digits differ in a"):
+        head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
+    with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):
+        head_effects(bits, {"digits_a": 1, "digits_b": 1})

@@ -1,0 +1,77 @@
+"""Effective ranks are what the singular values say."""
+
+import math
+
+import pytest
+import torch
+
+from trm.analysis.probe import Point, examples, observe
+from trm.analysis.ranks import Rank, effective_rank, state_ranks, weight_ranks
+from trm.evaluation.cell_problems import cell_problems
+from trm.models.layers import SwiGLU
+
+
+def test_a_matrix_with_equal_singular_values_has_full_rank_and_an_outer_product_rank_one():
+    assert effective_rank(3 * torch.eye(5)) == pytest.approx(5)
+    assert effective_rank(torch.outer(torch.arange(1.0, 5), torch.ones(7))) == pytest.approx(1)
+    assert effective_rank(torch.zeros(3, 2)) == 0
+
+
+def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():
+    turned = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(0)))[0]
+    matrix = torch.diag(torch.tensor([6.0, 3.0, 1.0, 0.0])) @ turned
+    entropy = -sum(p * math.log(p) for p in (0.6, 0.3, 0.1))
+    assert effective_rank(matrix) == pytest.approx(math.exp(entropy), rel=1e-5)
+
+
+def test_a_narrow_feed_forward_has_no_more_rank_than_its_width(make_solver):
+    model = make_solver(intermediate_size=4).predictor.model
+    ranks = weight_ranks(model)
+    assert [(one.layer, one.name) for one in ranks] == [
+        (layer, name) for layer in (1, 2) for name in ("gate", "up", "down")
+    ]
+    assert all(one.full == 4 and 1 < one.rank < 4.0001 for one in ranks)
+    mlp = model.layers[0].mlp
+    assert isinstance(mlp, SwiGLU)
+    assert ranks[1].rank == pytest.approx(effective_rank(mlp.gate_up.weight[4:].detach()))
+
+
+def test_layers_of_a_gpt_have_two_matrices_each(make_solver):
+    ranks = weight_ranks(make_solver("gpt", num_layers=3).predictor.model)
+    assert [(one.layer, one.name) for one in ranks][2:4] == [(2, "up"), (2, "down")]
+    assert len(ranks) == 6
+    assert ranks[0].full == 16
+
+
+def test_states_are_read_after_each_layer_in_the_step_that_is_asked_for(make_solver):
+    solver = make_solver()
+    ranks = state_ranks(solver, problems=5, step=2)
+    assert [(one.layer, one.name) for one in ranks] == [
+        (0, "input"), *((layer, name) for layer in (1, 2) for name in ("z_H", "z_L"))
+    ]  # fmt: skip
+    assert all(one.kind == "states" and 1 < one.rank <= one.full == 16 for one in ranks)
+    assert ranks != state_ranks(solver, problems=5, step=1)
+
+
+def test_the_rank_of_states_is_that_of_what_probes_read(make_solver, monkeypatch):
+    solver, seen = make_solver("looped"), []
+
+    def noted(predictor, part, *more):
+        seen.append((part, observe(predictor, part, *more)))
+        return seen[-1][1]
+
+    monkeypatch.setattr("trm.analysis.ranks.observe", noted)
+    ranks = state_ranks(solver, problems=4, step=3)
+    ((part, watched),) = seen
+    asked = cell_problems(solver.task, (2, 2), 4, 0)  # training's longest
+    assert (part.inputs == examples(solver, asked).inputs).all()
+    states = watched.features[Point("state", 3)].flatten(0, 1)
+    expected = effective_rank(states - states.mean(dim=0))
+    assert ranks[-1] == Rank("states", 2, "state", pytest.approx(expected), 16, len(states))
+
+
+def test_blocks_of_a_looped_gpt_are_counted_on(make_solver):
+    ranks = state_ranks(make_solver("gpt", num_layers=2, loops=2), problems=4)
+    assert [(one.layer, one.name) for one in ranks] == [
+        (0, "input"), *((block, "block") for block in (1, 2, 3, 4))
+    ]  # fmt: skip

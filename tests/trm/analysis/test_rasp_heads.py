@@ -1,0 +1,282 @@
+"""Overlaps of heads with selectors: by hand, and of trained models beside their programs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from canvas import symbols
+from canvas.problems import Problems
+from canvas.render import row_steps, to_sequences
+from trm.analysis.rasp import Selector, select
+from trm.analysis.rasp_heads import Comparison, Overlaps, compare_heads, one_row, watch
+from trm.analysis.record import SequenceRecorder
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.solver import Solver
+
+CELLS = np.arange(3)
+LEFT = select(CELLS, CELLS - 1, np.equal)
+ITSELF = select(CELLS, CELLS, np.equal)
+SO_FAR = select(CELLS, CELLS, np.less_equal)
+
+# One layer of two heads on three cells, of which each sees those up to itself.
+FIRST = [[1, 0, 0], [0.9, 0.1, 0], [0.1, 0.7, 0.2]]  # at the left, mostly
+SECOND = [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]]
+ATTENTION = np.array([FIRST, SECOND])[None, None]  # [1, 1, 2, 3, 3]
+ALL = np.ones((1, 3), dtype=bool)
+ONE = np.zeros(1, dtype=np.int64)
+
+
+def tally(selectors: dict[str, Selector], used: set[str] = frozenset()) -> Overlaps:
+    found = Overlaps("state")
+    found.add(ATTENTION, selectors, ALL, ONE, set(used))
+    return found
+
+
+def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
+    first, second = tally({"left": LEFT}).heads()
+    assert (first.update, first.layer, first.head, second.head) == ("state", 1, 1, 2)
+    # Cell 0 has no cell on its left and does not count; 1 sees two cells, 2 sees three.
+    assert first.best.overlap == pytest.approx((0.9 + 0.7) / 2)
+    assert second.best.overlap == pytest.approx((0.5 + 0.25) / 2)
+    assert first.best.baseline == second.best.baseline == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert first.best.cells == 2
+
+
+def test_the_best_selector_is_that_with_the_most_above_its_baseline():
+    first, second = tally({"so far": SO_FAR, "left": LEFT, "itself": ITSELF}).heads()
+    assert first.best.selector == "left"
+    assert first.of("so far").overlap == pytest.approx(1)  # and so is its baseline
+    assert first.of("so far").gain == pytest.approx(0)
+    assert second.best.selector == "itself"
+    assert [one.gain for one in first.overlaps] == sorted(
+        (one.gain for one in first.overlaps), reverse=True
+    )
+
+
+def test_of_selectors_as_good_as_each_other_the_programs_is_named():
+    for used in ("left", "the same"):
+        (first, _) = tally({"left": LEFT, "the same": LEFT}, {used}).heads()
+        assert first.best.selector == used
+        assert first.best.in_program
+        assert not first.overlaps[1].in_program
+
+
+def test_a_selector_that_a_head_cannot_see_is_never_the_best():
+    right = select(CELLS, CELLS + 1, np.equal)
+    (first, _) = tally({"right": right, "so far": SO_FAR}, {"right"}).heads()
+    assert first.best.selector == "so far"
+    assert (first.of("right").overlap, first.of("right").baseline) == (0, 0)
+
+
+def test_cells_that_are_no_tokens_neither_ask_nor_answer():
+    attention = ATTENTION.copy()
+    attention[..., 0, :] = attention[..., 0] = 0  # cell 0 is no token
+    found = Overlaps("state")
+    found.add(attention, {"left": LEFT}, ALL, ONE, set())
+    assert found.heads()[0].best.cells == 1  # cell 2, whose left neighbour is a token
+    assert found.heads()[0].best.overlap == pytest.approx(0.7)
+
+
+def test_what_is_no_cell_takes_its_share_of_uniform_attention():
+    found = Overlaps("tokens")
+    attention = np.pad(ATTENTION * 0.5, ((0, 0),) * 4 + ((0, 1),), constant_values=0.5)
+    visible = np.array([[1, 0, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
+    found.add(attention, {"left": LEFT}, ALL, ONE, set(), visible)
+    first = found.heads()[0].best
+    assert first.overlap == pytest.approx((0.9 + 0.7) / 4)
+    assert first.baseline == pytest.approx((1 / 3 + 1 / 4) / 2)
+
+
+def test_a_cell_with_no_attention_at_all_can_be_visible():
+    """Of a sharp head that gives a cell an exact zero, in float32."""
+    attention = np.eye(3)[None, None, None].copy()
+    attention[..., 2, :] = 0, 1, 0
+    visible = np.tril(np.ones((3, 3), dtype=bool))
+    only = np.array([[False, False, True]])
+    baselines = []
+    for given in (None, visible):
+        found = Overlaps("tokens")
+        found.add(attention, {"left": LEFT}, only, ONE, set(), given)
+        baselines += [one.baseline for head in found.heads() for one in head.overlaps]
+    assert baselines == pytest.approx([1, 1 / 3])
+
+
+def test_only_the_cells_that_are_asked_for_count():
+    found = Overlaps("state")
+    found.add(ATTENTION, {"left": LEFT}, np.array([[False, False, True]]), ONE, set())
+    assert found.heads()[0].best.overlap == pytest.approx(0.7)
+
+
+def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
+    found = Overlaps("state")
+    asked = np.array([[False, True, True], [False, False, True]])
+    found.add(
+        np.concatenate([ATTENTION] * 2, axis=1), {"left": LEFT}, asked, np.array([4, 7]), set()
+    )
+    one = found.heads()[0].best
+    assert one.overlap == pytest.approx((0.8 + 0.7) / 2)
+    half = 1.96 * np.std([0.8, 0.7], ddof=1) / 2**0.5
+    assert (one.low, one.high) == pytest.approx((0.75 - half, 0.75 + half))
+    assert (one.cells, one.problems) == (3, 2)
+
+
+def test_batches_of_one_problem_are_one_problem():
+    found = Overlaps("state")
+    for _ in range(2):
+        found.add(ATTENTION, {"left": LEFT}, ALL, ONE, set())
+    one = found.heads()[0].best
+    assert (one.problems, one.low, one.high) == (1, 0, 1)
+    assert one.overlap == pytest.approx(0.8)
+
+
+FOUR = {"digits_a": 4, "digits_b": 4}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Solver:
+    return load_solver(SHIPPED, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def found(shipped) -> Comparison:
+    return compare_heads(shipped, FOUR, problems=3)
+
+
+def test_the_first_layer_of_the_shipped_model_looks_where_the_program_of_the_lattice_selects(found):
+    best = [head.best for head in found.heads if head.layer == 1]
+    assert len(best) == 8
+    assert all(one.in_program for one in best)
+    assert {one.selector for one in best} == {"above", "right", "above left"}
+    assert all(one.baseline == pytest.approx(1 / 4) for one in best)  # it sees four cells
+    assert max(one.overlap for one in best if one.selector == "above left") > 0.95
+    assert max(one.overlap for one in best if one.selector == "right") > 0.95
+
+
+def test_every_row_of_every_problem_counts_in_the_cells_that_are_written(found, shipped):
+    assert (found.problems, found.rows, found.program_right) == (3, 12, 12)
+    row = found.heads[0].of("same row")
+    assert 12 * 4 <= row.cells <= 12 * 5  # four digits or five in a row
+    assert row.problems == 3
+    assert found.split == "test"
+
+
+def test_the_model_before_training_is_measured_too(found, shipped):
+    """Its config gives each head a direction to begin with; not all keep it."""
+    places = [[(head.layer, head.head) for head in of] for of in (found.heads, found.untrained)]
+    assert places[0] == places[1]
+    second, eighth = (
+        [of[head].best.selector for of in (found.untrained, found.heads)] for head in (1, 7)
+    )
+    assert second == ["above right", "right"]
+    assert eighth == ["above left", "above left"]
+    assert shipped.predictor.model.training is False  # the model itself is as it was
+    assert compare_heads(shipped, FOUR, problems=3) == found
+
+
+def test_no_head_looks_at_what_the_model_cannot_see(found):
+    for head in found.heads:
+        for name in ("left", "far right", "far above"):
+            assert head.of(name).overlap == head.of(name).baseline == 0
+
+
+def test_attention_is_looked_at_when_no_state_changes_any_more(shipped):
+    problem = Problems.from_ints([(2539, 839)])
+    steps = row_steps(shipped.draw_worked(problem))
+    seen = watch(shipped.predictor, shipped.task, steps.inputs, steps.labels)
+    one, at, last = one_row(shipped, problem, None)
+    assert at == 2
+    np.testing.assert_array_equal(one.inputs, steps.inputs[2:])
+    np.testing.assert_allclose(
+        seen.attention["state"][:, 2], last.attention["state"][:, 0], atol=1e-5
+    )
+
+
+def test_both_states_of_a_recursive_model_are_compared(stepping):
+    found = compare_heads(stepping, FOUR, problems=2)
+    places = [(head.update, head.layer, head.head) for head in found.heads]
+    assert places == [
+        (update, layer, head)
+        for update in ("z_L", "z_H")
+        for layer in (1, 2)
+        for head in range(1, 9)
+    ]
+    assert found.heads[7].best.selector == "above left"
+    # Its cells see nine neighbours and the nearest written cell beyond in eight directions.
+    assert found.heads[1].of("far right").baseline > 0
+
+
+@pytest.fixture(scope="module")
+def gpt(repository) -> Solver:
+    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    return load_solver(file, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def decoded(gpt) -> Comparison:
+    return compare_heads(gpt, {"digits": 7, "addends": 2}, problems=8)
+
+
+def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_the_carry(decoded):
+    assert (decoded.problems, decoded.rows, decoded.program_right) == (8, 8, 8)
+    places = [(head.layer, head.head) for head in decoded.heads]
+    assert places == [(layer, head) for layer in (1, 2, 3, 4) for head in (1, 2, 3, 4)]
+    meet, carry = (decoded.heads[places.index(place)] for place in ((3, 4), (3, 2)))
+    assert meet.best.selector == "same column"
+    assert meet.best.overlap > 0.95
+    assert carry.best.selector == "right column"
+    assert carry.best.overlap > 0.75
+    for head, before in zip(decoded.heads, decoded.untrained, strict=True):
+        assert before.best.overlap == pytest.approx(before.best.baseline, abs=0.02)
+        # Uniform attention is over row ends and the start, too, and over no later token.
+        assert head.of("right").baseline < head.of("same column").baseline < 0.1
+
+
+def test_a_gpt_sees_no_cell_that_is_not_yet_written(decoded):
+    for head in decoded.heads:
+        for name in ("left", "itself", "below", "below right"):
+            assert head.of(name).overlap == head.of(name).baseline == 0
+        names = {one.selector for one in head.overlaps}
+        assert not {"first written left", "far left", "first written below"} & names
+        assert head.of("first written right").overlap > 0  # of the same row
+
+
+def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
+    """The attention of one cell, taken from the sequence itself."""
+    problem = Problems.from_ints([(4812, 7935)])
+    row, _, seen = one_row(gpt, problem, None)
+    height, width = row.inputs.shape[1:]
+    ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor, row.labels)
+    sites = recorder.attention()[0]
+    values = recorder.run(sites).values
+    weights = np.stack([values[site][0].numpy() for site in sites])
+    i, j = np.argwhere(row.labels[0] == symbols.encode("7"))[-1]  # of 12747
+    token = 1 + i * (width + 1) + width - 1 - j
+    cell, N = i * width + j, height * width
+    assert ids[0, token] == row.labels[0, i, j]
+    above, right = ((i - 1) * width + j, i * width + j + 1)
+    here = seen.attention["tokens"][:, 0, :, cell]
+    np.testing.assert_array_equal(here[..., right], weights[:, 0, :, token - 1, token - 1])
+    above_token = token - (width + 1)
+    np.testing.assert_array_equal(here[..., above], weights[:, 0, :, token - 1, above_token])
+    np.testing.assert_allclose(here.sum(axis=-1), 1, rtol=1e-5)  # nothing is left out
+    assert here.shape[-1] == N + height + 1  # the row ends, and the start
+    assert seen.visible[cell].sum() == token
+
+
+def test_each_loop_of_a_looped_gpt_is_compared(gpt):
+    twice = GPTPredictor(gpt.predictor.model, gpt.predictor.calibration, loops=2)
+    problem = Problems.from_ints([(4812, 7935)])
+    _, _, once = one_row(gpt, problem, None)
+    _, _, seen = one_row(replace(gpt, predictor=twice), problem, None)
+    assert list(seen.attention) == ["loop 1", "loop 2"]
+    np.testing.assert_array_equal(seen.attention["loop 1"], once.attention["tokens"])
+    assert not np.allclose(seen.attention["loop 2"], once.attention["tokens"])
+
+
+def test_a_size_without_held_out_problems_is_refused(repository):
+    bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+    with pytest.raises(ValueError, match="no problem of 1 x 1 digits is held out"):
+        compare_heads(bits, {"digits_a": 1, "digits_b": 1})

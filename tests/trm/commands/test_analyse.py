@@ -1,0 +1,197 @@
+"""`trm analyse`: files, pictures and tables of each kind."""
+
+import json
+import re
+
+import pytest
+import torch
+from PIL import Image
+
+from canvas import task_data
+from canvas.multiplication import Multiplication
+from trm.analysis.probe_study import read_study
+from trm.checkpoints import DATA_KEY
+
+QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
+
+
+@pytest.fixture(scope="module")
+def school(checkpoint, tmp_path_factory):
+    """The checkpoint's network, said to multiply in the standard layout."""
+    content = torch.load(checkpoint, weights_only=True)
+    task = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
+    content[DATA_KEY]["task"] = task_data(task)
+    file = tmp_path_factory.mktemp("school") / "school.ckpt"
+    torch.save(content, file)
+    return file
+
+
+def rows(out: str) -> list[str]:
+    """The digits of each row that is printed of a canvas."""
+    lines = [line for line in out.splitlines() if re.fullmatch(r"[ ·×+\d]+", line)]
+    return [found for line in lines if (found := re.sub(r"[ ·]", "", line))]
+
+
+def wide(picture) -> int:
+    with Image.open(picture) as image:
+        return image.size[0]
+
+
+def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path):
+    output = tmp_path / "a new" / "folder"
+    words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
+    ran = command("analyse", "probe", *words, "--steps", 1, "--layers", "--output", output)
+    assert (ran.code, ran.err) == (0, "")
+    study = read_study(output)
+    assert [size.size for size in study.sizes] == [
+        {"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}
+    ]  # fmt: skip
+    assert study.settings["steps"] == [1]
+    names = {reading.site for reading in study.sizes[0].readings}
+    assert names == {"input", "z_H", "z_L", "z_H, layer 1", "z_L, layer 1"}
+    assert study.model["family"] == "iterative"
+    assert study.model["checkpoint"] == str(school)
+    assert study.versions["torch"]
+    assert wide(output / "probe.png") > 1000
+    for word in ("multiplicand", "selectivity", "compositionality", "is read worst"):
+        assert word in ran.out
+    for file in ("probe.json", "probe.png"):
+        assert str(output / file) in ran.out
+
+
+def test_once_more_replaces_it_with_the_same_figures(command, school, tmp_path):
+    words = ("--checkpoint", school, "--digits-a", 2, *QUICK, "--output", tmp_path)
+    found = []
+    for _ in range(2):
+        ran = command("analyse", "-q", "probe", *words)
+        assert ran.code == 0, ran.err
+        data = json.loads((tmp_path / "probe.json").read_text())
+        assert data.pop("created")
+        found.append(data)
+    assert found[0] == found[1]
+    assert "reading" not in ran.out
+    assert found[0]["sizes"][0]["size"] == {"digits_a": 2, "digits_b": 2}  # the longest
+    assert found[0]["settings"]["steps"] == [1, 2]  # as many as the model solves with
+
+
+def test_effects_of_heads_of_the_shipped_model(command, tmp_path):
+    size = ("--digits-a", 3, "--digits-b", 1)
+    words = ("heads", *size, "--pairs", 2, "--kinds", "factor,digit", "--output", tmp_path)
+    ran = command("analyse", *words)
+    assert (ran.code, ran.err) == (0, "")
+    data = json.loads((tmp_path / "heads.json").read_text())
+    assert data["settings"] == {"pairs": 2, "seed": 0, "size": {"digits_a": 3, "digits_b": 1}}
+    factor, digit = data["head_effects"]
+    assert (factor["kind"], digit["kind"]) == ("factor", "digit")
+    assert len(factor["pairs"]) == 2
+    ends = (f"{factor[name][0][2]:.2f}" for name in ("mean", "low", "high"))
+    mean, low, high = (end.replace("-0.00", "0.00").replace("-", "−") for end in ends)
+    assert re.search(rf" 3 +{re.escape(f'{mean} ({low}–{high})')} ", ran.out)
+    assert "digit: another digit of the multiplicand, 2 pairs\n" in ran.out
+    assert wide(tmp_path / "heads.png") > 300
+
+
+def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
+    words = ("--checkpoint", checkpoint, adder, "--problems", 2, "--step", 2, "--output", tmp_path)
+    ran = command("analyse", "ranks", *words)
+    assert ran.code == 0, ran.err
+    data = json.loads((tmp_path / "ranks.json").read_text())
+    assert data["settings"] == {"problems": 2, "seed": 0, "step": 2}
+    assert len(data["effective_ranks"]) == 2
+    for model in data["effective_ranks"]:
+        assert {one["kind"] for one in model["ranks"]} == {"weights", "states"}
+        assert model["name"] in ran.out
+        one = model["ranks"][0]
+        line = rf"{one['layer']} +{one['name']} +{one['rank']:.1f} +{one['full']} "
+        assert re.search(line, ran.out)
+    assert wide(tmp_path / "ranks.png") > 400
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (["123x45", "--layout", "lattice"], ["123×", "6155", "5534"]),
+        (["12x3"], ["12", "×3", "36", "36"]),
+        (["87+604+9", "--layout", "column_carries"], ["87", "604", "+9", "12", "700"]),
+        (["11x11", "--base", "2", "--layout", "accumulate"], ["11", "×11", "11", "1001"]),
+    ],
+)
+def test_the_program_writes_the_rows(command, words, written):
+    ran = command("analyse", "rasp", *words)
+    assert (ran.code, ran.err) == (0, "")
+    assert rows(ran.out) == written
+    number = len(written) - (1 if "lattice" in words else 2 + ("87+604+9" in words))
+    assert f"rows right: {number} of {number}\n" in ran.out
+    assert "selectors: same row, above, right" in ran.out
+
+
+def test_heads_of_the_shipped_model_beside_its_program(command, tmp_path):
+    (tmp_path / "rasp.json").write_text('{"program_selectors": []}')  # of an earlier comparison
+    (tmp_path / "overlap_9x9.png").touch()
+    ran = command("analyse", "rasp", "2539x839", "--problems", 2, "--row", 2, "--output", tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    data = json.loads((tmp_path / "rasp.json").read_text())
+    assert data["program_selectors"] == ["above", "above left", "right", "same row"]
+    (size,) = data["sizes"]
+    assert (size["size"], size["problems"]) == ({"digits_a": 4, "digits_b": 4}, 2)
+    assert len(size["heads"]) == 16
+    best = size["heads"][7]["overlaps"][0]
+    assert re.search(rf" 8 +above left \* +{best['overlap']:.2f} ±", ran.out)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"heads.png", "overlap.png"}
+    assert min(wide(picture) for picture in tmp_path.glob("*.png")) > 300
+
+
+def test_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_path):
+    model = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    words = ("4812+7935", "--checkpoint", model, "--digits", "6,7", "--problems", 2)
+    ran = command("analyse", "rasp", *words, "--output", tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("* in the program of column, which writes 2 of these rows right") == 2
+    _, size = json.loads((tmp_path / "rasp.json").read_text())["sizes"]
+    assert size["size"] == {"digits": 7, "addends": 2}
+    assert [head["update"] for head in size["heads"]] == ["tokens"] * 16
+    assert len(size["heads"][0]["overlaps"]) == len(size["untrained"][0]["overlaps"])
+    names = {path.name for path in tmp_path.glob("*.png")}
+    assert names == {"heads.png", "overlap_6x2.png", "overlap_7x2.png"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("probe --output D --checkpoint none.ckpt", "none.ckpt"),
+        ("probe --output D --addends 2", "--addends"),
+        ("probe --output D --digits-a 0", "'0' is no range"),
+        ("probe --output D --problems 0", "--problems"),
+        ("probe --output D --l2 -1", "--l2"),
+        ("probe --output D --devices 2", "take --devices 1"),
+        ("probe", "--output"),
+        ("heads --output D --kinds digt", "'digt' is no kind of pair; there are digit, factor"),
+        ("heads --output D --pairs 1", "not a whole number from 2"),
+        ("heads --output D --digits-a 3,4", "of one size"),
+        ("rasp", "name a problem for the program, like 123x45, or --output DIR"),
+        ("rasp 12xy3", "write it like 123x456"),
+        ("rasp 12x3 --layout latice", "Did you mean lattice?"),
+        (f"rasp {'1' * 60}x{'1' * 60}", "Take shorter numbers"),
+        ("rasp 12x3 --problems 2", "--problems is of a comparison with a model: add --output"),
+        ("rasp --layout lattice --output D", "--layout is the checkpoint's in a comparison"),
+        ("rasp 12x3 --row 2 --output D", "--row 2: 12 x 3 has 1 rows to fill in"),
+        ("prob --output D", "Did you mean probe?"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_one_sentence(command, tmp_path, words, said):
+    ran = command("analyse", *words.split(), folder=tmp_path)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("probe", "probe.json"), ("heads", "heads.png"), ("rasp", "overlap_1x1.png")]
+)
+def test_files_of_others_are_left_alone(command, tmp_path, kind, name):
+    (tmp_path / name).write_text("{}")
+    ran = command("analyse", kind, "--output", tmp_path)
+    assert ran.code == 2
+    assert f"{name} is in the way, and trm analyse {kind} did not write it" in ran.err
+    assert (tmp_path / name).read_text() == "{}"

@@ -1,0 +1,157 @@
+"""Figures of probes, heads, selectors and ranks."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from canvas import symbols
+from canvas.hints import hint_classes
+from canvas.multiplication import Multiplication
+from trm.analysis.patch import HeadEffects
+from trm.analysis.probe_study import ROW, Gap, ProbeStudy, Reading, SizeResult, Table
+from trm.analysis.ranks import Rank
+from trm.analysis.rasp import NAMES, Cells
+from trm.analysis.rasp_heads import Head, Overlap
+from trm.evaluation.statistics import Share
+from trm.figures.analysis import (
+    heads_figure,
+    overlap_figure,
+    probing_figure,
+    ranks_figure,
+    rasp_figure,
+)
+
+HINTS = hint_classes(Multiplication("standard").rules, 10)
+
+
+def axes_of(figure: Figure) -> list:
+    figure.canvas.draw()
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def made_up(heads: bool = True, sizes: int = 5, steps: int = 4) -> ProbeStudy:
+    found = []
+    for k in range(sizes):
+        share = Share(90 - 10 * k, 100)
+        readings = [
+            Reading(hint, "z_H", step, ROW, share, share if heads else None, share, share, share)
+            for hint in HINTS
+            for step in range(1, steps + 1)
+        ]
+        gap = Gap("head" if heads else "probe", list(HINTS), Table(5, k, 1, 1), Table(1, 1, 1, 1))
+        region = "in range" if k < 2 else "both beyond"
+        size = {"digits_a": k + 1, "digits_b": 2}
+        name = f"{k + 1} x 2 digits"
+        found.append(SizeResult(size, name, region, readings=readings, gap=gap, problems=4))
+    return ProbeStudy({"seed": 0}, HINTS, "z_H", steps, {"cells": 1}, found, {"name": "decimal"})
+
+
+@pytest.mark.parametrize("heads", [True, False])
+def test_maps_bars_and_a_panel_for_each_sub_task(heads):
+    figure = probing_figure(made_up(heads))
+    axes = axes_of(figure)
+    maps = [one for one in axes if one.images]
+    assert len(maps) == 1 + heads
+    assert maps[0].images[0].get_array().shape == (len(HINTS), 5)
+    assert set(HINTS) <= {one.get_title(loc="left") for one in axes}
+    assert [text.get_text() for text in maps[0].texts[:5]] == [
+        "90.0",
+        "80.0",
+        "70.0",
+        "60.0",
+        "50.0",
+    ]
+    assert len([one for one in axes if one.containers]) == 1
+    boxes = [one.get_window_extent() for one in axes]
+    assert all(box.height > 50 for box in boxes)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_a_sub_task_without_figures_has_no_panel():
+    study = made_up(sizes=1)
+    (size,) = study.sizes
+    kept = [r for r in size.readings if r.hint != "carry"]
+    figure = probing_figure(replace(study, sizes=[replace(size, readings=kept)]))
+    assert "carry" not in {one.get_title(loc="left") for one in axes_of(figure)}
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 2, 8), (2, 12, 12)])
+def test_every_kind_has_its_table_with_intervals(shape):
+    kinds, layers, heads = shape
+    mean = np.zeros((layers, heads))
+    mean[0, -1], mean[-1, 0] = 0.75, -0.001
+    ends = [of.tolist() for of in (mean, mean - 0.1, mean + 0.1)]
+    sites = [f"loop 3, layer {layer}" for layer in range(layers)]
+    found = [
+        HeadEffects(f"kind {n}", "another digit", sites, *ends, [("2 x 3", "4 x 3", 1)], 0)
+        for n in range(kinds)
+    ]
+    tables = [axes for axes in axes_of(heads_figure(found, "why")) if axes.images]
+    titles = [axes.get_title(loc="left") for axes in tables]
+    assert titles == [f"kind {n}: another digit (1 pairs)" for n in range(kinds)]
+    boxes = [axes.get_window_extent() for axes in tables]
+    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
+    written = [text.get_text() for text in tables[0].texts]
+    assert len(written) == layers * heads
+    if heads > 1:
+        assert written.count("0.75\n0.65 to 0.85") == 1
+        assert not any("-0.00" in text for text in written)
+
+
+def heads(layers: int = 2, number: int = 8) -> list[Head]:
+    """All attend to the right, or now and then above."""
+    shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
+    shares += [(name, 0.2, False) for name in NAMES if name.startswith("far")]
+    overlaps = tuple(Overlap(name, x, x, x, 0.25, 9, 3, used) for name, x, used in shares)
+    return [
+        Head("state", layer, head, overlaps)
+        for layer in range(1, layers + 1)
+        for head in range(1, number + 1)
+    ]
+
+
+def test_each_head_stands_beside_its_selector():
+    canvas = np.stack([symbols.encode(row) for row in ("_12_*", "....3")])
+    cells = Cells(canvas[None], 10)
+    attention = np.zeros((2, 8, 10, 10))
+    attention[:, :, 7, 8] = 0.9  # the framed cell attends to the one on its right
+    selectors = {name: cells.selector(name) for name in NAMES}
+    figure = rasp_figure(canvas, (1, 2), {"state": attention}, selectors, heads(), "why")
+    titles = [axes.get_title(loc="left") for axes in axes_of(figure)]
+    assert titles.count("\nattention: 0.90 on it") == 16
+    assert "layer 2, head 8\nselect right" in titles
+
+
+def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
+    figure = overlap_figure(heads(), "a longer title\non two lines")
+    (axes,) = axes_of(figure)
+    labels = axes.get_xticklabels()
+    names = [label.get_text() for label in labels]
+    assert names[:2] == ["above *", "right *"]
+    assert "itself" not in names
+    assert len(names) == 10
+    assert [label.get_text() for label in axes.get_yticklabels()][8] == "layer 2, head 1"
+    assert len(axes.patches) == 16  # the best selector of each head
+    assert {patch.get_x() for patch in axes.patches} == {0.5}
+    boxes = [label.get_window_extent() for label in labels]
+    assert min(box.x0 for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= figure.bbox.width
+    assert max(box.y1 for box in boxes) <= figure.bbox.height
+
+
+def test_a_line_for_each_model_and_each_tensor_of_its_state():
+    gpt = [Rank("weights", layer, "up", 8.0, 16) for layer in (1, 2)]
+    gpt += [Rank("states", layer, name, 4.0, 16, 9) for layer, name in ((0, "input"), (1, "block"))]
+    trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
+    trm += [Rank("states", 0, "input", 2.0, 16, 9)]
+    trm += [Rank("states", 1, name, 4.0, 16, 9) for name in ("z_H", "z_L")]
+    figure = ranks_figure({"gpt": gpt, "trm": trm})
+    axes = {one.get_title(): one for one in axes_of(figure)}
+    assert set(axes) == {"feed-forward up", "feed-forward gate", "states"}
+    assert [len(one.lines) for one in axes.values()] == [2, 1, 3]
+    assert axes["states"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["gpt", "trm, z_H", "trm, z_L"]

@@ -1,0 +1,199 @@
+"""Figures of one problem: what they show, and that nothing overlaps or is cut off."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from canvas.hints import UNDEFINED, draw_hints
+from canvas.layouts import Layout
+from canvas.multiplication import Multiplication
+from canvas.picture import WRONG_INK
+from canvas.problems import Problems
+from canvas.render import RowSteps, draw_worked, row_steps
+from canvas.symbols import encode
+from trm.analysis.lens import Lens
+from trm.analysis.patch import Patching
+from trm.figures import inspection
+from trm.figures.inspection import (
+    attention_figure,
+    changes_figure,
+    class_sign,
+    hints_figure,
+    lens_figure,
+    patching_figure,
+)
+
+LATTICE = Multiplication("lattice").rules
+STANDARD = Multiplication("standard", base=3).rules
+A = np.stack([encode(line) for line in ("_12", "*_3", "_36")])
+B = np.stack([encode(line) for line in ("_13", "*_3", "_39")])
+THINGS = {"heads": tuple(f"head {i + 1}" for i in range(8)), "steps": ("z_H", "z_L", "all")}
+
+
+def steps_of(rules: Layout, a: int, b: int, base: int = 10) -> tuple[RowSteps, Problems]:
+    problems = Problems.from_ints([(a, b)], base)
+    worked = rules.work(problems)
+    size = int(worked.heights[0]) + 2, int(worked.widths[0]) + 2
+    return row_steps(draw_worked(worked, *size, 1, 1)), problems
+
+
+def axes_of(figure: Figure) -> list:
+    figure.canvas.draw()
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def assert_apart(figure: Figure) -> None:
+    """Axes, with their titles and names, are on the figure, and none overlaps another."""
+    boxes = [axes.get_tightbbox(figure.canvas.get_renderer()) for axes in axes_of(figure)]
+    for box in boxes:
+        assert figure.bbox.x0 - 1 <= box.x0 < box.x1 <= figure.bbox.x1 + 1
+        assert figure.bbox.y0 - 1 <= box.y0 < box.y1 <= figure.bbox.y1 + 1
+    for one, other in combinations(boxes, 2):
+        across = min(one.x1, other.x1) - max(one.x0, other.x0)
+        up = min(one.y1, other.y1) - max(one.y0, other.y0)
+        assert across <= 1 or up <= 1
+
+
+def titles_of(figure: Figure) -> list[str]:
+    return [axes.get_title(loc="left") for axes in axes_of(figure)]
+
+
+@pytest.mark.parametrize(
+    ("problem", "heads"), [((7, 8), 1), ((978, 65), 3), ((12345678, 87654321), 16)]
+)
+def test_every_head_has_a_map(problem, heads):
+    canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
+    maps = np.zeros((heads, *canvas.shape))
+    maps[:, 1, 3] = 1
+    figure = attention_figure(canvas, (2, 3), maps, [f"head {i}" for i in range(heads)], "why")
+    assert [title for title in titles_of(figure) if title] == [f"head {i}" for i in range(heads)]
+    assert_apart(figure)
+    (frame,) = axes_of(figure)[0].patches
+    x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2
+    assert (x, y) == (3, 1)  # the blank row above is left out
+
+
+@pytest.mark.parametrize("rows", [1, 16, 40])
+def test_no_legend_hides_a_curve(rows):
+    changes = {name: np.full((6, 3, rows), 0.1) for name in ("z_L", "z_H")}
+    figure = changes_figure(changes, "why")
+    charts = [axes for axes in axes_of(figure) if axes.lines]
+    assert [len(axes.lines) for axes in charts] == [rows, rows]
+    others = [legend.get_window_extent() for legend in figure.legends]
+    others += [axes.get_window_extent() for axes in figure.axes if axes not in charts]
+    assert len(others) == 1
+    assert not any(other.overlaps(axes.get_window_extent()) for other in others for axes in charts)
+
+
+@pytest.mark.parametrize(("lines", "operands"), [(1, (7, 8)), (72, (123, 45)), (6, (10**40, 3))])
+def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
+    lines, operands, monkeypatch
+):
+    steps, _ = steps_of(LATTICE, *operands)
+    canvas, truth, answer = steps.inputs[0], steps.labels[0], steps.answer[0]
+    (row, *_), columns = np.nonzero(answer)
+    symbols = truth[row, columns].astype(int)
+    log_probs = np.full((lines, len(columns), 20), -9.0, dtype=np.float32)
+    log_probs[:, np.arange(len(columns)), symbols] = np.log(0.9)
+    log_probs[0, 1, symbols[1] + 1] = 0
+    names = [f"step 100, cycle 12, z_H, layer {i + 1}" for i in range(lines)]
+    seen = []
+    drawn = inspection.draw_cells
+    monkeypatch.setattr(
+        inspection,
+        "draw_cells",
+        lambda *args, **how: (seen.append((args, how)), drawn(*args, **how)),
+    )
+    figure = lens_figure(Lens(names, int(row), columns, log_probs), canvas, truth, "why")
+    assert_apart(figure)
+    ((_, signs, _, _), how), *_ = seen
+    assert np.argwhere(how["wrong"]).tolist() == [[0, columns[1]]]
+    assert signs.shape == (lines + 1, canvas.shape[1])
+    given = np.setdiff1d(np.arange(canvas.shape[1]), columns)
+    assert (signs[:-1, given] == "").all()  # the multiplier digit beside the row
+    below = axes_of(figure)[1]
+    texts = {text.get_text(): text.get_window_extent() for text in below.texts}
+    assert {"true", *names} <= set(texts)
+    for above, under in pairwise(texts[name] for name in names):
+        assert above.y0 >= under.y1 - 2  # no name runs into the next
+
+
+def test_a_sign_is_the_quantity_or_the_kind_of_row():
+    assert [class_sign("carry", n) for n in (0, 1, 3, UNDEFINED)] == ["", "0", "2", ""]
+    assert [class_sign("row_kind", n) for n in (0, 1, 2, 4)] == ["", "g", "p", "a"]
+
+
+@pytest.mark.parametrize(("a", "b", "points"), [(14, 5, 1), (14, 5, 6), (3**30, 3**30, 6)])
+def test_hints_have_a_line_each_and_a_map_for_each_step(a, b, points):
+    steps, problems = steps_of(STANDARD, a, b, 3)
+    worked = STANDARD.work(problems)
+    size = steps.inputs.shape[1:]
+    drawing = draw_worked(worked, *size, 1, 1)
+    truth = {k: v[0] for k, v in draw_hints(STANDARD, problems, drawing, drawing.steps - 1).items()}
+    row, names = (
+        int(drawing.row_of_step(drawing.steps - 1)[0]),
+        [f"step {n}" for n in range(points)],
+    )
+    believed = {name: np.stack([right] * points) for name, right in truth.items()}
+    believed["sum"] = believed["sum"].copy()
+    believed["sum"][-1, row, 3] += 1
+    figure = hints_figure(steps.inputs[-1], row, truth, believed, names, "112 x 12")
+    assert_apart(figure)
+    titles = titles_of(figure)
+    assert set(truth) <= set(titles)
+    counted = int((truth["carry"] != UNDEFINED).sum())
+    assert titles.count(f"step 0: {counted} of {counted}") >= len(truth) - 1
+    framed = [
+        axes.get_title(loc="left")
+        for axes in axes_of(figure)
+        for drawn in axes.collections
+        if WRONG_INK.lower() in {to_hex(colour) for colour in drawn.get_edgecolors()}
+    ]
+    assert framed == [f"step {points - 1}: {counted - 1} of {counted}"]
+
+
+def patched(by: str, sites: int, width: int = 3) -> Figure:
+    canvases = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
+    scored = np.zeros(canvases.shape[1:], dtype=bool)
+    scored[2, -1] = True
+    shape = (sites, len(THINGS[by])) if by in THINGS else (sites, 3, width)
+    effects = np.zeros(shape, dtype=np.float32)
+    effects[0, -1], effects[-1, 0] = 0.75, -0.001
+    if by not in THINGS:
+        effects[:, 1, -1] = np.nan
+    names, things = [f"layer {i + 1}" for i in range(sites)], THINGS.get(by, ())
+    found = Patching(by, names, effects, canvases, scored, (-1.0, 1.0), (True, True), things)
+    return patching_figure(found, ("12 × 3", "13 × 3"), "why")
+
+
+@pytest.mark.parametrize(
+    ("by", "sites", "width"),
+    [("cells", 1, 3), ("cells", 12, 8), ("columns", 7, 40), ("heads", 30, 3), ("steps", 12, 3)],
+)
+def test_everything_that_is_patched_has_its_place(by, sites, width):
+    figure = patched(by, sites, width)
+    assert_apart(figure)
+    names = [f"layer {i + 1}" for i in range(sites)]
+    if by in THINGS:
+        (table,) = (axes for axes in axes_of(figure) if axes.images)
+        assert [label.get_text() for label in table.get_yticklabels()] == names
+        assert [label.get_text() for label in table.get_xticklabels()] == [*THINGS[by]]
+        written = [text.get_text() for text in table.texts]
+        assert set(written) == {"0.75", "0.00"}  # and none is minus nothing
+    else:
+        titles = [title for title in titles_of(figure) if title]
+        assert titles == ["A: 12 × 3", "B: 13 × 3", *names]
+
+
+def test_cells_that_differ_are_framed_and_those_of_the_answer_in_black():
+    for axes in [one for one in axes_of(patched("cells", 3)) if one.get_title(loc="left")]:
+        frames = {
+            (round(f.get_y() + f.get_height() / 2), round(f.get_x() + f.get_width() / 2)): f
+            for f in axes.patches
+        }
+        assert set(frames) == {(0, 2), (2, 2)}
+        colours = [to_hex(frames[cell].get_edgecolor()) for cell in ((0, 2), (2, 2))]
+        assert colours == ["#e69f00", "#1a1a1a"]

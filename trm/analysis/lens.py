@@ -1,0 +1,139 @@
+"""The logit lens: which symbols a model would write if its head read every layer.
+
+After nostalgebraist 2020, "interpreting GPT: the logit lens". The head is the model's own, nothing
+is fitted: what the last layer of the last step says is what the model writes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canvas.symbols import MASK
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder, joined, update_names
+from trm.models.gpt import GPT
+from trm.models.iterative import named
+from trm.solving.rollout import Predictor
+
+SHOWN = 6  # supervision steps that are read, at most
+LINES = 72  # sites that are read in all of them, if two steps have no more
+
+
+@dataclass(frozen=True)
+class Lens:
+    """What the head says of the C cells of a row after each of N layers.
+
+    Attributes:
+        sites: where the head reads, in the order in which the model computes.
+        row: of the canvas, the one that is filled in.
+        columns: ``int64 [C]``, its cells from left to right.
+        log_probs: ``float32 [N, C, V]``, of each symbol.
+    """
+
+    sites: list[str]
+    row: int
+    columns: np.ndarray
+    log_probs: np.ndarray
+
+    @property
+    def symbols(self) -> np.ndarray:
+        """The likeliest ones, ``uint8 [N, C]``."""
+        return self.log_probs.argmax(axis=-1).astype(np.uint8)
+
+    def of(self, truth: np.ndarray) -> np.ndarray:
+        """The log-probability of each cell's true symbol, ``float32 [N, C]``.
+
+        Args:
+            truth: ``uint8 [H, W]``, the canvas with the row filled in.
+        """
+        right = truth[self.row, self.columns].astype(np.int64)
+        return np.take_along_axis(self.log_probs, right[None, :, None], axis=-1)[..., 0]
+
+
+@torch.no_grad()
+def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) -> Lens:
+    """Let the head read every layer while a model fills in a row.
+
+    - A model that takes supervision steps: in some of them, after each layer of each update of the
+      tensor that the head reads (z_H of a recursive model), and after each update of any other
+      (z_L), read in its place. Where the model does not tell its updates (`IterativeModel`), its
+      state after each step.
+    - A model that works in order: after each layer of each loop, with all cells before worked out.
+    - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
+      writes it; the cells before hold what the model wrote there itself.
+
+    Args:
+        predictor: with the model, where it is to run.
+        canvas: ``uint8 [H, W]``, with one row masked.
+        steps: the supervision steps to read, from 1; the last one is that of the answer.
+
+    Raises:
+        ValueError: no row is masked, or the model refuses the canvas.
+    """
+    masked = canvas == MASK
+    if not masked.any():
+        raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
+    if isinstance(predictor.model, GPT):
+        found = _of_gpt(predictor, canvas)
+    else:
+        found = _of_steps(predictor, canvas, steps)
+    cells = torch.from_numpy(masked)
+    read = [logits[0].float().log_softmax(dim=-1).cpu()[cells] for _, logits in found]
+    row, columns = np.nonzero(masked)
+    return Lens([name for name, _ in found], int(row[0]), columns, torch.stack(read).numpy())
+
+
+def some_steps(last: int, shown: int = SHOWN) -> list[int]:
+    """A few supervision steps from 1 to the last one, closer together at the start."""
+    return sorted(set(np.geomspace(1, last, shown).round().astype(int).tolist()))
+
+
+def steps_to_read(predictor: Predictor, last: int) -> list[int]:
+    """The supervision steps of a lens, fewer where each has many updates to be read in."""
+    updates = getattr(predictor.model, "updates", ())
+    if not updates:
+        return some_steps(last)
+    lines = sum(len(predictor.model.layers) if name == updates[-1] else 1 for name in updates)
+    return some_steps(last, min(SHOWN, max(2, LINES // lines)))
+
+
+def _of_steps(
+    predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]
+) -> list[tuple[str, Tensor]]:
+    """Names of sites, and logits [1, H, W, V]."""
+    model, ordered = predictor.model, predictor.in_order
+    # In the step from the finished canvas to itself all layers give what they gave cell by cell.
+    steps = [1] if ordered else sorted(steps)
+    recorder = StepRecorder(model, canvas[None], steps[-1], finished=ordered)
+    updates = recorder.updates
+    if not updates:
+        sites = recorder.states(steps)
+        values = recorder.run(sites).values
+        return [(site.name, recorder.read(values[site])) for site in sites]
+    read: list[tuple[str, Site]] = []
+    for step in steps:
+        names = zip(update_names(updates), updates, recorder.layers(step), strict=True)
+        for name, tensor, sites in names:
+            of_head = tensor == updates[-1]
+            for site in sites if of_head else sites[-1:]:
+                own = site.name if of_head else name
+                read.append((own if ordered else joined(f"step {step}", own), site))
+    values = recorder.run([site for _, site in read]).values
+    main = updates[-1]
+    whole = named(recorder.initial)
+    return [
+        (name, recorder.read([*(whole | {main: values[site][0]}).values()])) for name, site in read
+    ]
+
+
+def _of_gpt(predictor: Predictor, canvas: np.ndarray) -> list[tuple[str, Tensor]]:
+    """Names of sites, and logits [1, H, W, V]."""
+    model: GPT = predictor.model
+    recorder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
+    sites = [site for of_loop in recorder.layers() for site in of_loop]
+    values = recorder.run(sites).values
+    return [
+        (site.name, model.head(model.norm(recorder.on_canvas(values[site][0])))) for site in sites
+    ]

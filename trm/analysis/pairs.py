@@ -1,0 +1,255 @@
+"""Pairs of held-out problems that differ in one thing alone, for activation patching.
+
+Both problems are of the test split, have numbers as long, lie in the same cells, and have digits in
+the same cells of the row that is compared. Above that row their workings are the same, but for
+`TOTAL`. Kinds of pairs are those of the task, see `KINDS`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from canvas import symbols
+from canvas.choices import check_choice
+from canvas.problems import SPLITS, Problems, split_of
+from canvas.render import RowSteps, WorkedDrawing, row_step
+from canvas.task import Task
+from trm.evaluation.cell_problems import SPLIT, cell_problems
+from trm.solving.solver import Solver
+
+DIGIT, FACTOR, CARRY, TOTAL = "digit", "factor", "carry", "total"
+KINDS = {
+    "multiplication": {
+        DIGIT: "another digit of the multiplicand",
+        FACTOR: "another multiplier digit",
+        CARRY: "another carry alone, where the same digits meet",
+        TOTAL: "another row above, where the same digits meet",
+    },
+    "addition": {
+        DIGIT: "another digit of an addend",
+        CARRY: "another carry alone, where the same digits meet",
+    },
+}
+_TRIED = 8  # second problems that are looked at for a first one
+_MOST = 64  # first problems that are looked at for each pair that is wanted
+
+Operands = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two problems, one row of which is compared.
+
+    Attributes:
+        names: of both, as people write them.
+        row: the row, of those that are filled in, from 0.
+        inputs, labels: ``uint8 [2, H, W]``, with the row masked, and filled in.
+    """
+
+    names: tuple[str, str]
+    row: int
+    inputs: np.ndarray
+    labels: np.ndarray
+
+
+def kinds_of(task: Task) -> dict[str, str]:
+    """The kinds of pairs of a task, and what differs in each.
+
+    Raises:
+        ValueError: there are none of this task.
+    """
+    if task.name not in KINDS:
+        raise ValueError(
+            f"there are no pairs of the task {task.name}, only of {' and '.join(KINDS)}"
+        )
+    return KINDS[task.name]
+
+
+def draw_pairs(
+    solver: Solver, kind: str, size: dict[str, int], pairs: int, seed: int
+) -> list[Pair]:
+    """Draw pairs of held-out problems.
+
+    First problems are those that `cell_problems` names, in its order; the second is drawn from all
+    that differ from it as the kind says. The row is the first that differs, and of `TOTAL` the
+    second.
+
+    Args:
+        solver: whose task and canvas they are of.
+        kind: of `kinds_of`.
+        size: of the problems, by two measures of the task.
+        pairs: how many; fewer where there are not as many, perhaps none.
+        seed: which ones.
+
+    Raises:
+        ValueError: there is no such kind, or the problems do not fit the canvas.
+    """
+    task = solver.task
+    check_choice("kind", kind, tuple(kinds_of(task)))
+    lengths, found, start, count = task.of_size(**size), list[Pair](), 0, 2 * pairs
+    while len(found) < pairs and start < _MOST * pairs:
+        problems = cell_problems(task, lengths, count, seed)
+        some = problems[start:]
+        if not len(some):
+            break
+        found += _pairs(solver, kind, some, start, seed)
+        start, count = count, 2 * count
+    return found[:pairs]
+
+
+def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int) -> Iterator[Pair]:
+    """At most one pair of each problem.
+
+    Args:
+        solver, kind, seed: see `draw_pairs`.
+        problems: the first ones of pairs.
+        first: number of the first of them, with which second ones are drawn.
+    """
+    task = solver.task
+    asked: list[tuple[int, Operands, Operands]] = []
+    for number, operands in enumerate(problems.to_ints()):
+        others = [*dict.fromkeys(_others(task, kind, operands))]
+        if not others:
+            continue
+        second = Problems.from_ints(others, task.base)
+        held_out = (split_of(second) == SPLITS.index(SPLIT)) & task.allows(second)
+        order = np.random.default_rng((seed, first + number)).permutation(len(others))
+        chosen = [others[i] for i in order if held_out[i]][:_TRIED]
+        asked += [(number, operands, other) for other in chosen]
+    if not asked:
+        return
+    both = [(a, b) for _, a, b in asked]
+    drawing = solver.draw_worked(
+        Problems.from_ints([one for pair in both for one in pair], task.base)
+    )
+    done: set[int] = set()
+    for k, (number, a, _) in enumerate(asked):
+        if number in done:
+            continue
+        pair = drawing[np.array([2 * k, 2 * k + 1])]
+        row = _row(kind, pair)
+        if row is None:
+            continue
+        steps = row_step(pair, np.full(2, row))
+        if not _comparable(steps) or (
+            kind == CARRY and not _carry_alone(task, steps, a, both[k][1])
+        ):
+            continue
+        done.add(number)
+        names = task.names(Problems.from_ints(both[k], task.base))
+        yield Pair((names[0], names[1]), row, steps.inputs, steps.labels)
+
+
+def _row(kind: str, pair: WorkedDrawing) -> int | None:
+    """The row that is compared; None: there is none, or the two lie in other cells."""
+    same = (pair.given[0] == pair.given[1]).all() and all(
+        len(set(getattr(pair, name).tolist())) == 1
+        for name in ("top", "left", "heights", "widths", "first_step")
+    )
+    if not same:
+        return None
+    rows = [int(pair.row_of_step(step)[0]) for step in range(int(pair.steps[0]))]
+    differ = [
+        step for step, row in enumerate(rows) if (pair.truth[0, row] != pair.truth[1, row]).any()
+    ]
+    which = 1 if kind == TOTAL else 0
+    return differ[which] if len(differ) > which else None
+
+
+def _comparable(steps: RowSteps) -> bool:
+    """Whether symbols stand in the same cells, with the row masked and filled in."""
+    return all(
+        ((one == symbols.BLANK)[0] == (one == symbols.BLANK)[1]).all()
+        for one in (steps.inputs, steps.labels)
+    )
+
+
+def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
+    """Whether the row is the first product or the sum, and differs left of all other digits."""
+    written = [
+        (row[answer] - symbols.DIGIT_ZERO)[row[answer] != symbols.BLANK]
+        for row, answer in zip(steps.labels, steps.answer, strict=True)
+    ]
+    for operands, digits in zip((a, b), written, strict=True):
+        number = 0
+        for digit in digits.tolist():
+            number = number * task.base + digit
+        if number != _written(task, operands):
+            return False
+    rightmost = len(written[0]) - 1 - int(np.flatnonzero(written[0] != written[1])[-1])
+    changed = max(
+        place
+        for one, other in zip(a, b, strict=True)
+        for place, (x, y) in enumerate(
+            zip(_digits(one, task.base), _digits(other, task.base), strict=True)
+        )
+        if x != y
+    )
+    return rightmost > changed
+
+
+def _written(task: Task, operands: Operands) -> int:
+    """What a row holds in which each column has its own digits alone."""
+    if task.name == "addition":
+        return sum(operands)
+    return operands[0] * (operands[1] % task.base)
+
+
+def _others(task: Task, kind: str, operands: Operands) -> Iterator[Operands]:
+    """All problems that differ as a kind says, but for what is looked at when they are drawn."""
+    base = task.base
+    digits = [_digits(one, base) for one in operands]
+    if kind == CARRY:
+        yield from _other_carries(task, operands, digits)
+        return
+    if task.name == "addition":
+        places = [(k, place) for k, of in enumerate(digits) for place in range(len(of))]
+    else:
+        k = 0 if kind == DIGIT else 1
+        places = [(k, place) for place in range(len(digits[k]) - (kind == TOTAL))]
+    for k, place in places:
+        for digit in range(base):
+            yield from _changed(task, operands, {(k, place): digit})
+
+
+def _other_carries(task: Task, operands: Operands, digits: list[list[int]]) -> Iterator[Operands]:
+    """Problems with another carry out of a column in which the same digit is written."""
+    base = task.base
+    if task.name != "addition":
+        lowest = digits[1][0]
+        for place, digit in enumerate(digits[0]):
+            for other in range(base):
+                if other != digit and (other - digit) * lowest % base == 0 and lowest:
+                    yield from _changed(task, operands, {(0, place): other})
+        return
+    for one, two in combinations(range(len(operands)), 2):
+        for place in range(min(len(digits[one]), len(digits[two]))):
+            total = digits[one][place] + digits[two][place]
+            for wanted in (total - base, total + base):
+                for first in range(max(0, wanted - base + 1), min(base, wanted + 1)):
+                    change = {(one, place): first, (two, place): wanted - first}
+                    yield from _changed(task, operands, change)
+
+
+def _changed(
+    task: Task, operands: Operands, change: dict[tuple[int, int], int]
+) -> Iterator[Operands]:
+    """Operands with other digits, by operand and place; none if they are not as long any more."""
+    new = list(operands)
+    for (k, place), digit in change.items():
+        old = _digits(operands[k], task.base)
+        if digit == 0 and place == len(old) - 1 and (place or task.smallest):
+            return
+        new[k] += (digit - old[place]) * task.base**place
+    if tuple(new) != operands:
+        yield tuple(new)
+
+
+def _digits(number: int, base: int) -> list[int]:
+    """From the lowest on."""
+    digits = [number % base]
+    while number := number // base:
+        digits.append(number % base)
+    return digits

@@ -1,0 +1,139 @@
+"""Effective ranks: how many directions feed-forward weights and states make use of, layer by layer.
+
+The effective rank of a matrix is the exponential of the entropy of its singular values, taken as
+shares of their sum (Roy and Vetterli 2007, "The effective rank: a measure of effective
+dimensionality"): 1 where all but one are 0, the full rank where all are equal. A feed-forward
+narrower than the model cannot have the model's rank, which is one account of why depth at an equal
+number of parameters stops helping (Petty et al. 2024, "The impact of depth on compositional
+generalization in transformer language models", arXiv 2310.19956).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trm.analysis.probe import BLOCKS, INPUT, Point, examples, observe
+from trm.evaluation.cell_problems import cell_problems
+from trm.models.gpt import GPT, Block
+from trm.models.layers import PostNormBlock, SwiGLU
+from trm.solving.solver import Solver
+
+WEIGHTS, STATES = "weights", "states"
+_TOKENS = 4096  # whose states are taken, at most
+_CELLS_AT_ONCE = 2**14
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The effective rank of one matrix.
+
+    Attributes:
+        kind: `WEIGHTS` of a feed-forward, or `STATES` of tokens.
+        layer: from 1; of states, of the layer that passes them on; 0: what the first is given. The
+            layers of a looped GPT are counted on from loop to loop.
+        name: of weights ``up``, ``gate`` or ``down``; of states the tensor, like ``z_H``, of a GPT
+            ``block``; ``input`` of what the first layer is given.
+        rank: the effective rank, 1 to ``full``.
+        full: the largest rank that such a matrix can have.
+        tokens: whose states these are; None of weights.
+    """
+
+    kind: str
+    layer: int
+    name: str
+    rank: float
+    full: int
+    tokens: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the full rank, above 0 to 1."""
+        return self.rank / self.full
+
+
+def effective_rank(matrix: Tensor) -> float:
+    """The effective rank of a matrix ``[N, M]`` of finite numbers; 0 of one that is zero."""
+    values = torch.linalg.svdvals(matrix.double())
+    if not values.any():
+        return 0.0
+    shares = values / values.sum()
+    return float(torch.special.entr(shares).sum().exp())
+
+
+def weight_ranks(model: nn.Module) -> list[Rank]:
+    """Of the feed-forward weights of each layer; none of a model whose layers are its own."""
+    return [
+        Rank(WEIGHTS, layer, name, effective_rank(weight.detach()), min(weight.shape))
+        for layer, block in enumerate(getattr(model, "layers", ()), start=1)
+        for name, weight in _feed_forward(block)
+    ]
+
+
+def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8) -> list[Rank]:
+    """Of the states after each layer, with their mean taken away.
+
+    Over the tokens of the rows of problems of the test split, as long as the longest of training
+    and built on true rows; at most 4,096 of them. The fewer there are the lower the rank: compare
+    models over about as many, several times as many as they have channels.
+
+    Args:
+        solver: with the model.
+        problems: how many.
+        seed: which.
+        step: the supervision step in which the states are read; of a GPT no matter.
+
+    Raises:
+        ValueError: no problem is held out, or the states are not made of tokens.
+    """
+    task, predictor = solver.task, solver.predictor
+    model = predictor.model
+    asked = cell_problems(task, task.longest, problems, seed)
+    if not len(asked):
+        raise ValueError("no problem of training's longest operands is held out: train on longer")
+    every = examples(solver, asked)
+    gpt = isinstance(model, GPT)
+    layers = len(getattr(model, "layers", ()))
+    between = not gpt and bool(model.updates) and layers > 0
+    states: dict[tuple[int, str], list[Tensor]] = {}
+    _, H, W = every.inputs.shape
+    size = max(1, _CELLS_AT_ONCE // (H * W))
+    for start in range(0, len(every), size):
+        seen = observe(predictor, every[start : start + size], (step,), between)
+        there = seen.cells < H * W
+        for point, value in seen.features.items():
+            if place := _place(point, gpt, layers):
+                states.setdefault(place, []).append(value[there].float())
+    ranks = []
+    for (layer, name), parts in sorted(states.items()):
+        value = torch.cat(parts)
+        chosen = np.linspace(0, len(value) - 1, min(len(value), _TOKENS)).round().astype(np.int64)
+        value = value[torch.from_numpy(chosen).to(value.device)]
+        value = value - value.mean(dim=0)  # of N tokens at most N - 1 directions are left
+        full = max(1, min(len(value) - 1, value.shape[1]))
+        ranks.append(Rank(STATES, layer, name, effective_rank(value), full, len(value)))
+    return ranks
+
+
+def _place(point: Point, gpt: bool, layers: int) -> tuple[int, str] | None:
+    """The layer and the tensor of a point; None: a GPT's norm."""
+    if point.name == INPUT:
+        return 0, point.name
+    if gpt:
+        return (point.step, point.name) if point.name == BLOCKS else None
+    tensor, _, layer = point.name.partition(", layer ")
+    return int(layer or layers or 1), tensor
+
+
+def _feed_forward(block: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a block's feed-forward by name, each [out, in]."""
+    if isinstance(block, Block):
+        yield "up", block.up.weight
+        yield "down", block.down.weight
+    elif isinstance(block, PostNormBlock) and isinstance(block.mlp, SwiGLU):
+        gate, up = block.mlp.gate_up.weight.chunk(2)
+        yield "gate", gate
+        yield "up", up
+        yield "down", block.mlp.down.weight

@@ -1,0 +1,274 @@
+"""RASP on numpy arrays: a language of what one layer of a transformer after another can compute.
+
+After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program is made of:
+
+- s-ops, a value for each of N positions: arrays [..., N], batch dimensions in front;
+- `select`: a selector, which says of each query position what key positions it attends to: the
+  attention pattern of a head;
+- `aggregate`: at each query the value of the keys that are selected: what a head fetches;
+- `Selector.width`: how many keys each query selects;
+- anything elementwise: numpy's operators on s-ops of one shape, as a feed-forward layer does.
+
+Positions are those of a sequence, or the cells of a canvas (`Cells`), whose rows and columns are
+s-ops, too. The example of the paper that counts how often each letter occurs::
+
+    letters = np.array(list("hello"))
+    select(letters, letters, np.equal).width  # 1, 1, 2, 2, 1
+
+A head of a canvas model can learn each of the selectors that `Cells` has by name: the neighbours of
+a cell; in each of eight directions the first written cell, or the first one that is no neighbour
+(``far``, what the neighbourhood ``local_nearest`` shows); the row, the one above, the column, and
+that on its right, from which a carry comes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from canvas import symbols
+from canvas.choices import check_choice
+
+SOp = np.ndarray  # [..., N], of any dtype
+Predicate = Callable[[Any, Any], np.ndarray]  # of keys [..., 1, K] and queries [..., Q, 1]
+
+NONE = -1  # a digit where there is none
+MOST_CELLS = 3_000  # of a canvas; a selector is a table of all pairs of cells
+NEIGHBOURS = {  # rows down and columns right from a cell to the one that it looks at
+    "above": (-1, 0),
+    "right": (0, 1),
+    "above right": (-1, 1),
+    "above left": (-1, -1),
+    "left": (0, -1),
+    "below": (1, 0),
+    "below right": (1, 1),
+    "below left": (1, -1),
+}
+FIRST_WRITTEN = {f"first written {name}": step for name, step in NEIGHBOURS.items()}
+FAR = {f"far {name}": step for name, step in NEIGHBOURS.items()}  # first written after a neighbour
+LINES = ("row above", "same row", "same column", "right column")
+NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *FAR, *LINES)
+
+
+@dataclass(frozen=True, eq=False)
+class Selector:
+    """Which keys each query selects; combined with ``&``, ``|`` and ``~``.
+
+    Attributes:
+        chosen: ``bool [..., Q, K]``.
+    """
+
+    chosen: np.ndarray
+
+    def __and__(self, other: "Selector") -> "Selector":
+        return Selector(self.chosen & other.chosen)
+
+    def __or__(self, other: "Selector") -> "Selector":
+        return Selector(self.chosen | other.chosen)
+
+    def __invert__(self) -> "Selector":
+        return Selector(~self.chosen)
+
+    @cached_property
+    def width(self) -> SOp:
+        """How many keys each query selects, ``int64 [..., Q]``."""
+        return self.chosen.sum(axis=-1)
+
+
+def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
+    """The selector of all pairs of which a predicate is true.
+
+    Args:
+        keys, queries: s-ops [..., K] and [..., Q].
+        predicate: such as `numpy.equal`; is given arrays that broadcast to [..., Q, K].
+    """
+    keys, queries = np.asarray(keys)[..., None, :], np.asarray(queries)[..., :, None]
+    shape = np.broadcast_shapes(keys.shape, queries.shape)
+    return Selector(np.broadcast_to(predicate(keys, queries).astype(bool), shape))
+
+
+def true_of(condition: SOp) -> Selector:
+    """The keys of which a condition ``bool [..., N]`` is true, selected by every query."""
+    return select(condition, condition, lambda key, query: key)
+
+
+def closest(selector: Selector, keys: SOp, queries: SOp) -> Selector:
+    """Of the keys that a query selects, those whose value is closest to the query's own.
+
+    The paper has no such operation. A head with hard attention does it in one go, if its scores
+    fall with the distance, as under a position bias; by `select` alone it takes two selectors.
+
+    Args:
+        selector: ``bool [..., Q, K]``.
+        keys, queries: numbers [..., K] and [..., Q].
+    """
+    distance = np.abs(np.asarray(keys)[..., None, :] - np.asarray(queries)[..., :, None])
+    distance = np.where(selector.chosen, distance, np.inf)
+    least = distance.min(axis=-1, keepdims=True)
+    return Selector((distance == least) & selector.chosen)
+
+
+def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
+    """What each query fetches from the keys that it selects.
+
+    Floats are averaged. Values of any other dtype (digits, symbols, truth values) are categories,
+    of which there is no mean: the selected ones have to agree.
+
+    Args:
+        selector: ``bool [..., Q, K]``.
+        values: [..., K], batch dimensions that broadcast to those of the selector.
+        default: for queries that select nothing; None: there must be none.
+
+    Returns:
+        [..., Q], of the dtype of the values.
+
+    Raises:
+        ValueError: a query selects nothing, and there is no default; or categories that differ.
+    """
+    values = np.asarray(values)
+    there = selector.width > 0
+    if default is None:
+        if not there.all():
+            query = int(np.argwhere(~there)[0][-1])
+            raise ValueError(
+                f"position {query} selects nothing, and there is no default to take instead"
+            )
+        default = values.dtype.type()
+    if np.issubdtype(values.dtype, np.floating):
+        # What is not selected counts nothing, even if it is infinite.
+        total = np.where(selector.chosen, values[..., None, :], 0).sum(axis=-1)
+        found = total / np.maximum(selector.width, 1)
+    else:
+        found = _only_value(selector, values)
+    return np.where(there, found, values.dtype.type(default))
+
+
+def _only_value(selector: Selector, values: np.ndarray) -> np.ndarray:
+    """The value on which the keys agree that a query selects; that of key 0 if it selects none."""
+    batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
+    first = selector.chosen.argmax(axis=-1)
+    spread = np.broadcast_to(values, (*batch, values.shape[-1]))
+    found = np.take_along_axis(spread, np.broadcast_to(first, (*batch, first.shape[-1])), axis=-1)
+    if selector.width.max(initial=0) > 1:
+        differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
+        if differ.any():
+            *one, query, key = np.argwhere(differ)[0].tolist()
+            pair = found[(*one, query)], spread[(*one, key)]
+            raise ValueError(
+                f"position {query} selects {pair[0]} and {pair[1]}, and there is no mean of "
+                "categories: select keys that agree, or give floats to be averaged"
+            )
+    return found
+
+
+class Cells:
+    """A batch of canvases, a row of which is masked, as s-ops over their H · W cells.
+
+    Args:
+        canvases: ``uint8 [B, H, W]`` ids.
+        base: of the digits.
+        order: ``int64 [H * W]``, the place of each cell in the sequence that a decoder reads: what
+            counts as written for a cell is what comes before it. None: all that is written.
+
+    Attributes:
+        symbols: ``int64 [B, H * W]``.
+        digit: ``int64 [B, H * W]``, `NONE` in cells without one.
+        sign: ``bool [B, H * W]``, the cell of the multiplication or plus sign.
+        rows, columns: ``int64 [H * W]``, from the top left.
+        base: of the digits.
+        selectors: those that have been asked for, by name.
+        iterations: how often rules have been applied until nothing changed, all of them together.
+
+    Raises:
+        ValueError: the canvases have more than `MOST_CELLS` cells.
+    """
+
+    def __init__(self, canvases: np.ndarray, base: int, order: SOp | None = None) -> None:
+        batch, height, width = canvases.shape
+        if height * width > MOST_CELLS:
+            raise ValueError(
+                f"selectors are tables of all pairs of cells, of canvases of up to {MOST_CELLS:,} "
+                f"cells; this one has {height} x {width}. Take shorter numbers"
+            )
+        self.symbols: SOp = canvases.reshape(batch, -1).astype(np.int64)
+        digit = self.symbols - symbols.DIGIT_ZERO
+        self.digit: SOp = np.where((digit >= 0) & (digit < 10), digit, NONE)
+        self.sign: SOp = np.isin(self.symbols, (symbols.TIMES, symbols.PLUS))
+        self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
+        self.base, self.order = base, order
+        self.selectors: dict[str, Selector] = {}
+        self.iterations = 0
+
+    def selector(self, name: str) -> Selector:
+        """One of `NAMES`, or one that a program has added to `selectors`.
+
+        Raises:
+            ValueError: there is none of that name.
+        """
+        if name not in self.selectors:
+            check_choice("selector", name, NAMES)
+            self.selectors[name] = self._made(name)
+        return self.selectors[name]
+
+    def at(self, name: str, values: SOp, default: int | bool = NONE) -> SOp:
+        """The value in the cell that a selector selects; the default where it selects none.
+
+        Args:
+            name: see `selector`.
+            values: [B, H * W].
+            default: such as for cells at the edge.
+        """
+        return aggregate(self.selector(name), values, default)
+
+    def in_row(self, condition: SOp) -> SOp:
+        """Whether a condition ``bool [B, H * W]`` is true of any cell in the row, of that shape."""
+        return (self.selector("same row") & true_of(condition)).width > 0
+
+    def settle(self, rule: Callable[[SOp], SOp], start: int | bool = NONE) -> SOp:
+        """What a rule leads to that is applied to all cells until nothing changes.
+
+        This is how a value travels cell by cell, as in the loops of a recursive model.
+
+        Args:
+            rule: from values [B, H * W] to values of that shape.
+            start: the value of all cells to begin with.
+
+        Raises:
+            ValueError: the values are still changing when each could have been in every cell.
+        """
+        values = np.full(self.symbols.shape, start)
+        for _ in range(2 * self.symbols.shape[1] + 2):
+            self.iterations += 1
+            before, values = values, rule(values)
+            if np.array_equal(before, values):
+                return values
+        raise ValueError("a rule of the program does not settle: a cell depends on itself")
+
+    def _made(self, name: str) -> Selector:
+        """One of `NAMES`."""
+        rows, columns = self.rows, self.columns
+        same_row, same_column = (select(of, of, np.equal) for of in (rows, columns))
+        whole = {
+            "itself": same_row & same_column,
+            "row above": select(rows, rows - 1, np.equal),
+            "same row": same_row,
+            "same column": same_column,
+            "right column": select(columns, columns + 1, np.equal),
+        }
+        if name in whole:
+            return whole[name]
+        if name in NEIGHBOURS:
+            down, right = NEIGHBOURS[name]
+            at_row = select(rows, rows + down, np.equal)
+            return at_row & select(columns, columns + right, np.equal)
+        down, right = (FIRST_WRITTEN | FAR)[name]
+        across, along = right * rows - down * columns, down * rows + right * columns
+        line = select(across, across, np.equal) & select(along, along, np.greater)
+        if name in FAR:
+            line &= ~self._made(name.removeprefix("far "))
+        if self.order is not None:
+            line &= select(self.order, self.order, np.less)
+        written = ~np.isin(self.symbols, (symbols.BLANK, symbols.MASK))
+        return closest(line & true_of(written), along, along)

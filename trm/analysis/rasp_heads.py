@@ -1,0 +1,361 @@
+"""Heads of a trained model beside the selectors of its layout's program, on held-out problems."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from canvas import symbols
+from canvas.problems import Problems
+from canvas.render import RowSteps, row_steps
+from canvas.task import Task
+from trm.analysis.rasp import NAMES, Cells, Selector
+from trm.analysis.rasp_programs import check_program, write_row
+from trm.analysis.record import SequenceRecorder, cell_attention
+from trm.evaluation.cell_problems import SPLIT, cell_problems
+from trm.evaluation.grid import size_name
+from trm.models.draws import drawn_anew
+from trm.models.gpt import GPT
+from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Predictor
+from trm.solving.solver import Solver
+
+_PAIRS_AT_ONCE = 2**18  # of cells, over all canvases of a batch
+_CLOSE = 0.05  # gains that differ by less are as large
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The attention of one head on what one selector selects.
+
+    Means over problems, of each the mean over its cells. A cell counts if the selector selects
+    another cell (or the cell itself) that the model has a token for.
+
+    Attributes:
+        selector: its name.
+        overlap: attention on the selected cells, 0 to 1.
+        low, high: its 95 % interval over problems, 1.96 standard errors to either side, within 0
+            and 1; not known (0 and 1) of a single problem.
+        baseline: what attention that is uniform over all that the head can see would put there.
+        cells: how many counted.
+        problems: in how many problems.
+        in_program: whether the program of the layout uses the selector.
+    """
+
+    selector: str
+    overlap: float
+    low: float
+    high: float
+    baseline: float
+    cells: int
+    problems: int
+    in_program: bool
+
+    @property
+    def gain(self) -> float:
+        """Overlap above the baseline, by which selectors are ranked.
+
+        A wide selector has a high overlap with any head, and a high baseline.
+        """
+        return self.overlap - self.baseline
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head with all selectors.
+
+    Attributes:
+        update: the tensor of the state that it takes part in updating, such as z_L; of a GPT
+            tokens, or which loop.
+        layer, head: from 1; a GPT's layers are its blocks.
+        overlaps: the largest gain first; of gains that differ by less than 0.05, the program's.
+    """
+
+    update: str
+    layer: int
+    head: int
+    overlaps: tuple[Overlap, ...]
+
+    @property
+    def best(self) -> Overlap:
+        """The selector that matches the head best."""
+        return self.overlaps[0]
+
+    def of(self, selector: str) -> Overlap:
+        """The overlap with one selector, by its name."""
+        return next(one for one in self.overlaps if one.selector == selector)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The heads of a model on problems of one size.
+
+    Attributes:
+        size: of the problems, by two measures of the task.
+        name: of the size, like 4 x 4 digits.
+        split: that the problems are of.
+        problems: how many.
+        rows: canvases, one for each row of each problem.
+        program_right: of these, how many rows the program writes as the truth has them.
+        heads: update by update, layer by layer.
+        untrained: the same heads before training: of a network of the same config with weights
+            drawn anew. A config may give heads a direction to begin with.
+    """
+
+    size: dict[str, int]
+    name: str
+    split: str
+    problems: int
+    rows: int
+    program_right: int
+    heads: tuple[Head, ...]
+    untrained: tuple[Head, ...]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A batch of rows, what a model's heads attend to, and what selectors select.
+
+    Attributes:
+        attention: by the name of the tensor that is updated, ``float32 [layers, B, heads, N, N]``,
+            see `trm.analysis.record.cell_attention`. Of a GPT loop by loop ``[blocks, B, heads, N,
+            K]``: from the token that writes each cell to those that show the cells, and then to the
+            start and the row ends.
+        selectors: by name, those of `trm.analysis.rasp.NAMES` and of the program, bool [N, N] or
+            [B, N, N].
+        used: names of the program's.
+        steps: the supervision step in which that was.
+        written: ``uint8 [B, H, W]``, the canvases as the program fills them in.
+        visible: ``bool [N, K]``, what a GPT's tokens see; None: see `Overlaps.add`.
+    """
+
+    attention: dict[str, np.ndarray]
+    selectors: dict[str, Selector]
+    used: set[str]
+    steps: int
+    written: np.ndarray
+    visible: np.ndarray | None = None
+
+
+def watch(
+    predictor: Predictor,
+    task: Task,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    steps: int | None = None,
+) -> Watched:
+    """The attention of heads when the masked rows have been filled in.
+
+    Of a GPT that is at the token that writes each cell of the row, with the true symbols before it
+    (teacher-forced). That token shows the cell on the right.
+
+    Args:
+        predictor: the model.
+        task: whose layout and base the rows are of.
+        inputs: ``uint8 [B, H, W]``, upright, a row of each masked.
+        labels: ``uint8 [B, H, W]``, the same with the row filled in; read by a GPT alone.
+        steps: see `trm.analysis.record.cell_attention`.
+
+    Raises:
+        ValueError: the model has no attention between cells, or its cells are not those of the
+            canvas.
+    """
+    written, cells = write_row(task.layout, inputs, task.base)
+    used = set(cells.selectors)
+    if not isinstance(predictor.model, GPT):
+        found, taken = cell_attention(predictor, inputs, steps)
+        if not found:
+            raise ValueError(
+                "this model has no attention that can be read off between cells, such as a mixer: "
+                "there are no heads to compare"
+            )
+        attention = {name: weights.numpy() for name, weights in found.items()}
+        named = {name: cells.selector(name) for name in NAMES} | cells.selectors
+        return Watched(attention, named, used, taken, written)
+    recorder = SequenceRecorder(predictor, labels)
+    writers = recorder.writers.cpu().numpy()
+    others = np.setdiff1d(np.arange(recorder.length), writers + 1)
+    keys = np.concatenate((writers + 1, others))
+    loops = recorder.attention()
+    values = recorder.run([site for of_loop in loops for site in of_loop]).values
+    attention = {
+        "tokens" if len(loops) == 1 else f"loop {number}": torch.stack(
+            [values[site][0] for site in of_loop]
+        )
+        .cpu()
+        .numpy()[..., writers[:, None], keys]
+        for number, of_loop in enumerate(loops, start=1)
+    }
+    read = Cells(labels, task.base, writers)
+    named = {name: read.selector(name) for name in NAMES}
+    own = {name: one for name, one in cells.selectors.items() if name not in named}
+    return Watched(attention, named | own, used, 0, written, keys <= writers[:, None])
+
+
+class Overlaps:
+    """Adds up overlaps over batches of canvases, for all heads of one update of a state.
+
+    Args:
+        update: the tensor that is updated.
+    """
+
+    def __init__(self, update: str) -> None:
+        self.update = update
+        self._mass: dict[str, dict[int, list[np.ndarray]]] = {}  # by selector and problem
+        self._used: set[str] = set()
+
+    def add(
+        self,
+        attention: ArrayLike,
+        selectors: Mapping[str, Selector],
+        cells: np.ndarray,
+        problem: np.ndarray,
+        used: set[str],
+        visible: np.ndarray | None = None,
+    ) -> None:
+        """Count a batch of canvases.
+
+        Args:
+            attention: ``float [layers, B, heads, N, K]``, queries second to last; rows of cells
+                that are no tokens are 0. Keys are the N cells, and then whatever else heads attend
+                to, which no selector selects.
+            selectors: by name, bool [N, N] or [B, N, N].
+            cells: ``bool [B, N]``, the queries that count.
+            problem: ``int64 [B]``, which problem each canvas is of.
+            used: names of those that the program uses.
+            visible: ``bool [N, K]``, what heads can see; None: what any head of the layer gives
+                some attention to, as a mask gives exactly none.
+        """
+        self._used |= used
+        attention = np.asarray(attention)
+        batch, positions, keys = attention.shape[1], *attention.shape[-2:]
+        tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
+        sample, query = np.nonzero(cells & tokens)
+        weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
+        if visible is None:
+            seen = weights.any(axis=1)  # [layers, M, K]
+        else:
+            seen = np.broadcast_to(visible[query], (len(weights), len(query), keys))
+        for name, selector in selectors.items():
+            everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
+            chosen = everyone[sample, query] & tokens[sample]  # [M, N]
+            counted = chosen.any(axis=1)
+            chosen = np.pad(chosen, ((0, 0), (0, keys - positions)))
+            mass = (weights * chosen).sum(axis=-1)[..., counted]
+            uniform = ((seen & chosen).sum(axis=-1) / seen.sum(axis=-1))[:, counted]
+            parts = np.concatenate([mass, uniform[:, None]], axis=1)  # [layers, heads + 1, cells]
+            of_problem = problem[sample[counted]]
+            for one in np.unique(of_problem).tolist():
+                found = self._mass.setdefault(name, {}).setdefault(one, [])
+                found.append(parts[..., of_problem == one])
+
+    def heads(self) -> list[Head]:
+        """All heads, layer by layer; none before anything was added."""
+        found: dict[tuple[int, int], list[Overlap]] = {}
+        for name, problems in self._mass.items():
+            joined = [np.concatenate(parts, axis=-1) for parts in problems.values()]
+            cells = sum(part.shape[-1] for part in joined)
+            means = np.stack([part.mean(axis=-1) for part in joined])  # [P, layers, heads + 1]
+            mean, number = means.mean(axis=0), len(means)
+            low, high = np.zeros_like(mean), np.ones_like(mean)
+            if number > 1:
+                margin = 1.96 * means.std(axis=0, ddof=1) / number**0.5
+                low, high = np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
+            for layer, head in np.ndindex(mean.shape[0], mean.shape[1] - 1):
+                share, least, most = (float(of[layer, head]) for of in (mean, low, high))
+                rest = float(mean[layer, -1]), cells, number, name in self._used
+                overlap = Overlap(name, share, least, most, *rest)
+                found.setdefault((layer, head), []).append(overlap)
+        return [
+            Head(self.update, layer + 1, head + 1, _ranked(overlaps))
+            for (layer, head), overlaps in sorted(found.items())
+        ]
+
+
+def _ranked(overlaps: list[Overlap]) -> tuple[Overlap, ...]:
+    """The largest gain first; but of gains as large, the program's, and then as they were named.
+
+    What a head cannot see at all comes last.
+    """
+    found = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
+    close = [one for one in overlaps if one.baseline and one.gain > found[0].gain - _CLOSE]
+    best = min(close, key=lambda one: not one.in_program, default=found[0])
+    return best, *(one for one in found if one is not best)
+
+
+def compare_heads(
+    solver: Solver,
+    size: dict[str, int],
+    problems: int = 16,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Compare the heads of a model with selectors, on all rows of problems of one size.
+
+    The rows above are the true ones (teacher-forced). The cells that count are those of the masked
+    row in which a symbol is to be written.
+
+    Args:
+        solver: the model.
+        size: of the problems, by two measures of the task, like ``{"digits_a": 4, "digits_b": 4}``.
+        problems: how many, of the test split; fewer where there are not as many.
+        seed: which ones.
+        note: is told what is going on, a line at a time.
+
+    Raises:
+        ValueError: the layout has no program; see `watch`; or there are no problems of that size.
+    """
+    task, predictor = solver.task, solver.predictor
+    check_program(task.layout)
+    low, high = size.values()
+    name = size_name(tuple(size), (low, high))
+    asked = cell_problems(task, task.of_size(**size), problems, seed)
+    if not len(asked):
+        raise ValueError(f"no problem of {name} is held out: name another size")
+    steps, right = row_steps(solver.draw_worked(asked)), 0
+    number, height, width = steps.inputs.shape
+    note(f"{number:,} rows of {len(asked)} problems of {name}")
+    models = predictor, _untrained(predictor)
+    tallies: tuple[dict[str, Overlaps], ...] = ({}, {})
+    at_once = max(1, _PAIRS_AT_ONCE // (height * width) ** 2)
+    for start in range(0, number, at_once):
+        batch = _some(steps, slice(start, start + at_once))
+        cells = (batch.answer & (batch.labels != symbols.BLANK)).reshape(len(batch.inputs), -1)
+        taken = None
+        for model, tally in zip(models, tallies, strict=True):
+            seen = watch(model, task, batch.inputs, batch.labels, taken)
+            for update, attention in seen.attention.items():
+                tally.setdefault(update, Overlaps(update)).add(
+                    attention, seen.selectors, cells, batch.problem, seen.used, seen.visible
+                )
+            taken = None if predictor.in_order else seen.steps
+        right += int((seen.written == batch.labels).all(axis=(1, 2)).sum())
+    heads, untrained = (
+        tuple(head for of_update in tally.values() for head in of_update.heads())
+        for tally in tallies
+    )
+    return Comparison(size, name, SPLIT, len(asked), number, right, heads, untrained)
+
+
+def one_row(solver: Solver, problem: Problems, row: int | None) -> tuple[RowSteps, int, Watched]:
+    """One row of one problem, from 0 (None: the last), to be drawn, and its number."""
+    steps = row_steps(solver.draw_worked(problem))
+    at = len(steps.inputs) - 1 if row is None else row
+    one = _some(steps, slice(at, at + 1))
+    return one, at, watch(solver.predictor, solver.task, one.inputs, one.labels)
+
+
+def _untrained(predictor: Predictor) -> Predictor:
+    """The same with weights drawn anew."""
+    fresh = drawn_anew(predictor.model)
+    if isinstance(predictor, GPTPredictor):
+        return GPTPredictor(fresh, predictor.calibration, loops=predictor.loops)
+    assert isinstance(predictor, IterativePredictor)
+    return IterativePredictor(fresh, predictor.max_steps)
+
+
+def _some(steps: RowSteps, which: slice) -> RowSteps:
+    return replace(steps, **{name: part[which] for name, part in vars(steps).items()})

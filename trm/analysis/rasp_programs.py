@@ -1,0 +1,323 @@
+"""The row of each layout, as a program in RASP.
+
+A program reads canvases as a model sees them, the next row masked, and says which digits to write.
+They all share one idea: what is added up in each column, and then the carries (`carries_into`),
+which move from cell to cell to the left, and no zeros in front (`number`). What is added up is
+where layouts differ. Digits of the operands are handed from cell to cell, so that most selectors
+are neighbours of a cell: a model whose cells see no farther can run such a program, one loop for
+each cell that a digit or a carry moves on.
+
+Canvases are upright: in another symmetry the selectors would have other names.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from canvas import symbols
+from canvas.render import Drawing
+from trm.analysis.rasp import NONE, Cells, SOp, aggregate, select, true_of
+
+Program = Callable[[Cells], SOp]  # digits to write into the masked cells, NONE for a blank
+
+LOOK_UP = "as many rows above as b has digits"
+
+
+# What programs share.
+
+
+def carries_into(cells: Cells, addends: SOp) -> SOp:
+    """The carry into each cell, ``int64 [B, N]``, from what is added up in each, of that shape."""
+
+    def rule(carry: SOp) -> SOp:
+        return cells.at("right", (addends + carry) // cells.base, 0)
+
+    return cells.settle(rule, 0)
+
+
+def number(cells: Cells, digits: SOp, lowest: SOp) -> SOp:
+    """Digits ``int64 [B, N]`` as a number whose last one is in the cell ``lowest``, bool [B, N].
+
+    Without zeros in front: a cell is written if its digit is not 0, or one on its left is not.
+    """
+    counts = cells.settle(lambda counts: (digits > 0) | cells.at("left", counts, False), False)
+    return np.where(lowest | (counts & up_to(cells, lowest)), digits, NONE)
+
+
+def up_to(cells: Cells, lowest: SOp) -> SOp:
+    """The cell ``lowest`` of a row, bool [B, N], and all on its left."""
+    return cells.settle(lambda inside: lowest | cells.at("right", inside, False), False)
+
+
+def sum_of(cells: Cells, addends: SOp, lowest: SOp) -> SOp:
+    """The number that columns add up to; what stands right of its last cell does not count."""
+    addends = np.where(up_to(cells, lowest), addends, 0)
+    return number(cells, (addends + carries_into(cells, addends)) % cells.base, lowest)
+
+
+def value(digit: SOp) -> SOp:
+    """What a digit adds: nothing where there is none."""
+    return np.maximum(digit, 0)
+
+
+def product(one: SOp, other: SOp) -> SOp:
+    """Of two digits, 0 where one is missing."""
+    return value(one) * value(other)
+
+
+class Given:
+    """What a program reads off the operands.
+
+    Attributes:
+        sign_row: ``bool [B, N]``, cells in the row with the sign.
+        first: ``bool [B, N]``, the row below it, the first to be worked out.
+        last_column: ``bool [B, N]``, the column in which the operands end, from that row down.
+    """
+
+    def __init__(self, cells: Cells) -> None:
+        self.sign_row = cells.in_row(cells.sign)
+        self.first = cells.at("above", self.sign_row, False)
+        ends = (cells.digit != NONE) & (cells.at("right", cells.digit) == NONE)
+        self.last_column = cells.settle(
+            lambda last: np.where(self.sign_row, ends, cells.at("above", last, False)), False
+        )
+
+
+def begins(cells: Cells, digit: SOp) -> SOp:
+    """Where the digits of a row begin, from the right: ``bool [B, N]``."""
+    return (digit != NONE) & (cells.at("right", digit) == NONE)
+
+
+def straight_down(cells: Cells, row: SOp) -> SOp:
+    """The digits of a row, ``bool [B, N]``, in all cells below them."""
+    return cells.settle(lambda digit: np.where(row, cells.digit, cells.at("above", digit)))
+
+
+def multiplicand(cells: Cells, given: Given, straight: SOp) -> SOp:
+    """The digit of a that each cell meets, handed down from a's row; `NONE` where there is none.
+
+    Args:
+        cells: the canvases, on which a's row is the one above that of the sign.
+        given: what is read off them.
+        straight: ``bool [B, N]``, cells that take it from above; all others from above right.
+    """
+    source = cells.at("below", given.sign_row, False)
+
+    def rule(digit: SOp) -> SOp:
+        above, shifted = cells.at("above", digit), cells.at("above right", digit)
+        return np.where(source, cells.digit, np.where(straight, above, shifted))
+
+    return cells.settle(rule)
+
+
+def multiplier(cells: Cells, given: Given, a: SOp) -> SOp:
+    """The row's digit of b; `NONE` right of where a's digits begin, and in rows that have none.
+
+    It comes straight down in the column where a's digits begin, and goes from there to the left.
+    """
+    column, start = straight_down(cells, given.sign_row), begins(cells, a)
+    return cells.settle(lambda b: np.where(start, column, cells.at("right", b)))
+
+
+def shifting(cells: Cells, given: Given) -> tuple[SOp, SOp]:
+    """The digits of a and b that meet in each cell if each row is one place farther left."""
+    a = multiplicand(cells, given, given.sign_row | given.first)
+    return a, multiplier(cells, given, a)
+
+
+# The layouts of multiplication.
+
+
+def standard(cells: Cells) -> SOp:
+    """A partial product where the row has a digit of b, else the sum of all rows above."""
+    given = Given(cells)
+    a, b = shifting(cells, given)
+    partial = cells.in_row(b != NONE)
+    working = cells.settle(lambda w: given.first | cells.at("above", w, False), False)
+    column = cells.settle(  # a running total, so that a cell sees no farther than the one above
+        lambda total: np.where(working, value(cells.digit) + cells.at("above", total, 0), 0), 0
+    )
+    lowest = np.where(partial, begins(cells, a), given.last_column)
+    return sum_of(cells, np.where(partial, product(a, b), column), lowest)
+
+
+def running_sum(cells: Cells) -> SOp:
+    """A partial product where the row has a digit of b; below, one of these and the sum above."""
+    given = Given(cells)
+    a, b = shifting(cells, given)
+    partial = cells.in_row(b != NONE)
+    of_b = given.sign_row & (cells.digit != NONE)
+    digits_of_b = true_of(of_b).width
+    cells.selectors[LOOK_UP] = cells.selector("same column") & select(
+        cells.rows, cells.rows - digits_of_b, np.equal
+    )
+    total = np.where(cells.at("above", partial, False), 0, value(cells.at("above", cells.digit)))
+    addends = total + value(cells.at(LOOK_UP, cells.digit))
+    lowest = np.where(partial, begins(cells, a), given.last_column)
+    return sum_of(cells, np.where(partial, product(a, b), addends), lowest)
+
+
+def interleaved(cells: Cells) -> SOp:
+    """A partial product, and below it its sum with the running sum above it."""
+    given = Given(cells)
+    working = cells.settle(lambda w: given.first | cells.at("above", w, False), False)
+    partial = cells.settle(  # every other row
+        lambda p: given.first | (working & ~cells.at("above", p, False)), False
+    )
+    a = multiplicand(cells, given, given.sign_row | given.first | ~partial)
+    b = multiplier(cells, given, a)
+    total = cells.at("above", cells.at("above", cells.digit))
+    total = np.where(cells.at("above", given.first, False), 0, value(total))
+    addends = value(cells.at("above", cells.digit)) + total
+    lowest = np.where(partial, begins(cells, a), given.last_column)
+    return sum_of(cells, np.where(partial, product(a, b), addends), lowest)
+
+
+def accumulate(cells: Cells) -> SOp:
+    """The partial product, added to the row above in one go."""
+    given = Given(cells)
+    a, b = shifting(cells, given)
+    total = np.where(given.first, 0, value(cells.at("above", cells.digit)))
+    return sum_of(cells, total + product(a, b), given.last_column)
+
+
+def lattice(cells: Cells) -> SOp:
+    """A partial product, added to the total above, which is above left: its last digit stays there.
+
+    The digit of b stands at the right edge, below the sign, and goes from there to the left. What
+    is to be written follows from cells on the right and above alone: no zero can come in front.
+    """
+    given = Given(cells)
+    a = straight_down(cells, given.sign_row)
+    margin = cells.settle(lambda m: cells.sign | cells.at("above", m, False), False)
+    b = cells.settle(lambda b: np.where(margin, cells.digit, cells.at("right", b)))
+    total = np.where(given.first, NONE, cells.at("above left", cells.digit))
+    inside = up_to(cells, given.last_column)
+    addends = np.where(inside, value(total) + product(a, b), 0)
+    carry = carries_into(cells, addends)
+    multiplied = (a != NONE) & (b > 0)
+    written = given.last_column | (inside & ((total != NONE) | multiplied | (carry > 0)))
+    return np.where(written, (addends + carry) % cells.base, NONE)
+
+
+def direct(cells: Cells) -> SOp:
+    """The product at once: a moves to the left, and meets the next digit of b at each step.
+
+    The digits of both stand ready in every row; the mark of the digit of b that has its turn moves
+    with a. The columns add up to more than two digits, and so may the carries.
+    """
+    given = Given(cells)
+    a = straight_down(cells, cells.at("below", given.sign_row, False))
+    b = straight_down(cells, given.sign_row)
+    turn, total = given.last_column, np.zeros_like(cells.digit)
+    while turn.any():
+        of_row = cells.selector("same row") & true_of(turn)
+        total += product(a, aggregate(of_row, b, NONE))
+        a, turn = cells.at("right", a), cells.at("right", turn, False)
+    return sum_of(cells, total, given.last_column)
+
+
+# The layouts of addition.
+
+
+def addition(cells: Cells) -> SOp:
+    """The sum of each column so far, itself included, handed down: ``int64 [B, N]``."""
+    return cells.settle(lambda total: value(cells.digit) + cells.at("above", total, 0), 0)
+
+
+def column(cells: Cells) -> SOp:
+    """The sum of the addends."""
+    return sum_of(cells, addition(cells), Given(cells).last_column)
+
+
+def column_carries(cells: Cells) -> SOp:
+    """The carries into the digits of the sum; below them the sum, in which none moves any more."""
+    given, addends = Given(cells), addition(cells)
+    carries = carries_into(cells, addends)
+    summed = number(cells, (addends + carries) % cells.base, given.last_column)
+    of_sum = (summed != NONE) & ~given.last_column
+    below = number(cells, addends % cells.base, given.last_column)  # the carries are addends, too
+    return np.where(given.first, np.where(of_sum, carries, NONE), below)
+
+
+PROGRAMS: dict[str, Program] = {
+    program.__name__: program
+    for program in (
+        standard,
+        running_sum,
+        interleaved,
+        accumulate,
+        lattice,
+        direct,
+        column,
+        column_carries,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Problems worked out by a program.
+
+    Attributes:
+        canvases: ``uint8 [B, H, W]``, with all rows.
+        iterations: for each of the S steps, how often rules were applied until nothing changed.
+        selectors: names of those that it used.
+    """
+
+    canvases: np.ndarray
+    iterations: tuple[int, ...]
+    selectors: tuple[str, ...]
+
+
+def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
+    """Fill in the masked row of canvases.
+
+    Args:
+        layout: one of `PROGRAMS`.
+        canvases: ``uint8 [B, H, W]``, upright, a row of each masked.
+        base: of the digits.
+
+    Returns:
+        The canvases with that row filled in, and its cells, with the selectors of the program.
+
+    Raises:
+        ValueError: there is no program of that layout.
+    """
+    check_program(layout)
+    cells = Cells(canvases, base)
+    digits = PROGRAMS[layout](cells)
+    ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_ZERO + digits)
+    filled = ids.astype(np.uint8).reshape(canvases.shape)
+    return np.where(canvases == symbols.MASK, filled, canvases), cells
+
+
+def check_program(layout: str) -> None:
+    """Raise a ValueError where there is no program of a layout."""
+    if layout not in PROGRAMS:
+        raise ValueError(
+            f"there is no program of the layout {layout}, only of {', '.join(PROGRAMS)}"
+        )
+
+
+def run_program(layout: str, drawing: Drawing, base: int) -> Ran:
+    """Work problems out row by row, each row built on the program's own.
+
+    Args:
+        layout: one of `PROGRAMS`.
+        drawing: B problems, of which the operands alone are read.
+        base: of the digits.
+
+    Raises:
+        ValueError: there is no program of that layout.
+    """
+    canvases, selectors = drawing.canvases.copy(), dict[str, None]()
+    iterations = []
+    for step in range(int(drawing.steps.max(initial=0))):
+        asked = drawing.answer_cells(step) & (step < drawing.steps)[:, None, None]
+        shown = np.where(asked, np.uint8(symbols.MASK), canvases)
+        canvases, cells = write_row(layout, shown, base)
+        iterations.append(cells.iterations)
+        selectors |= dict.fromkeys(cells.selectors)
+    return Ran(canvases, tuple(iterations), tuple(selectors))

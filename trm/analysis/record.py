@@ -1,0 +1,561 @@
+"""Looking inside a model of any family: values at named sites, read and replaced while it runs.
+
+A `Site` is a place in a model. A `Recorder` holds a model and canvases, knows the sites of its
+family, and runs the model as often as is wanted; a `Record` has what sites held, and the answer.
+Values are taken by PyTorch hooks, so that a model computes what it always does, but for what a
+`Change` puts in place of a value. Hooks are removed when a run ends, however it ends.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canvas.render import to_sequences
+from trm.models.bias import all_pairs, all_rows
+from trm.models.canvas_transformer import Context
+from trm.models.gpt import GPT
+from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
+from trm.models.layers import Attention
+from trm.models.ordered import work_in_order
+from trm.solving.rollout import Predictor
+
+OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a model, and when a value there is meant.
+
+    Attributes:
+        name: for people.
+        part: a module; None: the tensors of the state after a supervision step, one by one.
+        kind: the part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
+            [B, heads, S, S], which cannot be replaced.
+        step: the supervision step that is meant, from 1; None: every one. A GPT has none.
+        calls: which calls of the part in a step, from 0; None: all.
+    """
+
+    name: str
+    part: nn.Module | None = None
+    kind: str = OUTPUT
+    step: int | None = None
+    calls: frozenset[int] | None = None
+
+
+# From a site, how often it has come by before in this run, and its value to what takes its place:
+# the value itself, or another of its shape and dtype.
+Change = Callable[[Site, int, Tensor], Tensor]
+
+
+@dataclass
+class Record:
+    """One run of a model.
+
+    Attributes:
+        values: of each site, what it held each time that it came by, changed ones as changed.
+        logits: [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
+        hints: by supervision step (of a GPT 0), logits [N, H, W, classes] of the model's own heads.
+        steps: supervision steps that were taken.
+    """
+
+    values: dict[Site, list[Tensor]]
+    logits: Tensor = field(default_factory=lambda: torch.empty(0))
+    hints: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    steps: int = 0
+
+
+class Recorder(ABC):
+    """A model with B canvases.
+
+    Attributes:
+        model: in evaluation mode.
+        cells: int64 [B, S], the cell of each of the tokens that have one (H * W: padding).
+        length: of a sequence of tokens, a prefix left out.
+    """
+
+    model: Any
+    cells: Tensor
+    length: int
+
+    @abstractmethod
+    def layers(self, step: int | None = None) -> list[list[Site]]:
+        """The output of each layer in each pass through all layers, in a supervision step."""
+
+    @abstractmethod
+    def heads(self) -> list[Site]:
+        """The heads side by side, before each layer's output projection; in all steps."""
+
+    def input_sites(self) -> list[Site]:
+        """The embedded symbols, if the model has them."""
+        embedding = getattr(self.model, "embed_tokens", None)
+        return [] if embedding is None else [Site("input", embedding)]
+
+    def by_token(self, name: str, value: Tensor) -> Tensor:
+        """What a site of that name holds as [B, S, D], a prefix left out."""
+        return value
+
+    @torch.no_grad()
+    def run(
+        self,
+        sites: Sequence[Site],
+        samples: Sequence[int] | None = None,
+        change: Change | None = None,
+        hints: bool = False,
+    ) -> Record:
+        """Run the model.
+
+        Args:
+            sites: whose values are wanted.
+            samples: which canvases, N of them; None: all.
+            change: of the values; None: nothing is changed.
+            hints: whether the model's own heads of hints are read, after each step of a site.
+        """
+        record = Record({site: [] for site in sites})
+        index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
+        self._take(index.to(self.cells.device), _Hooks(record, change), hints)
+        return record
+
+    @abstractmethod
+    def _take(self, index: Tensor, hooks: "_Hooks", hints: bool) -> None:
+        """Fill a record, whose hooks these are."""
+
+
+class _Hooks:
+    """What takes values at the sites of a run, and counts how often modules are called."""
+
+    def __init__(self, record: Record, change: Change | None) -> None:
+        self.record, self.change, self.step = record, change, 0
+        self.calls: Counter[Site] = Counter()
+
+    @contextmanager
+    def of_step(self, step: int) -> Iterator[None]:
+        """Hooks on all sites, while a supervision step is taken; then there are none again."""
+        self.step = step
+        self.calls.clear()
+        with ExitStack() as hooks:
+            for site in self.record.values:
+                if site.part is not None and site.step in (None, step):
+                    hooks.callback(self._hook(site, site.part).remove)
+            yield
+
+    def _hook(self, site: Site, part: nn.Module) -> Any:
+        if site.kind == OUTPUT:
+            return part.register_forward_hook(lambda _, __, output: self._call(site, output))
+        if site.kind == INPUT:
+            return part.register_forward_pre_hook(
+                lambda _, given: (self._call(site, given[0]), *given[1:])
+            )
+
+        def attention(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if self._meant(site):
+                self.value(site, attention_weights(layer, given, named))
+
+        return part.register_forward_pre_hook(attention, with_kwargs=True)
+
+    def _meant(self, site: Site) -> bool:
+        self.calls[site] += 1
+        return site.calls is None or self.calls[site] - 1 in site.calls
+
+    def _call(self, site: Site, value: Tensor) -> Tensor:
+        return self.value(site, value) if self._meant(site) else value
+
+    def value(self, site: Site, value: Tensor) -> Tensor:
+        """Note a value; returns what takes its place."""
+        held = self.record.values[site]
+        if self.change is not None:
+            value = self.change(site, len(held), value)
+        held.append(value)
+        return value
+
+    def state(self, state: State, step: int) -> State:
+        """The state after a step, noted where a site means it, and changed."""
+        for site in self.record.values:
+            if site.part is None and site.step in (None, step):
+                taken = {name: self.value(site, part) for name, part in named(state).items()}
+                state = unnamed(state, taken)
+        return state
+
+
+class StepRecorder(Recorder):
+    """An iterative model, in supervision steps.
+
+    Args:
+        model: on the device where it is to run.
+        canvases: ``uint8 [B, H, W]``, with a masked row.
+        last: supervision steps at most.
+        settle: whether a run ends once a step changes nothing.
+        finished: of a model that is `in_order`: whether a run begins with what no step changes.
+    """
+
+    model: IterativeModel
+
+    def __init__(
+        self,
+        model: IterativeModel,
+        canvases: np.ndarray,
+        last: int,
+        settle: bool = False,
+        finished: bool = False,
+    ) -> None:
+        self.model, self.last, self.settle = model, last, settle
+        self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
+        self.start: State | None = None
+        with torch.no_grad():
+            self.context = model.encode(self.tokens)
+            if finished:
+                worked = work_in_order(model, self.tokens)  # type: ignore[arg-type]
+                assert worked is not None  # canvases of one width
+                self.start = worked.state
+            self.initial = model.initial_state(self.context)
+        B, H, W = canvases.shape
+        self.cells = torch.arange(H * W, device=self.tokens.device).expand(B, -1)
+        if isinstance(self.context, Context) and self.context.places is not None:
+            self.cells = self.context.places
+        self.length = self.cells.shape[1]
+
+    @property
+    def updates(self) -> tuple[str, ...]:
+        """The tensor that each pass through the layers replaces; empty: not known."""
+        return self.model.updates if hasattr(self.model, "layers") else ()
+
+    def states(self, steps: Sequence[int]) -> list[Site]:
+        """The state after supervision steps."""
+        return [Site(f"step {step}", step=step) for step in steps]
+
+    def layers(self, step: int | None = None) -> list[list[Site]]:
+        """See `Recorder`: a pass for each of the `updates`, by whose names they are called."""
+        layers: Any = self.model.layers if self.updates else ()
+        return [
+            [
+                Site(joined(name, f"layer {k}"), layer, OUTPUT, step, frozenset({number}))
+                for k, layer in enumerate(layers, start=1)
+            ]
+            for number, name in enumerate(update_names(self.updates))
+        ]
+
+    def heads(self) -> list[Site]:
+        """See `Recorder`: in the updates of each tensor, or of what works in order in each loop.
+
+        Raises:
+            ValueError: the model has no attention between cells, or does not tell its updates.
+        """
+        found = attention_of(self.model)
+        if not found or not self.updates:
+            raise ValueError(
+                f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
+                "between cells, or does not tell its updates. Patch cells, rows or columns"
+            )
+        names = update_names(self.updates) if self.start is not None else [*self.updates]
+        if len(set(names)) == 1:
+            names = [""] * len(names)
+        return [
+            Site(
+                joined(name, f"layer {k}"),
+                layer.out,
+                INPUT,
+                calls=frozenset(i for i, other in enumerate(names) if other == name),
+            )
+            for name in dict.fromkeys(names)
+            for k, layer in enumerate(found, start=1)
+        ]
+
+    def attention(self, step: int | None) -> dict[str, list[Site]]:
+        """The attention of each layer in the last update of each tensor; none between no cells."""
+        found = attention_of(self.model) if isinstance(self.context, Context) else []
+        last = {name: number for number, name in enumerate(self.updates)} if found else {}
+        return {
+            name: [
+                Site(f"{name}, layer {k}", layer, ATTENTION, step, frozenset({number}))
+                for k, layer in enumerate(found, start=1)
+            ]
+            for name, number in last.items()
+        }
+
+    def by_token(self, name: str, value: Tensor) -> Tensor:
+        """See `Recorder`.
+
+        Raises:
+            ValueError: it is not made of tokens of cells.
+        """
+        S = self.cells.shape[1]
+        if value.ndim == 4 and value.shape[1] * value.shape[2] == S:
+            value = value.flatten(1, 2)
+        if value.ndim != 3 or value.shape[1] < S:
+            raise ValueError(
+                f"the state {name} of the model has the shape {list(value.shape)}: only states "
+                f"with one vector for each cell, [batch, {S}, channels] here, can be read cell by "
+                "cell"
+            )
+        return value[:, value.shape[1] - S :]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        """What the head says of a state made of these tensors: logits [B, H, W, V]."""
+        state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
+        return self.model.read(state, self.context)[0]
+
+    def _take(self, index: Tensor, hooks: _Hooks, hints: bool) -> None:
+        record, model = hooks.record, self.model
+        meant = {site.step for site in record.values}
+        with hooks.of_step(0):  # the embedding is read before any step
+            loop = Loop(model, self.tokens[index])
+        if self.start is not None:
+            loop.state = self.start[index]
+        settled = False
+        for step in range(1, self.last + 1):
+            if settled and (self.settle or step not in meant):
+                continue  # it would change nothing
+            before = named(loop.state)
+            with hooks.of_step(step):
+                loop.step()
+            loop.state = hooks.state(loop.state, step)
+            record.steps = step
+            if self.settle or hooks.change is None:
+                settled = all(torch.equal(before[k], v) for k, v in named(loop.state).items())
+            if hints and step in meant:
+                record.hints[step] = loop.read_hints()
+        record.logits = loop.read()[0]
+
+
+class SequenceRecorder(Recorder):
+    """A GPT that reads canvases as they stand, from their first row on.
+
+    Args:
+        predictor: with the GPT, and how often its blocks are applied.
+        canvases: ``uint8 [B, h, W]``.
+        height: of the whole canvas; None: h.
+    """
+
+    model: GPT
+
+    def __init__(
+        self, predictor: Predictor, canvases: np.ndarray, height: int | None = None
+    ) -> None:
+        self.model = predictor.model
+        device = next(self.model.parameters()).device
+        B, h, W = canvases.shape
+        self.shape, self.height = (h, W), height or h
+        self.ids = torch.from_numpy(to_sequences(canvases)).to(device)
+        self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
+        self.cells = torch.arange(h * W, device=device).expand(B, -1)
+        self.length, self.loops = self.ids.shape[1], loops_of(predictor)
+
+    def layers(self, step: int | None = None) -> list[list[Site]]:
+        """See `Recorder`: one pass for each loop."""
+        return [
+            [
+                Site(self._name(loop, k), block, calls=frozenset({loop}))
+                for k, block in enumerate(self.model.layers, start=1)
+            ]
+            for loop in range(self.loops)
+        ]
+
+    def heads(self) -> list[Site]:
+        """See `Recorder`: of each block in each loop."""
+        return [
+            replace(site, part=layer.out, kind=INPUT)
+            for sites in self.layers()
+            for site, layer in zip(sites, attention_of(self.model), strict=True)
+        ]
+
+    def attention(self) -> list[list[Site]]:
+        """The attention of each block in each loop, float32 [B, heads, T, T] each."""
+        return [
+            [
+                replace(site, part=layer, kind=ATTENTION)
+                for site, layer in zip(sites, attention_of(self.model), strict=True)
+            ]
+            for sites in self.layers()
+        ]
+
+    def given(self) -> Site:
+        """What the first block is given."""
+        return Site("input", self.model.layers[0], INPUT, calls=frozenset({0}))
+
+    def norm(self) -> Site:
+        """What the heads read."""
+        return Site("norm", self.model.norm)
+
+    def by_cell(self, value: Tensor) -> Tensor:
+        """Of tokens [N, T, ...], those that write the cells: [N, h * W, ...]."""
+        return value[:, self.writers]
+
+    def on_canvas(self, value: Tensor) -> Tensor:
+        """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
+        return self.by_cell(value).unflatten(1, self.shape)
+
+    def _name(self, loop: int, block: int) -> str:
+        return f"block {block}" if self.loops == 1 else f"loop {loop + 1}, block {block}"
+
+    def _take(self, index: Tensor, hooks: _Hooks, hints: bool) -> None:
+        with hooks.of_step(0):
+            x = self.model.activations(
+                self.ids[index], self.height, self.shape[1], loops=self.loops
+            )
+        hooks.record.logits = self.model.head(self.on_canvas(x))
+        if hints:
+            of_cells = self.model.read_hints(self.by_cell(x))
+            hooks.record.hints[0] = {k: v.unflatten(1, self.shape) for k, v in of_cells.items()}
+
+
+def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
+    """How far the state of a model goes in each of its updates.
+
+    A model that does not tell its updates has one of each tensor in a step.
+
+    Args:
+        model: on the device where it is to run.
+        canvases: ``uint8 [B, H, W]``.
+        steps: supervision steps T, from the initial state.
+
+    Returns:
+        Of each tensor of the state, float32 [T, C, B] in each of its C updates: the root mean
+        square of the difference over a sample's tokens and channels.
+    """
+    recorder = StepRecorder(model, canvases, steps)
+    initial = named(recorder.initial)
+    updates = list[tuple[str, Site]]()
+    for step in range(1, steps + 1):
+        last = (layers[-1] for layers in recorder.layers(step))
+        updates += zip(recorder.updates, last, strict=True)
+    states = [] if updates else recorder.states(range(1, steps + 1))
+    record = recorder.run([*(site for _, site in updates), *states])
+    passed = {name: [initial[name]] for name in (*recorder.updates, *initial)}
+    for name, site in updates:
+        passed[name] += record.values[site]
+    for site in states:
+        for name, value in zip(initial, record.values[site], strict=True):
+            passed[name].append(value)
+    lengths = model.lengths(recorder.context)
+    return {
+        name: torch.stack([_distance(new, old, lengths) for old, new in pairwise(values)])
+        .unflatten(0, (steps, -1))
+        .cpu()
+        for name, values in passed.items()
+        if len(values) > 1
+    }
+
+
+def cell_attention(
+    predictor: Predictor, canvases: np.ndarray, steps: int | None = None
+) -> tuple[dict[str, Tensor], int]:
+    """What cells attend to, and in which supervision step that was.
+
+    Args:
+        predictor: with an iterative model.
+        canvases: ``uint8 [B, H, W]``, with a masked row.
+        steps: the supervision step; None: that in which the slowest sample ends, or, of a model
+            that works in order, in which nothing changes any more: a cell then attends to what it
+            attended to when it was written.
+
+    Returns:
+        By the name of the tensor that is updated, float32 [layers, B, heads, H * W, H * W] of its
+        last update in that step; rows of blank cells that are no tokens are 0. Empty: the model has
+        no attention between cells.
+    """
+    if steps is None and predictor.in_order:
+        most = getattr(predictor, "max_steps", 1)
+        steps = StepRecorder(predictor.model, canvases, most, settle=True).run([]).steps
+    elif steps is None:
+        steps = int(predictor(canvases).steps.max())
+    recorder = StepRecorder(predictor.model, canvases, steps)
+    by_update = recorder.attention(steps)
+    values = recorder.run([site for sites in by_update.values() for site in sites]).values
+    return {
+        name: torch.stack([_on_canvas(values[s][0], recorder.context) for s in sites]).cpu()
+        for name, sites in by_update.items()
+    }, steps
+
+
+def attention_of(model: nn.Module) -> list[Attention]:
+    """The attention of each layer; what `Attention.out` is given are its heads side by side."""
+    return [part for part in model.modules() if isinstance(part, Attention)]
+
+
+def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    """The attention of a call without a cache, float32 [B, heads, S, S].
+
+    Args:
+        layer: that is called.
+        given, named: what it is called with.
+    """
+    x, rotation, bias, keys = (*given, None, None, None)[:4]
+    q, k, _ = layer.project(x, rotation, named.get("seen"))
+    scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
+    if bias is not None:
+        if bias.ndim == 5:
+            bias = all_rows(bias)
+        scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
+    if named.get("relative") is not None:
+        scores = scores + named["relative"].scores(q).float()
+    if named.get("causal"):
+        scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
+    return scores.softmax(dim=-1)
+
+
+def loops_of(predictor: Predictor) -> int:
+    """How often a GPT's blocks are applied."""
+    return getattr(predictor, "loops", None) or int(predictor.model.config.loops)
+
+
+def token_of_cell(height: int, width: int) -> np.ndarray:
+    """The token of a sequence that writes each cell, ``int64 [H · W]``: rows are reversed."""
+    row, column = np.divmod(np.arange(height * width), width)
+    return row * (width + 1) + width - 1 - column
+
+
+def update_names(updates: Sequence[str]) -> list[str]:
+    """What each update of a supervision step is called.
+
+    A cycle ends with an update of the tensor that the head reads, the last one.
+    """
+    main = updates[-1] if updates else ""
+    several = updates.count(main) > 1
+    if set(updates) == {main}:
+        return [f"loop {n + 1}" if several else "" for n in range(len(updates))]
+    names, cycle, since = [], 1, 0
+    for number, name in enumerate(updates):
+        before = updates[since:number].count(name)
+        again = before or name in updates[number + 1 : updates.index(main, number)]
+        own = f"{name} {before + 1}" if again else name
+        names.append(f"cycle {cycle}, {own}" if several else own)
+        if name == main:
+            cycle, since = cycle + 1, number + 1
+    return names
+
+
+def joined(*names: str) -> str:
+    """Parts of a name, empty ones left out."""
+    return ", ".join(filter(None, names))
+
+
+def _distance(one: Tensor, other: Tensor, lengths: Tensor | None) -> Tensor:
+    """Root mean square of the difference [B, ...], padding left out: float32 [B]."""
+    squares = (one.float() - other.float()).square()
+    if lengths is None:
+        return squares.flatten(1).mean(1).sqrt()
+    squares = squares.flatten(2).mean(-1)
+    there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
+    return ((squares * there).sum(1) / lengths).sqrt()
+
+
+def _on_canvas(weights: Tensor, context: Context) -> Tensor:
+    """Attention between cells [B, heads, H * W, H * W], a prefix left out."""
+    cells = context.height * context.width
+    if context.places is None:
+        return weights[..., -cells:, -cells:]
+    S = context.places.shape[1]
+    weights = weights[..., -S:, -S:]
+    full = weights.new_zeros(*weights.shape[:2], cells + 1, cells + 1)
+    rows = context.places[:, None, :, None].expand_as(weights)
+    columns = context.places[:, None, None, :].expand_as(weights)
+    flat = (rows * (cells + 1) + columns).flatten(2)
+    full.flatten(2).scatter_(2, flat, weights.flatten(2))
+    return full[..., :cells, :cells]

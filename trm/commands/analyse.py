@@ -1,0 +1,551 @@
+"""`trm analyse`: what a trained model computes, and where: probes, heads, programs, ranks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.commands.arguments import (
+    add_checkpoint,
+    add_devices,
+    add_import,
+    add_verbosity,
+    check_problems,
+    info_console,
+    lengths,
+    number,
+    one_device,
+    read_problems,
+    sizes_given,
+    whole,
+)
+from trm.evaluation.grid import AXES, size_name
+from trm.files import make_own_folder, replacing, write_object
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from canvas.task import Task
+    from trm.analysis.patch import HeadEffects
+    from trm.analysis.ranks import Rank
+    from trm.analysis.rasp_heads import Comparison, Head, Overlap
+
+PAIR_KINDS = ("digit", "factor", "carry", "total")
+STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
+_SECOND = 0.1  # a gain that makes a second selector worth a word
+_ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed", "row")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
+    for name, (run_kind, files, examples) in KINDS.items():
+        about = (run_kind.__doc__ or "").strip()
+        kind = kinds.add_parser(
+            name,
+            help=about.splitlines()[0].rstrip(".").lower(),
+            description=about,
+            epilog=f"examples:\n{examples}\nInto the folder go {files}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == "rasp":
+            kind.add_argument("problem", nargs="?", help="like 123x45; with --output, to be drawn")
+        several = {"nargs": "+", "action": "extend"} if name == "ranks" else {}
+        add_checkpoint(kind, default=None, **several)
+        kind.add_argument(
+            "--output", required=name != "rasp", metavar="DIR", help="folder for the results"
+        )
+        for axis, meaning in AXES.items() if name != "ranks" else ():
+            usual = "two sizes in range, three beyond" if name == "probe" else "training's longest"
+            kind.add_argument(
+                f"--{axis.replace('_', '-')}",
+                type=lengths,
+                metavar="N",
+                help=f"{meaning}, like 4 or 1..4,8: all combinations (default: {usual})",
+            )
+        what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
+        kind.add_argument(
+            f"--{what}", type=whole(1 + (name == "heads")), help=f"held out (default: {most})"
+        )
+        kind.add_argument("--seed", type=whole(0), help="which ones (default: 0)")
+        kind.set_defaults(run_kind=run_kind)
+        _add_own(name, kind)
+        add_devices(kind)
+        add_import(kind)
+        add_verbosity(kind, argparse.SUPPRESS)
+
+
+def _add_own(name: str, kind: argparse.ArgumentParser) -> None:
+    """The arguments of one kind alone."""
+    if name == "probe":
+        kind.add_argument(
+            "--train-problems",
+            type=whole(1),
+            default=400,
+            help="of the training split, to fit the probes to (default: 400)",
+        )
+        kind.add_argument(
+            "--steps",
+            type=lengths,
+            metavar="N",
+            help=f"supervision steps that are probed, like 1..8,16 (default: 1..{STEPS}, or as "
+            "many as the model solves with if these are fewer; of one that works in the order of "
+            "writing also the last, when nothing changes any more); of a looped GPT, the last one "
+            "is how often its blocks are applied",
+        )
+        kind.add_argument(
+            "--layers", action="store_true", help="probe after each layer within a step, too"
+        )
+        kind.add_argument(
+            "--l2", type=number(0), default=1e-3, help="weight decay of probes (default: 0.001)"
+        )
+    elif name == "heads":
+        kind.add_argument(
+            "--kinds",
+            type=_pair_kinds,
+            default=(),
+            metavar="KIND",
+            help="what differs in a pair, like digit,carry: digit (another digit of a, or of an "
+            "addend), factor (another multiplier digit), carry (another carry alone), total "
+            "(another row above) (default: all that the task and the layout have)",
+        )
+    elif name == "ranks":
+        kind.add_argument(
+            "--step",
+            type=whole(1),
+            help=f"the supervision step in which states are read (default: {STEPS}; of a model "
+            "that works in the order of writing the last one, when nothing changes any more)",
+        )
+    else:
+        kind.add_argument(
+            "--layout", help="of the program alone (default: standard, and of addition column)"
+        )
+        kind.add_argument("--base", type=int, choices=range(2, 11), metavar="2..10")
+        kind.add_argument(
+            "--row", type=whole(1), metavar="N", help="that is drawn, from 1 (default: the last)"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one kind of analysis."""
+    if args.kind == "rasp":
+        unused = _ALONE if args.output else _COMPARED
+        wrong = [f"--{n.replace('_', '-')}" for n in unused if getattr(args, n) is not None]
+        if wrong and args.output:
+            raise ValueError(f"{wrong[0]} is the checkpoint's in a comparison: leave it out")
+        if wrong:
+            raise ValueError(f"{wrong[0]} is of a comparison with a model: add --output DIR")
+        if args.problem is not None:
+            check_problems([args.problem])
+        elif not args.output:
+            raise ValueError("name a problem for the program, like 123x45, or --output DIR")
+    args.seed = args.seed or 0
+    args.checkpoint = args.checkpoint or SHIPPED
+    for checkpoint in args.checkpoint if isinstance(args.checkpoint, list) else [args.checkpoint]:
+        find_checkpoint(checkpoint)
+    args.run_kind(args)
+    return 0
+
+
+def run_probe(args: argparse.Namespace) -> None:
+    """Linear probes: which sub-tasks a model's states hold.
+
+    One for each sub-task (a hint of the layout), each state and each supervision step, or each
+    block of a GPT; fitted to problems of the training split, read on held-out ones.
+    """
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from trm.analysis.probe_report import print_study
+    from trm.analysis.probe_study import Settings, check_hints, run_probes
+    from trm.checkpoints.loading import load_solver
+    from trm.figures.analysis import probing_figure
+
+    last = None if args.steps is None else args.steps[-1]
+    solver = load_solver(args.checkpoint, last, device=one_device(args))
+    check_hints(solver.task)
+    sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
+    output = _folder(args, "probe", "hints")
+    most = getattr(solver.predictor, "max_steps", STEPS)
+    usual = {*range(1, min(STEPS, most) + 1), *([most] if solver.predictor.in_order else [])}
+    settings = Settings(
+        seed=args.seed,
+        steps=tuple(args.steps or sorted(usual)),
+        layers=args.layers,
+        problems=args.problems or 32,
+        train_problems=args.train_problems,
+        l2=args.l2,
+    )
+    study = run_probes(solver, sizes, settings, info_console(args).print)
+    study = replace(study, model=_about(args.checkpoint))
+    print_study(Console(highlight=False), study)
+    _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
+
+
+def run_heads(args: argparse.Namespace) -> None:
+    """What each head brings to the answer, by activation patching over many pairs of problems."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from trm.analysis.patch import head_effects
+    from trm.checkpoints.loading import load_solver
+    from trm.figures.analysis import heads_figure
+
+    solver = load_solver(args.checkpoint, device=one_device(args))
+    size, *more = _sizes(args, solver.task)
+    if more:
+        raise ValueError("heads are patched in problems of one size: name one of each length")
+    output, pairs = _folder(args, "heads", "head_effects"), args.pairs or 50
+    note = info_console(args).print
+    found = head_effects(solver, size, args.kinds, pairs, args.seed, note)
+    low, high = size.values()
+    title = f"What heads bring to the answer: {size_name(tuple(size), (low, high))}"
+    data = {
+        "model": _about(args.checkpoint),
+        "settings": {"pairs": pairs, "seed": args.seed, "size": size},
+        "head_effects": [asdict(one) for one in found],
+    }
+    console = Console(highlight=False)
+    console.print(_effects(found))
+    for one in found:
+        left = f"; {one.left_out} left out, as the model is wrong in a row of them"
+        line = f"{one.kind}: {one.meaning}, {len(one.pairs)} pairs"
+        console.print(line + (left if one.left_out else ""))
+    console.print(
+        "Effect: 0, the first problem's answer stands; 1, the model says the second's as clearly "
+        "as in its own run. With the 95 % bootstrap interval over pairs."
+    )
+    _write(args, output, "heads", data, {"heads": heads_figure(found, title)})
+
+
+def _effects(found: Sequence[HeadEffects]) -> Table:
+    """Heads down, kinds of pairs across, each like 0.79 (0.77–0.80); no minus before a zero."""
+    rows = []
+    for layer, site in enumerate(found[0].sites):
+        for head in range(len(found[0].mean[layer])):
+            shown = [
+                "{} ({}–{})".format(
+                    *(
+                        f"{ends[layer][head]:.2f}".replace("-0.00", "0.00").replace("-", "−")
+                        for ends in (one.mean, one.low, one.high)
+                    )
+                )
+                for one in found
+            ]
+            rows.append(("" if head else site, str(head + 1), *shown))
+    return _table(("layer", "head", *(one.kind for one in found)), rows)
+
+
+def run_ranks(args: argparse.Namespace) -> None:
+    """Effective ranks of feed-forward weights and of states, layer by layer.
+
+    States are those of the rows of held-out problems as long as the longest of training.
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from trm.analysis.ranks import state_ranks, weight_ranks
+    from trm.checkpoints.loading import load_solver
+    from trm.evaluation.models import labels
+    from trm.figures.analysis import ranks_figure
+
+    checkpoints = args.checkpoint if isinstance(args.checkpoint, list) else [args.checkpoint]
+    output, found, models = _folder(args, "ranks", "effective_ranks"), {}, []
+    problems = args.problems or 32
+    for checkpoint, name in zip(checkpoints, labels(checkpoints), strict=True):
+        info_console(args).print(f"reading {name}")
+        solver = load_solver(checkpoint, device=one_device(args))
+        last = getattr(solver.predictor, "max_steps", STEPS)
+        step = args.step or (last if solver.predictor.in_order else STEPS)
+        ranks = weight_ranks(solver.predictor.model)
+        found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, step)
+        of_model = {"read_in": step, "ranks": [asdict(one) for one in ranks]}
+        models.append(_about(checkpoint, name) | of_model)
+    settings = {"problems": problems, "seed": args.seed, "step": args.step}
+    data = {"settings": settings, "effective_ranks": models}
+    for name, ranks in found.items():
+        Console(highlight=False).print(_ranks(name, ranks))
+    _write(args, output, "ranks", data, {"ranks": ranks_figure(found)})
+
+
+def _ranks(name: str, ranks: Sequence[Rank]) -> Table:
+    """The ranks of one model."""
+    rows, kind = [], ""
+    for one in ranks:
+        first = one.kind if one.kind != kind else ""
+        share = f"{one.rank:.1f}", str(one.full), f"{one.share:.2f}"
+        rows.append((first, str(one.layer), one.name, *share))
+        kind = one.kind
+    table = _table(("", "layer", "", "effective rank", "of", "share"), rows, name)
+    for column in table.columns:
+        column.justify = "right" if column.header else "left"
+    tokens = next((one.tokens for one in ranks if one.tokens), 0)
+    table.caption = f"states of {tokens:,} tokens"
+    return table
+
+
+def run_rasp(args: argparse.Namespace) -> None:
+    """The program that a model should implement, beside its heads.
+
+    Programs are written in RASP (Weiss, Goldberg and Yahav 2021, "Thinking like transformers"): one
+    for the rows of each layout, see trm/analysis/rasp_programs.py. A problem alone is worked out by
+    the program; with --output the attention of a model's heads is compared with its selectors.
+    """
+    if not args.output:
+        return _run_program(args)
+    from dataclasses import asdict
+
+    import numpy as np
+    from rich.console import Console
+
+    from canvas import symbols
+    from trm.analysis.rasp import Selector
+    from trm.analysis.rasp_heads import compare_heads, one_row
+    from trm.analysis.rasp_programs import check_program
+    from trm.checkpoints.loading import load_solver
+    from trm.evaluation.cell_problems import cell_problems
+    from trm.figures.analysis import overlap_figure, rasp_figure
+    from trm.models.gpt import GPT
+
+    solver = load_solver(args.checkpoint, device=one_device(args))
+    task = solver.task
+    check_program(task.layout)
+    sizes, count = _sizes(args, task), args.problems or 16
+    if args.problem is None:
+        problem = cell_problems(task, task.of_size(**sizes[0]), 1, args.seed)
+    else:
+        problem = read_problems([args.problem], task)
+    if args.row and len(problem) and args.row > (number := int(solver.draw(problem).steps[0])):
+        name = task.names(problem)[0]
+        raise ValueError(f"--row {args.row}: {name} has {number} rows to fill in")
+    output = _folder(args, "rasp", "program_selectors", "heads.png", "overlap*.png")
+    note = info_console(args).print
+    found = [compare_heads(solver, size, count, args.seed, note) for size in sizes]
+    row, at, seen = one_row(solver, problem, args.row and args.row - 1)
+    cells = np.argwhere(row.answer[0] & (row.labels[0] != symbols.BLANK))
+    cell = int(cells[len(cells) // 2][0]), int(cells[len(cells) // 2][1])
+    canvas = row.inputs[0].copy()
+    if isinstance(solver.predictor.model, GPT):  # it has read the row as far as the cell
+        canvas[cell[0], cell[1] + 1 :] = row.labels[0][cell[0], cell[1] + 1 :]
+    attention = {n: weights[:, 0, :, :, : canvas.size] for n, weights in seen.attention.items()}
+    selectors = seen.selectors
+    if seen.visible is not None:
+        read = Selector(seen.visible[:, : canvas.size])
+        selectors = {name: one & read for name, one in selectors.items()}
+    title = (
+        f"{task.names(problem)[0].replace('x', '×')}, row {at + 1}: what the framed cell selects, "
+        f"and what the head attends to\n(selectors by their overlap over {found[0].problems} "
+        f"problems of {found[0].name})"
+    )
+    figures = {"heads": rasp_figure(canvas, cell, attention, selectors, found[0].heads, title)}
+    for one in found:
+        ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
+        heading = (
+            f"Attention on what is selected\n{one.problems} problems of {one.name}, {task.layout}"
+        )
+        figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
+    data = {
+        "model": _about(args.checkpoint),
+        "settings": {"problems": count, "seed": args.seed},
+        "program_selectors": sorted(seen.used),
+        "sizes": [asdict(one) for one in found],
+    }
+    for old in output.glob("overlap*.png"):
+        old.unlink()
+    console = Console(highlight=False)
+    for one in found:
+        console.print(_overlaps(one))
+        console.print(
+            f"* in the program of {task.layout}, which writes {one.program_right} of these rows "
+            "right. Overlap: attention on the selected cells, with its 95 % interval; baseline: "
+            "that of uniform attention over all that the head can see; untrained: that of the head "
+            "before training."
+        )
+    _write(args, output, "rasp", data, figures)
+
+
+def _run_program(args: argparse.Namespace) -> None:
+    """Work one problem out by the program, and print it."""
+    from rich.console import Console
+
+    from canvas import TASKS
+    from canvas.picture import to_terminal
+    from canvas.render import draw_worked
+    from trm.analysis.rasp_programs import PROGRAMS, check_program, run_program
+
+    kinds = [k for k in TASKS.values() if any(sign in args.problem for sign in k.signs)]
+    kind = kinds[0] if kinds else TASKS["multiplication"]
+    task = kind(**{"layout": args.layout or next(iter(kind.layouts)), "base": args.base or 10})
+    check_program(task.layout)
+    worked = task.rules.work(read_problems([args.problem], task)).trimmed()
+    height, width = int(worked.heights[0]), int(worked.widths[0])
+    drawing = draw_worked(worked, height + 2, width + 2, 1, 1)
+    ran = run_program(task.layout, drawing, task.base)
+    console = Console(highlight=False)
+    about = " ".join((PROGRAMS[task.layout].__doc__ or "").split("\n\n")[0].split())
+    console.print(f"{task.layout}: {about}")
+    truth, given = drawing.truth[0], drawing.given[0]
+    console.print(to_terminal(ran.canvases[0], truth=truth, given=given))
+    right = drawing.rows_right(ran.canvases)[0]
+    console.print(f"rows right: {right.sum()} of {len(right)}")
+    console.print(f"rules applied, row by row: {', '.join(map(str, ran.iterations))}")
+    console.print(f"selectors: {', '.join(ran.selectors)}")
+
+
+def _overlaps(found: Comparison) -> Table:
+    """Each head with the selector that matches it best, and the next one."""
+    several = len({head.update for head in found.heads}) > 1
+    rows = []
+    for head, before in zip(found.heads, found.untrained, strict=True):
+        layer = f"{head.update}, {head.layer}" if several else str(head.layer)
+        best = head.best
+        half = max(best.overlap - best.low, best.high - best.overlap)
+        rows.append(
+            (
+                layer if head.head == 1 else "",
+                str(head.head),
+                _starred(best),
+                f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else ""),
+                f"{best.baseline:.2f}",
+                f"{before.of(best.selector).overlap:.2f}",
+                _next_best(head),
+            )
+        )
+    columns = ("layer", "head", "selector", "overlap", "baseline", "untrained", "next best")
+    return _table(columns, rows, f"{found.name}: {found.problems} problems, {found.rows} rows")
+
+
+def _next_best(head: Head) -> str:
+    """Another selector whose cells the head attends to, too; empty if there is none."""
+    from trm.analysis.rasp import LINES
+
+    def direction(selector: str) -> str:
+        return selector.removeprefix("first written ").removeprefix("far ")
+
+    for one in head.overlaps[1:]:
+        alike = direction(one.selector) == direction(head.best.selector)  # often the same cell
+        if one.gain >= _SECOND and not alike and one.selector not in LINES:
+            return f"{_starred(one)} {one.overlap:.2f}"
+    return ""
+
+
+def _starred(one: Overlap) -> str:
+    return f"{one.selector} *" if one.in_program else one.selector
+
+
+KINDS: dict[str, tuple[Callable[[argparse.Namespace], None], str, str]] = {
+    "probe": (
+        run_probe,
+        "probe.json, all figures, and probe.png",
+        """\
+  trm analyse probe --checkpoint runs/standard_base3 --output probed
+  trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
+""",
+    ),
+    "heads": (
+        run_heads,
+        "heads.json, all figures with the problems of each pair, and heads.png",
+        """\
+  trm analyse heads --output heads                                    # of the shipped model
+  trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
+""",
+    ),
+    "rasp": (
+        run_rasp,
+        "rasp.json, all figures; overlap.png, the attention of each head on what\n"
+        "each selector selects; and heads.png, heads and their best selectors on one row",
+        """\
+  trm analyse rasp 123x45 --layout lattice                # the program alone
+  trm analyse rasp --output compared                      # beside the heads of the shipped model
+  trm analyse rasp 2539x839 --checkpoint C --digits-a 4,8 --digits-b 4,8 --output compared
+""",
+    ),
+    "ranks": (
+        run_ranks,
+        "ranks.json, all figures, and ranks.png",
+        """\
+  trm analyse ranks --output ranks                                        # of the shipped model
+  trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
+""",
+    ),
+}
+
+
+# What they share.
+
+
+def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
+    """All combinations of what is named; a measure that is not named is training's longest."""
+    given, axes = sizes_given(args, task)
+    named = [given.get(axis) or [task.ranges.get(axis, (1, 3))[1]] for axis in axes]
+    return [dict(zip(axes, size, strict=True)) for size in product(*named)]
+
+
+def _folder(args: argparse.Namespace, name: str, key: str, *pictures: str) -> Path:
+    """The folder of the results, in which nothing of others' is in the way."""
+    files = (f"{name}.json", *(pictures or (f"{name}.png",)))
+    make_own_folder(Path(args.output), f"trm analyse {name}", files, key)
+    return Path(args.output)
+
+
+def _about(checkpoint: str, name: str | None = None) -> dict[str, Any]:
+    """What a file of results says of a model."""
+    from trm.evaluation.models import describe, labels
+
+    about = describe(checkpoint, name or labels([checkpoint])[0])
+    return {key: value for key, value in about.items() if key != "config"}
+
+
+def _write(
+    args: argparse.Namespace,
+    output: Path,
+    name: str,
+    data: dict[str, Any],
+    figures: dict[str, Figure],
+) -> None:
+    """The figures as JSON and as pictures, of which it is said where they are."""
+    from trm.evaluation.models import versions
+
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    file = output / f"{name}.json"
+    write_object(file, data | {"format": 1, "created": created, "versions": versions()})
+    info_console(args).print(f"figures  {file}")
+    for title, figure in figures.items():
+        with replacing(output / f"{title}.png") as part:
+            figure.savefig(part, format="png")
+        info_console(args).print(f"picture  {output / title}.png")
+
+
+def _table(columns: Iterable[str], rows: Iterable[Sequence[str]], title: str = "") -> Table:
+    """A table for the terminal, a line before each row that names a layer or a kind anew."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title or None, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "next best")
+    for row in rows:
+        if row[0] and table.rows:
+            table.add_section()
+        table.add_row(*row)
+    return table
+
+
+def _pair_kinds(text: str) -> tuple[str, ...]:
+    """Kinds of pairs, in the order in which they are named, each once."""
+    named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in named:
+        if name not in PAIR_KINDS:
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is no kind of pair; there are {', '.join(PAIR_KINDS)}"
+            )
+    return named

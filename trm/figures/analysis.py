@@ -1,0 +1,283 @@
+"""Figures of what models compute: probes, effects of heads, selectors, effective ranks.
+
+No curve, bar or cell differs from another by its colour alone; colours are matplotlib's viridis,
+Blues and RdBu, or Okabe and Ito's.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FixedLocator, MaxNLocator
+
+from canvas.picture import GREY, GRID, PAPER
+from trm.analysis.patch import HeadEffects
+from trm.analysis.probe import INPUT
+from trm.analysis.probe_report import JUDGES, curve, last_point, regions
+from trm.analysis.probe_study import ProbeStudy
+from trm.analysis.ranks import STATES, WEIGHTS, Rank
+from trm.analysis.rasp import NAMES, Selector
+from trm.analysis.rasp_heads import Head
+from trm.evaluation.grid import INSIDE
+from trm.figures.inspection import EFFECTS, attention_figure, draw_table, new_figure
+
+_PERCENT = ScalarMappable(Normalize(0, 100), matplotlib.colormaps["viridis"])
+_ACROSS = 4  # panels of curves in a line
+_TICKS = 12  # steps named below a panel, at most
+_SEEN = 0.1  # an overlap that makes a selector worth a column
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_CURVES: dict[tuple[str, str], dict[str, Any]] = {
+    ("probe", "in range"): {"color": "#0072B2", "linestyle": "-", "marker": "o"},
+    ("probe", "beyond"): {"color": "#D55E00", "linestyle": "--", "marker": "s"},
+    ("head", "in range"): {"color": "#009E73", "linestyle": "-.", "marker": "^"},
+    ("head", "beyond"): {"color": "#CC79A7", "linestyle": "-.", "marker": "v"},
+    ("control", "in range"): {"color": GREY, "linestyle": ":", "marker": "x"},
+    ("majority", "in range"): {"color": "#A6A6A6", "linestyle": (0, (6, 3))},
+}
+_READERS = {"probe": "probe", "head": "trained head", "control": "control task"}
+_PARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of the bars: field, words, style
+    ("both", "sub-tasks right, answer right", {"facecolor": "#0072B2"}),
+    ("gap", "sub-tasks right, answer wrong: the gap", {"facecolor": "#D55E00", "hatch": "////"}),
+    ("otherwise", "a sub-task wrong, answer right", {"facecolor": "#56B4E9", "hatch": "...."}),
+    ("neither", "both wrong", {"facecolor": "#D4D4D4"}),
+)
+
+
+def probing_figure(study: ProbeStudy) -> Figure:
+    """Sub-task by size at the last step, rows by what is right in them, and curves over steps.
+
+    Args:
+        study: with figures of at least one size.
+    """
+    sizes = study.measured
+    hints = [h for h in study.hints if any(s.at(h, study.main, study.last) for s in sizes)]
+    heads = any(r.head is not None for size in sizes for r in size.readings)
+    across = min(_ACROSS, len(hints))
+    lines = -(-len(hints) // across)
+    top = 1.5 + 0.36 * max(len(hints), 4)
+    name = study.model.get("name", "")
+    title = ": ".join(filter(None, (name, last_point(study))))
+    figure = new_figure(12.5, top + 2.2 * lines + 1.4, title)
+    parts: Any = figure.subfigures(2, 1, height_ratios=(top, 2.2 * lines + 1.2))
+    above, below = parts
+    readers = ["probe", "head"] if heads else ["probe"]
+    ratios = [len(sizes) + 2] * len(readers) + [max(4, len(sizes))]
+    *maps, bars = above.subplots(1, len(readers) + 1, width_ratios=ratios, squeeze=False)[0]
+    for axes, reader in zip(maps, readers, strict=True):
+        found = [[size.at(hint, study.main, study.last) for size in sizes] for hint in hints]
+        shares = [[None if r is None else r.value(reader) for r in row] for row in found]
+        values = 100 * np.array(shares, dtype=float)
+        texts = np.vectorize(_percent)(values)
+        columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
+        rows = hints if axes is maps[0] else [""] * len(hints)
+        draw_table(axes, values, texts, rows, columns, _PERCENT)
+        axes.set_xlabel(f"{_READERS[reader]}: cells right, %", fontsize=9.5)
+    _bars(bars, study)
+    panels = below.subplots(lines, across, sharex=True, sharey=True, squeeze=False)
+    for k, panel in enumerate(panels.flat):
+        panel.set_visible(k < len(hints))
+        if k < len(hints):
+            _curves(panel, study, hints[k])
+    for panel in panels[:, 0]:
+        panel.set_ylabel("right, %", fontsize=9)
+    for panel in panels.flat[max(0, len(hints) - across) : len(hints)]:
+        panel.set_xlabel(f"{study.unit} of {study.curve}", fontsize=9)
+        panel.tick_params(labelbottom=True)
+    below.suptitle("cells right in rows that are filled in, sizes pooled", fontsize=10)
+    handles = [
+        Line2D([], [], label=f"{_READERS.get(reader, reader)}, {where}", **style)
+        for (reader, where), style in _CURVES.items()
+        if any(curve(study, hint, regions(study).get(where, []), reader)[0] for hint in hints)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8.5, frameon=False)
+    return figure
+
+
+def _percent(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return "100" if value == 100 else f"{min(value, 99.9):.1f}"
+
+
+def _short(name: str) -> str:
+    """A size without the names of its measures, which are those of all sizes: 4 × 3."""
+    return " × ".join(re.findall(r"\d+", name))
+
+
+def _bars(axes: Axes, study: ProbeStudy) -> None:
+    """Rows by whether sub-tasks and answer are right, a bar for each size."""
+    gaps = [(size.name, size.gap) for size in study.measured if size.gap is not None]
+    left, at = np.zeros(len(gaps)), np.arange(len(gaps))
+    style: dict[str, Any]
+    for part, words, style in _PARTS:
+        shares = [100 * getattr(gap.rows, part) / max(gap.rows.total, 1) for _, gap in gaps]
+        axes.barh(at, shares, 0.62, left, edgecolor=PAPER, linewidth=0.6, label=words, **style)
+        left += shares
+    names = [f"{_short(name)}\n{gap.rows.total} rows" for name, gap in gaps]
+    axes.set_yticks(at, names, fontsize=8)
+    axes.set(xlim=(0, 100), ylim=(len(gaps) - 0.5, -0.5))
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_title(f"rows, %; sub-tasks by {JUDGES[gaps[0][1].judge]}", fontsize=9.5, loc="left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=8, frameon=False)
+
+
+def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
+    """Accuracy over steps of one sub-task; steps are evenly apart, as the last may be far away."""
+    for (reader, where), style in _CURVES.items():
+        steps, values = curve(study, hint, regions(study).get(where, []), reader)
+        at = [study.steps.index(step) for step in steps]
+        if at:
+            axes.plot(at, [100 * v for v in values], clip_on=False, linewidth=1.4, ms=4, **style)
+    axes.set_title(hint, fontsize=9.5, loc="left", pad=3)
+    axes.set_ylim(0, 102)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.tick_params(labelsize=8, length=2)
+    axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
+    axes.xaxis.set_major_formatter(lambda at, _: str(study.steps[round(at)]))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
+    """Layers down and heads across, for each kind of pairs, with intervals.
+
+    Args:
+        found: of one model, at least one kind.
+        title: of the figure.
+    """
+    layers, heads = np.shape(found[0].mean)
+    size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
+    figure = new_figure(*size, title)
+    figure.supxlabel(
+        "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
+        "1: the second's, as clearly as in its own run",
+        fontsize=8.5,
+        color=GREY,
+    )
+    all_axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
+    for axes, one in zip(all_axes, found, strict=True):
+        mean, low, high = (np.array(part) for part in (one.mean, one.low, one.high))
+        texts = np.vectorize(lambda *ends: "{:.2f}\n{:.2f} to {:.2f}".format(*ends))(
+            mean, low, high
+        )
+        texts = np.char.replace(texts, "-0.00", "0.00")
+        names = [f"head {head + 1}" for head in range(heads)]
+        draw_table(axes, mean, texts, one.sites, names, EFFECTS)
+        title = f"{one.kind}: {one.meaning} ({len(one.pairs)} pairs)"
+        axes.set_title(title, fontsize=10, weight="bold", loc="left")
+    bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
+    figure.colorbar(EFFECTS, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
+    return figure
+
+
+def rasp_figure(
+    canvas: np.ndarray,
+    cell: tuple[int, int],
+    attention: Mapping[str, np.ndarray],
+    selectors: Mapping[str, Selector],
+    heads: Sequence[Head],
+    title: str,
+) -> Figure:
+    """What one cell selects by the selector that matches a head best, and what the head attends to.
+
+    Args:
+        canvas: ``uint8 [H, W]``, what the model saw.
+        cell: row and column of the cell, framed in every map.
+        attention: by the name of the tensor that is updated, ``float [layers, heads, H * W,
+            H * W]``.
+        selectors: by name, bool [H * W, H * W] or with one canvas in front.
+        heads: of the same model, with figures over many problems.
+        title: of the figure.
+    """
+    query, size = cell[0] * canvas.shape[1] + cell[1], canvas.size
+    several = len(attention) > 1
+    maps, titles = [], []
+    for head in heads:
+        best = head.best
+        maps.append(selectors[best.selector].chosen.reshape(-1, size, size)[0, query] * 1.0)
+        maps.append(attention[head.update][head.layer - 1, head.head - 1, query])
+        titles.append(f"{head_name(head, several)}\nselect {best.selector}")
+        titles.append(f"\nattention: {best.overlap:.2f} on it")
+    return attention_figure(canvas, cell, np.reshape(maps, (-1, *canvas.shape)), titles, title)
+
+
+def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
+    """A heat map: the attention of each head on what each selector selects, the best one framed.
+
+    Selectors to which no head attends are left out; a star marks those of the program.
+    """
+    best = {head.best.selector for head in heads}
+    shown = [
+        one
+        for one in heads[0].overlaps
+        if one.in_program
+        or one.selector in best
+        or any(head.of(one.selector).overlap >= _SEEN for head in heads)
+    ]
+    order = {name: i for i, name in enumerate(NAMES)}
+    shown.sort(key=lambda one: (not one.in_program, order.get(one.selector, len(order))))
+    names = [one.selector for one in shown]
+    values = np.array([[head.of(name).overlap for name in names] for head in heads])
+    figure = new_figure(2.2 + 0.42 * len(names), 2.4 + 0.3 * len(heads), title)
+    axes = figure.subplots()
+    several = len({head.update for head in heads}) > 1
+    texts = np.vectorize(lambda share: f"{share:.2f}"[-3:] if share < 0.995 else "1")(values)
+    starred = [f"{one.selector} *" if one.in_program else one.selector for one in shown]
+    draw_table(axes, values, texts, [head_name(head, several) for head in heads], starred)
+    for i, head in enumerate(heads):
+        corner = (names.index(head.best.selector) - 0.5, i - 0.5)
+        frame = Rectangle(corner, 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)
+        axes.add_patch(frame)
+    for label in axes.get_xticklabels():
+        label.set(rotation=60, ha="left", rotation_mode="anchor")
+    return figure
+
+
+def head_name(head: Head, several: bool) -> str:
+    """Like layer 1, head 3; with the tensor in front where several are updated."""
+    name = f"layer {head.layer}, head {head.head}"
+    return f"{head.update}, {name}" if several else name
+
+
+def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
+    """The share of the full rank that each layer makes use of, a line for each model.
+
+    Args:
+        models: by name, of each its ranks; at least one rank in all.
+    """
+    every = [one for ranks in models.values() for one in ranks]
+    panels = list(dict.fromkeys(one.name for one in every if one.kind == WEIGHTS))
+    panels += [STATES] * any(one.kind == STATES for one in every)
+    figure = new_figure(1.4 + 3 * len(panels), 3.8, "")
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    axes = dict(zip(panels, all_axes, strict=True))
+    handles = {}
+    for number, (model, ranks) in enumerate(models.items()):
+        style: dict[str, Any] = {"color": _COLOURS[number % 7], "marker": "os^vDPX"[number % 7]}
+        given = [one for one in ranks if (one.kind, one.name) == (STATES, INPUT)]
+        lines = dict.fromkeys((one.kind, one.name) for one in ranks if one not in given)
+        tensors = [name for kind, name in lines if kind == STATES]
+        for kind, name in lines:
+            line = given * (kind == STATES) + [r for r in ranks if (r.kind, r.name) == (kind, name)]
+            dashes = ("-", "--", ":", "-.")[tensors.index(name) % 4] if kind == STATES else "-"
+            (handle,) = axes[STATES if kind == STATES else name].plot(
+                [one.layer for one in line], [one.share for one in line], linestyle=dashes, **style
+            )
+            if kind == STATES or not tensors:
+                handles[f"{model}, {name}" if len(tensors) > 1 else model] = handle
+    for name, axis in axes.items():
+        axis.set_title(name if name == STATES else f"feed-forward {name}", fontsize=10)
+        axis.set(xlabel="layer", ylim=(0, 1))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.grid(alpha=0.3)
+    axes[panels[0]].set_ylabel("effective rank / full rank")
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
+    return figure

@@ -1,1 +1,0 @@
-"""Probing: what the states of a frozen model tell of the sub-tasks, and what it makes of them."""

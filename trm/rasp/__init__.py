@@ -1,1 +1,0 @@
-"""Programs in RASP: what a transformer should compute, and which heads attend as they select."""
