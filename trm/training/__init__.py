@@ -1,4 +1,4 @@
-"""Training: data, losses, optimisers, Lightning modules and TensorBoard pages."""
+"""Training: data, losses, optimisers, Lightning modules and what TensorBoard shows."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

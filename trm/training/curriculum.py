@@ -37,10 +37,6 @@ class Curriculum:
 
     After the last stage, and in all that is validated and tested, it is the whole task.
 
-    Args:
-        task: the whole task.
-        stages: in the order in which they end.
-
     Raises:
         ValueError: stages do not follow one another, draw problems that are not the task's, or none
             of the training split.
@@ -95,10 +91,6 @@ class RareContexts:
     contexts (`trm.evaluation.contexts`). Of all contexts that problems of some lengths have, one is
     drawn evenly, and then a problem with it, of the same lengths: what comes is rarer, never
     longer.
-
-    Args:
-        task: of the problems; its layout says what its rows are sums of.
-        seed: of the problems that are looked through.
     """
 
     def __init__(self, task: Task, seed: int) -> None:

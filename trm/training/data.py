@@ -90,9 +90,6 @@ class CanvasDataModule(L.LightningDataModule):
             whatever meets in a digit (digits, multiplier digit, carry) is as likely as anything
             else that does.
         workers: processes that draw samples; 0 draws them in the training process.
-
-    Raises:
-        ValueError: a number is too small, or settings do not go together.
     """
 
     def __init__(

@@ -41,10 +41,7 @@ class Pictures(L.Callback):
     problems as `figures/…`. Several devices draw the first one's share of the problems.
 
     Args:
-        num_samples: rows of each kind that are drawn.
-
-    Raises:
-        ValueError: a number below 1.
+        num_samples: rows of each kind that are drawn, 1 or more.
     """
 
     def __init__(self, num_samples: int = 6) -> None:
@@ -159,16 +156,10 @@ def _kinds(drawing: WorkedDrawing, steps: RowSteps) -> np.ndarray:
 def worst_steps(
     parts: Sequence[Validated], number: int
 ) -> list[tuple[Problems, WorkedDrawing, RowSteps]]:
-    """The worst rows of a validation, the worst first.
+    """So many of the worst rows of a validation, the worst first.
 
-    Wrong ones come before right ones, the surest of the wrong and the least sure of the right.
-
-    Args:
-        parts: its batches.
-        number: how many; fewer if there are not as many rows.
-
-    Returns:
-        Of each row its batch's problems and their drawings, and the row step.
+    Wrong ones come before right ones, the surest of the wrong and the least sure of the right. Of
+    each row its batch's problems and their drawings are returned, and the row step.
     """
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
     right = np.concatenate([part.forced.rows_exact for part in parts])
@@ -182,14 +173,9 @@ def worst_steps(
 
 
 def example_steps(data: CanvasDataModule, number: int) -> tuple[Problems, WorkedDrawing, RowSteps]:
-    """Row steps of the first validation's problems, unlike in length and in row; always the same.
+    """So many validation problems, from short to long, their drawings, and a row step of each.
 
-    Args:
-        data: of the run.
-        number: how many; fewer if there are not as many validation problems.
-
-    Returns:
-        The problems, from short to long, their drawings, and one row step of each.
+    They are always the same, and differ in length and in row; fewer if there are not as many.
     """
     size = data.validation_problems
     pool = min(size, _POOL)

@@ -55,7 +55,7 @@ class Samples(Dataset):
     def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
         """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
 
-        What is placed is the room that the operands' lengths alone call for: the place of the
+        What is placed is as large as the operands' lengths alone call for: the position of the
         operands must not tell how long their product is.
         """
         worked = self.task.rules.work(problems)
@@ -124,8 +124,7 @@ class TrainingSamples(Samples):
             words = random_words(keys(self.seed, self.split, epoch, index, _RARE), 2)
             problems = self._rare.among(problems, self.rare_contexts, words)
         rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
-        # The spare room and the number of blank lines belong to the batch, wherever its samples
-        # are drawn.
+        # The margin and the number of blank lines belong to the batch, wherever it is drawn.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)

@@ -71,7 +71,7 @@ PICTURES = {
     "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
     "many as in training",
 }
-_PAGE = {  # of custom scalars
+_CHARTS = {  # of custom scalars
     "How good": {
         "validation: whole solutions": "validation/solved",
         "validation: loss": "validation/loss",
@@ -130,7 +130,7 @@ def custom_scalars(
         for name in hints
         for group in (VALIDATED[0], BEYOND)
     }
-    pages = _PAGE | ({"Hints": of_hints} if hints else {})
+    categories = _CHARTS | ({"Hints": of_hints} if hints else {})
     return {
         title: {
             # A tag is a pattern there: without its end it would also find longer names.
@@ -138,7 +138,7 @@ def custom_scalars(
             for name, tag in charts.items()
             if not tag.startswith(absent)
         }
-        for title, charts in pages.items()
+        for title, charts in categories.items()
         if recursive or title != "Recursion"
     }
 

@@ -43,7 +43,7 @@ def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_a_filler_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
+def test_a_predictor_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
     _, drawing = some_problems()
 
     class Oracle(IterativePredictor):

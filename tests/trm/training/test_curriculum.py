@@ -81,7 +81,7 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
     assert drawn == samples._drawing(range(16))[0].to_ints()
 
 
-def test_a_curriculum_that_never_ends_is_told():
+def test_a_curriculum_that_never_ends_is_warned_of():
     trainer = L.Trainer(max_epochs=3, logger=False, enable_checkpointing=False, accelerator="cpu")
     data = CanvasDataModule(TASK, Canvas(), curriculum=STAGES)
     data.trainer = trainer

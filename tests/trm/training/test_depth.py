@@ -98,7 +98,7 @@ def hinted(
     return model, data.__getitems__(range(6)), dict.fromkeys(names, 1.0)
 
 
-def test_a_batch_that_is_taught_takes_one_step_from_the_true_hints():
+def test_a_hint_forced_batch_takes_one_step_from_the_true_hints():
     model, samples, hints = hinted()
     depth = DepthConfig(no_grad_steps=(3, 3), supervised_steps=2, hint_forcing=1.0)
     result = fresh_step(model, samples, depth, LOSS, 0, hints)
@@ -111,7 +111,7 @@ def test_a_batch_that_is_taught_takes_one_step_from_the_true_hints():
     torch.testing.assert_close(result.loss, one.total + auxiliary)
 
 
-def test_batches_that_are_not_taught_then_teach_the_halting_head_alone():
+def test_other_batches_then_train_the_halting_head_alone():
     model, samples, hints = hinted()
     depth = DepthConfig(no_grad_steps=(0, 2), supervised_steps=2, hint_forcing=0.5)
     results = [fresh_step(model, samples, depth, LOSS, seed, hints) for seed in range(40)]

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,28 +86,6 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     assert (again.scale, again.offset) == pytest.approx((kept.scale, kept.offset), rel=1e-3)
 
 
-def test_what_is_predicted_from_a_checkpoint_is_calibrated(trained_gpt, command, small, tmp_path):
-    content = load(trained_gpt)
-    calibration = {"scale": 0.05, "offset": 0.3}  # one that six digits of a confidence tell
-    assert calibration.keys() == content[CHECKPOINT_KEY]["calibration"].keys()
-    content[CHECKPOINT_KEY]["calibration"] = calibration
-    last = tmp_path / "last.ckpt"
-    torch.save(content, last)
-    ran = command("predict", *small[1:], "--ckpt_path", last, folder=tmp_path)
-    assert ran.code == 0, ran.err
-    file = tmp_path / "predictions-0.jsonl"  # beside a checkpoint that lies in no run
-    records = [json.loads(line) for line in file.read_text().splitlines()]
-    solver = load_solver(last, device="cpu")
-    data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
-    _, drawing = next(iter(data.test_dataloader()))
-    expected = solver.predictor.free_running(drawing).confidence
-    plain = GPTPredictor(solver.predictor.model, Calibration()).free_running(drawing).confidence
-    for i, record in enumerate(records):
-        said = record["row_confidence"]
-        assert said == pytest.approx(expected[i, : len(said)].tolist(), rel=1e-4, abs=6e-7)
-    assert not np.allclose(expected, plain, rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -173,7 +150,7 @@ def batch(n: int = 8) -> dict:
     return data.__getitems__(range(n))
 
 
-def test_only_what_comes_after_the_operands_is_charged_for():
+def test_only_what_comes_after_the_operands_counts_in_the_loss():
     labels, logits = batch()["labels"], torch.zeros(8, 43, 18)
     flat, _, _ = sequence_loss(logits, labels)
     assert flat == pytest.approx(np.log(18), rel=1e-5)

@@ -108,13 +108,6 @@ def test_a_checkpoint_with_hints_is_exported_loaded_solved_scored_and_inspected(
     assert (tmp_path / "seen/hints.png").exists()
 
 
-def test_a_checkpoint_of_other_hints_is_refused(hinted, command, debug):
-    words = (*STANDARD, "--model.hints", "{all: 1.0}", "--ckpt_path", "best")
-    ran = command("test", *debug, *words, folder=hinted)
-    assert ran.code == 2
-    assert "the checkpoint holds another model: hints" in ran.err
-
-
 def test_a_resumed_run_with_hints_ends_with_the_same_weights(command, debug, tmp_path):
     words = ("fit", *debug, *HINTS, "--model.schedule.decay", "constant", "--data.workers", 2)
     words += ("--model.depth.schedule", "carry", "--data.validation_problems", 2)
@@ -177,16 +170,6 @@ def test_what_cannot_be_learned_is_said_in_a_sentence(command, debug, mine, word
     assert ran.code == 2
     assert told in ran.err
     assert "Traceback" not in ran.err
-
-
-def test_a_hint_that_is_left_out_may_be_one_of_another_layout(command, debug, tmp_path):
-    words = (*debug, "--data.task.layout", "interleaved", "--trainer.max_epochs", 1)
-    ran = command("fit", *words, "--model.hints", "{all: 1.0, diagonal: 0.0}", folder=tmp_path)
-    assert ran.code == 0, ran.err
-    assert list(load(tmp_path)[CHECKPOINT_KEY]["model"]["hints"])[:2] == [
-        "row_kind",
-        "multiplicand",
-    ]
 
 
 def test_a_network_without_heads_learns_no_hints_in_python_either(tiny_module):

@@ -112,20 +112,6 @@ def test_step_loss_and_its_gradient_follow_the_definition(loss, givens_weight):
     torch.testing.assert_close(gradient, expected_gradient)
 
 
-def test_cells_outside_a_samples_canvas_never_count():
-    logits, halt_logits, labels, answer = canvas_batch()
-    labels[:, :, 7:] = PAD
-    noisy = torch.where((labels == PAD)[..., None], 5 * torch.randn_like(logits), logits)
-    for givens_weight in (0.0, 1.0):
-        first, second = (
-            step_loss(x, halt_logits, labels, answer, givens_weight=givens_weight)
-            for x in (logits, noisy)
-        )
-        assert first.total == second.total
-        assert first.cell_accuracy == second.cell_accuracy
-        assert torch.equal(first.row_exact, second.row_exact)
-
-
 @pytest.mark.parametrize("givens_weight", [0.0, 0.5])
 def test_metrics_look_at_answer_cells_only(givens_weight):
     logits, halt_logits, labels, answer = canvas_batch()

@@ -1,4 +1,3 @@
-import copy
 import io
 import math
 
@@ -99,38 +98,6 @@ def test_saved_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(name):
     for p, q in zip(straight[0].parameters(), resumed[0].parameters(), strict=True):
         assert torch.equal(p, q)
     assert straight[2].get_last_lr() == resumed[2].get_last_lr()
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_step_with_a_closure_returns_its_loss_and_equals_a_step_without(name):
-    models = [tiny_model(), tiny_model()]
-    optimizers = [build_optimizer(model, OptimizerConfig(name=name)) for model in models]
-
-    def closure():
-        optimizers[0].zero_grad()
-        loss = loss_of(models[0])
-        loss.backward()
-        return loss
-
-    for _ in range(3):
-        expected = loss_of(models[1])
-        optimizers[1].zero_grad()
-        expected.backward()
-        assert optimizers[1].step() is None
-        assert optimizers[0].step(closure) == expected
-    for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        assert torch.equal(p, q)
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_parameters_without_a_gradient_stay_as_they_are(name):
-    model = tiny_model()
-    optimizer = build_optimizer(model, OptimizerConfig(name=name))
-    before = copy.deepcopy(model.state_dict())
-    model.lm_head(torch.ones(1, 8)).sum().backward()
-    optimizer.step()
-    changed = {key for key, value in model.state_dict().items() if not value.equal(before[key])}
-    assert changed == {"lm_head.weight"}
 
 
 # Adam-atan2

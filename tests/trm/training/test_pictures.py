@@ -87,7 +87,7 @@ def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
 
 
 def validated(right: list[bool], confidence: list[float]) -> Validated:
-    """Problems of one row each, right or wrong and believed in as told."""
+    """Problems of one row each, right or wrong, with the given confidence."""
     problems = Problems.from_ints([(10 + i, 7) for i in range(len(right))])
     drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 6)
 
@@ -132,13 +132,6 @@ def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
     assert (split_of(problems) == 1).all()
     assert ((steps.inputs == MASK) == steps.answer).all()
     assert steps.inputs.shape == (6, 8, 9)
-
-
-def test_few_pairs_of_lengths_give_several_problems_each():
-    task = Multiplication(digits_a=(2, 2), digits_b=(1, 2))
-    problems, _, _ = example_steps(data_of(task, Canvas(), 64), 5)
-    assert len(set(task.names(problems))) == 5
-    assert set(lengths_of(problems)) == {(2, 1), (2, 2)}
 
 
 def test_title_names_the_problem_the_row_and_its_kind():
