@@ -116,9 +116,7 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
 class Picture:
     """A canvas to look at: text where it is printed, a picture in a notebook.
 
-    Attributes:
-        canvas: ``uint8 [H, W]`` ids.
-        given: ``bool [H, W]``, cells that are shown from the start.
+    ``canvas`` is ``uint8 [H, W]`` ids, ``given`` ``bool [H, W]``: cells shown from the start.
     """
 
     canvas: np.ndarray
@@ -219,9 +217,7 @@ def evaluate(
         task = _load_solver(checkpoint, device="cpu").task
         if not any(set(sizes) == set(axes) for axes in task.grids):
             known = " or ".join(" and ".join(axes) for axes in task.grids)
-            raise ValueError(
-                f"sizes of the task {task.name} are {known}, not {' and '.join(sizes)}"
-            )
+            raise ValueError(f"sizes of the task {task.name} are {known}")
     (first, rows), (second, columns) = sizes.items()
     settings = Settings(
         (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting

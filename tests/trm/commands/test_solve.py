@@ -25,16 +25,6 @@ def test_watching_ends_with_the_same_words(command, checkpoint):
     assert watched.out.endswith(plain.out)
 
 
-def test_the_folder_of_a_run_stands_for_its_best_checkpoint(command, checkpoint, trained):
-    one, other = (command("solve", "--checkpoint", path, "12x3") for path in (checkpoint, trained))
-    assert one == other
-
-
-def test_more_steps_can_be_asked_for_than_in_training(command, checkpoint):
-    ran = command("solve", "--checkpoint", checkpoint, "12x3", "--steps", 30)
-    assert "supervision steps a row: 30" in ran.out
-
-
 def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")
     assert (ran.code, ran.out.count("should be")) == (0, 4)

@@ -107,15 +107,6 @@ def test_an_oracle_solves_every_layout_on_its_own_rows(layout):
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_an_oracle_is_right_on_every_teacher_forced_row(layout):
-    drawing = drawing_of(layout)
-    forced = teacher_forced(Oracle(drawing), drawing)
-    assert len(forced.rows_exact) == drawing.steps.sum()
-    assert forced.rows_exact.all()
-    assert (forced.cells_right == 1).all()
-
-
-@pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
     drawing = drawing_of(layout)
     predictor = Slip(drawing)
@@ -262,13 +253,6 @@ def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
     np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
 
 
-def test_a_model_sure_of_itself_that_may_take_one_step_takes_one():
-    model = tiny_model()
-    set_halting(model, 9.0)
-    filled = IterativePredictor(model, max_steps=1)(row_steps(drawing_of("lattice")).inputs)
-    assert (filled.steps == 1).all()
-
-
 def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
     model = tiny_model()
     set_halting(model, -9.0)
@@ -310,15 +294,6 @@ def test_without_halting_every_row_gets_all_steps_and_unhalted_rows_stay_the_sam
     same = early.steps == 6
     assert same.any()
     assert (early.canvases[same] == late.canvases[same]).all()
-
-
-def test_the_order_of_samples_does_not_matter():
-    model, inputs = sometimes_halting()
-    order = np.random.default_rng(0).permutation(len(inputs))
-    straight, shuffled = (IterativePredictor(model, 6)(x) for x in (inputs, inputs[order]))
-    assert (straight.canvases[order] == shuffled.canvases).all()
-    assert (straight.steps[order] == shuffled.steps).all()
-    np.testing.assert_allclose(straight.confidence[order], shuffled.confidence, atol=1e-5)
 
 
 def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():

@@ -49,14 +49,6 @@ def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
     assert wrong.verdict == verdict
 
 
-def test_a_canvas_without_a_number_is_printed_all_the_same():
-    unread = solution(answer=None, answer_cells=())
-    assert unread.verdict == "12 x 3 = no number (wrong, it is 36; confidence 78.9%)"
-    assert unread.answer_text is None
-    assert not unread.correct
-    assert "<svg" in unread._repr_html_()
-
-
 def test_numbers_are_printed_in_the_models_base():
     ternary = solution(problem="102 x 2", operands=(11, 2), answer=21, right_answer=22, base=3)
     assert "102 x 2 = 210 (wrong, it is 211;" in str(ternary)
@@ -118,12 +110,6 @@ def test_a_record_tells_a_wrong_working_from_an_unknown_one():
     assert solution(answer=None).record().answer is None
 
 
-def test_a_record_says_why_a_confidence_is_doubted():
-    record = solution(in_range=False, uncalibrated_reason="outside the lengths trained on").record()
-    assert (record.in_range, record.calibrated) == (False, False)
-    assert record.uncalibrated_reason == "outside the lengths trained on"
-
-
 def test_a_record_holds_votes_where_there_were_some():
     votes = [[Vote("36", 3, 0.81234567), Vote(None, 1, 0.5)]]
     record = solution(views=4, agreement=2 / 3, votes=votes).record()
@@ -134,10 +120,6 @@ def test_a_record_holds_votes_where_there_were_some():
             {"answer": None, "views": 1, "confidence": 0.5},
         ]
     ]
-
-
-def test_a_record_without_its_canvas():
-    assert solution().record(canvas=False) == replace(solution().record(), canvas=None)
 
 
 def test_a_record_as_plain_data_has_all_columns_but_those_left_out():

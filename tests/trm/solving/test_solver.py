@@ -103,14 +103,6 @@ def test_a_confidence_that_is_no_number_is_none_at_all():
     json.dumps(solution.record().data(), allow_nan=False)
 
 
-def test_rows_are_where_the_working_was_written():
-    solution = solve((321, 654), "lattice", height=9, width=9)
-    assert len(solution.rows) == len(solution.row_confidence) == 3
-    for row in solution.rows:
-        assert (solution.canvas[row] == solution.truth[row]).all()
-        assert not solution.given[row].all()
-
-
 def test_a_wrong_digit_makes_a_wrong_product():
     solution = solve((12, 3), "standard", Scribe(put(-1, DIGIT_ZERO + 9)), margin=0)
     assert solution.answer is not None

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 
 from canvas.multiplication import Multiplication
@@ -57,20 +56,6 @@ def test_trace_goes_on_where_the_solver_stops_and_agrees_with_it_there():
     np.testing.assert_allclose(stopped, filled.confidence, rtol=1e-4)
 
 
-def test_longer_trace_begins_like_a_shorter_one():
-    inputs, model = some_rows().inputs, tiny_model()
-    short, long = (IterativePredictor(model, n).trace(inputs) for n in (2, 5))
-    np.testing.assert_array_equal(long.canvases[:2], short.canvases)
-    np.testing.assert_array_equal(long.halt_logits[:2], short.halt_logits)
-
-
-def test_trace_leaves_no_history_and_the_mode_as_it_was():
-    model = tiny_model().train()
-    IterativePredictor(model, 1).trace(some_rows().inputs)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-
 def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
     rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
     trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
@@ -87,13 +72,6 @@ def test_sample_settles_whatever_is_said_outside_its_masked_cells():
     masked = np.array([[[False, True]]])
     assert StepTrace(canvases, trust, masked).halts_at.tolist() == [3]
     assert StepTrace(canvases, trust, ~masked).halts_at.tolist() == [0]
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_nothing_halts_in_fewer_steps_than_it_takes_to_see_that_nothing_changes(steps):
-    canvases = np.full((steps, 1, 1, 1), 5, dtype=np.uint8)
-    trust = np.ones((steps, 1), dtype=np.float32)
-    assert StepTrace(canvases, trust, np.ones((1, 1, 1), dtype=bool)).halts_at.tolist() == [0]
 
 
 def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
@@ -115,8 +93,3 @@ def test_confidence_of_a_very_sure_model_is_one_without_overflow():
     cells = np.zeros((1, 2, 1, 1), dtype=np.uint8)
     seen = StepTrace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
     np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)
-
-
-def test_trace_of_no_step_is_refused():
-    with pytest.raises(ValueError, match="at least one supervision step"):
-        IterativePredictor(tiny_model(), 0).trace(some_rows().inputs)

@@ -46,12 +46,6 @@ def test_each_vote_follows_its_rule_where_all_four_differ():
     assert shares == {"majority": 0.5, "weighted": 2 / 6, "max_confidence": 1 / 6, "product": 0}
 
 
-def test_ballots_tell_what_each_answer_got_most_views_first():
-    ballots = decide("majority", answers("2", "1", "1"), np.array([0.9, 0.5, 0.7])).ballots
-    told = [(int(b.cells[0]), b.views, b.confidence) for b in ballots]
-    assert told == [(1, 2, pytest.approx(0.6)), (2, 1, pytest.approx(0.9))]
-
-
 def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
     tie = answers("1", "2", "1", "2")
     assert decide("majority", tie, np.array([0.5, 0.6, 0.5, 0.6])).cells[0] == 2

@@ -1,7 +1,5 @@
 """What those who watch a solver see; the models are trained ones, or know the answer."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -104,9 +102,3 @@ def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(solver):
         shown, seen = moments_of(other)
         assert seen == two_frames_a_row
         assert [moment.masked for moment in shown] == [True, False] * 3
-
-
-def test_another_base_is_refused_as_ever(solver):
-    ternary = replace(solver, task=replace(solver.task, base=3))
-    with pytest.raises(ValueError, match="works in base 3, not 10"):
-        solve_watched(ternary, PROBLEM, lambda moment: None)
