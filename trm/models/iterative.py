@@ -27,7 +27,7 @@ class IterativeModel(nn.Module, ABC):
             the same network with other weights. Where it has ``height`` and ``width``, training
             sets them to the size of its canvases.
         builds_on_hints: whether its states hold hints alone, so that it can be `step_from_hints`.
-        translation_invariant: whether canvases look the same to it wherever on them a working lies.
+        translation_invariant: whether it does not matter where on a canvas a worked solution lies.
         can_carry: whether a canvas has the same tokens after each training step, so that its state
             can be carried over to the next one.
         updates: the names of the state's tensors that a supervision step replaces, in order, once

@@ -68,16 +68,16 @@ def work_in_order(
     assert context.places is not None
     if cells.alike is None:
         return None
-    pages = _Pages(model, context, cells.alike.width)
+    work = _Rows(model, context, cells.alike.width)
     handed_down = None if above is None else list(above.seen.unbind(1))
     before = handed_down  # of the row above the last one
-    for row in range(pages.rows):
-        before, handed_down = handed_down, pages.work(row, handed_down)
+    for row in range(work.rows):
+        before, handed_down = handed_down, work.row(row, handed_down)
     known = None
-    same = bool((context.lengths == pages.rows * pages.width).all())
-    if same and pages.rows > 1 and before is not None:
-        known = RowCache(torch.stack(before, dim=1), context.places[:, -pages.width :])
-    return Worked(context, pages.state.flatten(1, 2), known)
+    same = bool((context.lengths == work.rows * work.width).all())
+    if same and work.rows > 1 and before is not None:
+        known = RowCache(torch.stack(before, dim=1), context.places[:, -work.width :])
+    return Worked(context, work.state.flatten(1, 2), known)
 
 
 class _Stages:
@@ -101,7 +101,7 @@ class _Stages:
         return self.layers[0][1].keys_values(held + start)
 
 
-class _Pages(_Stages):
+class _Rows(_Stages):
     """Rows of W cells on the way."""
 
     def __init__(self, model: "LoopedTransformer", context: Context, width: int) -> None:
@@ -122,7 +122,7 @@ class _Pages(_Stages):
         self.rows = self.inputs.shape[1]
         self.state = torch.empty_like(self.inputs)
 
-    def work(self, row: int, above: list[Tensor] | None) -> list[Tensor]:
+    def row(self, row: int, above: list[Tensor] | None) -> list[Tensor]:
         """Work out a row from the right to the left.
 
         From keys and values [B, W, 2 * D] of the row above, if there is one, for each layer of each
@@ -194,7 +194,7 @@ class _Wavefront(NamedTuple):
     lag: Tensor  # how long after that one it starts
 
     @classmethod
-    def of_page(cls, top: int, rows: list[int], device: torch.device) -> "_Wavefront":
+    def of_rows(cls, top: int, rows: list[int], device: torch.device) -> "_Wavefront":
         """Of the rows of a canvas from its first one to the last that is filled in."""
         lanes: list[tuple[int, bool, int, int, int]] = []
         above, begun = 0, -2
@@ -237,7 +237,7 @@ def work_along_fronts(
     Returns:
         The canvases, and the halt logits, float32 [B, S], of each row that was filled in.
     """
-    lanes = _Wavefront.of_page(top, rows, tokens.device)
+    lanes = _Wavefront.of_rows(top, rows, tokens.device)
     size = max(1, _CELLS // len(lanes.row))
     parts = [
         _Front(model, lanes, some.long(), cells).run(rows)

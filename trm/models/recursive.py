@@ -2,11 +2,11 @@
 
 After Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks", and its
 code, SamsungSAILMontreal/TinyRecursiveModels:
-- two states per token, z_H (the answer so far) and z_L (the working), one network for both
+- two states per token, z_H (the answer so far) and z_L (the reasoning), one network for both
 - an H cycle: z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L
 - a supervision step: H_cycles of them, of which only the last carries a gradient
 - post-norm blocks without biases: attention or a mixer over tokens, then SwiGLU
-- a halting head that judges the answer
+- a halting head that says whether the answer is right
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from trm.models.layers import truncated_normal_
 
 
 class RecursiveState(NamedTuple):
-    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the working."""
+    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
 
     z_H: Tensor  # noqa: N815
     z_L: Tensor  # noqa: N815
@@ -61,11 +61,11 @@ class TinyRecursiveModel(CanvasTransformer):
         return self._cycle(context, state)
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        """What z_H says, see `CanvasTransformer.heads`."""
+        """Of z_H, see `CanvasTransformer.heads`."""
         return self.heads(state.z_H, context)
 
     def read_hints(self, state: RecursiveState, context: Context) -> dict[str, Tensor]:
-        """What z_H says of hints, see `CanvasTransformer.hint_logits`."""
+        """Of z_H, see `CanvasTransformer.hint_logits`."""
         return self.hint_logits(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:

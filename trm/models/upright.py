@@ -1,10 +1,10 @@
-"""Pages in any of the eight symmetries of the square: turned upright first, then worked on.
+"""Canvases in any of the eight symmetries of the square: turned upright first, then worked on.
 
-A small classifier scores all eight orientations of a page by how upright they look; the network
-works on the page in the one that scores highest, and its output is turned back. A page and a turned
-page are then the same page to the network, and the classifier is as good in one view as in another,
-whatever it was trained on: learned canonicalisation (Kaba et al. 2023, "Equivariance with Learned
-Canonicalization Functions"). That a page can be turned is given; which way it lies is learned.
+A small classifier scores all eight orientations of a canvas by how upright they look; the network
+works on the one that scores highest, and its output is turned back. A canvas and a turned one are
+then the same to the network, and the classifier is as good in one view as in another, whatever it
+was trained on: learned canonicalisation (Kaba et al. 2023, "Equivariance with Learned
+Canonicalization Functions"). That a canvas can be turned is given; which way it lies is learned.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,9 +26,9 @@ from trm.models.recursive import TinyRecursiveModel
 
 @dataclass
 class TurnedContext(Context):
-    """A context of pages that have been turned."""
+    """A context of canvases that have been turned."""
 
-    orientation: Tensor = field(kw_only=True)  # logits of how each page lies, [B, 8]
+    orientation: Tensor = field(kw_only=True)  # logits of how each canvas lies, [B, 8]
 
     def select(self, index: Tensor) -> "TurnedContext":
         """See `Context`."""
@@ -36,7 +36,7 @@ class TurnedContext(Context):
 
 
 class OrientationClassifier(nn.Module):
-    """How upright pages look: two convolutions over the symbols, pooled over what is not blank."""
+    """How upright a canvas looks: two convolutions over the symbols, pooled over the written."""
 
     def __init__(self, vocab_size: int, blank_id: int, size: int):
         super().__init__()
@@ -48,9 +48,9 @@ class OrientationClassifier(nn.Module):
         self.head = nn.Linear(size, 1)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """How upright each page [B, S, S] looks in each pose, logits float32 [B, 8]."""
+        """Of canvases [B, S, S] in each orientation, logits float32 [B, 8]."""
         batch, side, _ = tokens.shape
-        seen = tokens.flatten(1)[:, _poses(side, tokens.device)].view(-1, side, side)
+        seen = tokens.flatten(1)[:, _undone(side, tokens.device)].view(-1, side, side)
         x = self.embed(seen.int()).permute(0, 3, 1, 2)  # [B * 8, size, S, S]
         for layer in self.layers:
             x = F.gelu(layer(x))
@@ -61,9 +61,9 @@ class OrientationClassifier(nn.Module):
 
 
 class _Upright(CanvasTransformer):
-    """Turns pages upright before they are encoded, see this module.
+    """Turns canvases upright before they are encoded.
 
-    As the classifier learns, it may turn a page differently than a step before: a state that was
+    As the classifier learns, it may turn a canvas differently than a step before: a state that was
     carried over would then be that of other cells.
     """
 
@@ -75,10 +75,10 @@ class _Upright(CanvasTransformer):
         super().__init__(replace(config, hints=own))
         self.config = config
         if not config.crop:
-            raise ValueError("upright models see the box of a page alone: set crop: true")
+            raise ValueError("an upright model sees the box of what is written: set crop: true")
         if ORIENTATION not in config.hints:
             raise ValueError(
-                "an upright model learns how pages lie: turn the samples of training "
+                "an upright model learns how canvases lie: turn the samples of training "
                 f"(data.views) and give the hint {ORIENTATION} a weight (model.hints)"
             )
         self.classifier = OrientationClassifier(
@@ -88,18 +88,18 @@ class _Upright(CanvasTransformer):
     def embed(
         self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
     ) -> tuple[TurnedContext, Coordinates, Tensor]:
-        """See `CanvasTransformer`; of each page as its surest pose shows it."""
+        """See `CanvasTransformer`; of each canvas in its likeliest orientation."""
         height, width = tokens.shape[-2:]
         side = max(height, width)
         square = F.pad(tokens, (0, side - width, 0, side - height), value=self.config.blank_id)
         orientation = self.classifier(square)
-        poses = _poses(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
-        turned = square.flatten(1).gather(1, poses).view_as(square)
+        cell = _undone(side, tokens.device)[orientation.argmax(dim=1)]  # [B, side * side]
+        turned = square.flatten(1).gather(1, cell).view_as(square)
         context, cells, written = super().embed(turned, prefix_ids, rows)
         assert context.places is not None
-        # Where a token stands on the page as it lies; padding is behind the last cell.
-        end = torch.full_like(poses[:, :1], side * side)
-        places = torch.cat((poses, end), dim=1).gather(1, context.places)
+        # Where a token stands on the canvas as it lies; padding is behind the last cell.
+        end = torch.full_like(cell[:, :1], side * side)
+        places = torch.cat((cell, end), dim=1).gather(1, context.places)
         row, column = places // side, places % side
         inside = (row < height) & (column < width)
         places = torch.where(inside, row * width + column, height * width)
@@ -107,17 +107,15 @@ class _Upright(CanvasTransformer):
         return TurnedContext(**parts, orientation=orientation), cells, written
 
     def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
-        """See `CanvasTransformer`; the classifier's logits are the same for all cells of a page."""
+        """See `CanvasTransformer`; the classifier's are the same for all cells of a canvas."""
         assert isinstance(context, TurnedContext)
-        found = super().hint_logits(z, context)
-        if ORIENTATION in self.config.hints:
-            shape = (-1, context.height, context.width, -1)
-            found[ORIENTATION] = context.orientation[:, None, None].expand(shape)
-        return found
+        shape = (-1, context.height, context.width, -1)
+        turned = context.orientation[:, None, None].expand(shape)
+        return super().hint_logits(z, context) | {ORIENTATION: turned}
 
 
 class UprightRecursiveModel(_Upright, TinyRecursiveModel):
-    """A `TinyRecursiveModel` that turns pages upright first."""
+    """A `TinyRecursiveModel` that turns canvases upright first."""
 
     config: UprightRecursiveConfig
 
@@ -126,7 +124,7 @@ class UprightRecursiveModel(_Upright, TinyRecursiveModel):
 
 
 class UprightLoopedTransformer(_Upright, LoopedTransformer):
-    """A `LoopedTransformer` that turns pages upright first."""
+    """A `LoopedTransformer` that turns canvases upright first."""
 
     config: UprightLoopedConfig
 
@@ -135,8 +133,8 @@ class UprightLoopedTransformer(_Upright, LoopedTransformer):
 
 
 @lru_cache(maxsize=64)
-def _poses(side: int, device: torch.device) -> Tensor:
-    """Which cell of a page each cell shows once a symmetry is undone, int64 [8, side * side]."""
+def _undone(side: int, device: torch.device) -> Tensor:
+    """Which cell of a canvas each cell shows once a symmetry is undone, int64 [8, side * side]."""
     with torch.inference_mode(False):
         cells = torch.arange(side * side, device=device).view(side, side)
         return torch.stack([apply(invert(name), cells).flatten() for name in SYMMETRIES])

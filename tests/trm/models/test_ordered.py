@@ -18,7 +18,7 @@ from trm.models import ordered
 from trm.models.configs import LoopedConfig, UprightLoopedConfig
 from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
-from trm.models.ordered import _Pages, runs_along_fronts, work_in_order
+from trm.models.ordered import _Rows, runs_along_fronts, work_in_order
 from trm.models.upright import UprightLoopedTransformer
 from trm.solving.iteration import SymbolTrace, hints_after
 from trm.solving.iterative_predictor import IterativePredictor
@@ -210,13 +210,13 @@ def test_what_is_remembered_of_rows_above_saves_work_and_changes_nothing(symmetr
     if symmetry != "e":
         predictor = TurnedPredictor(predictor, symmetry)
     page, rows = drawing(*PAGES[:2], size=(10, 10)), []
-    work = _Pages.__init__
+    work = _Rows.__init__
 
-    def watched(pages: _Pages, *more: object) -> None:
+    def watched(pages: _Rows, *more: object) -> None:
         work(pages, *more)
         rows.append(pages.rows)
 
-    monkeypatch.setattr(_Pages, "__init__", watched)
+    monkeypatch.setattr(_Rows, "__init__", watched)
     cold = free_running(lambda inputs, *_: predictor(inputs), page)
     warm = predictor.free_running(page)
     np.testing.assert_array_equal(warm.canvases, cold.canvases)

@@ -116,5 +116,5 @@ def test_the_classifier_has_a_gradient_from_the_orientation_alone():
 def test_an_upright_model_crops_and_learns_how_pages_lie():
     with pytest.raises(ValueError, match="crop: true"):
         UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"crop": False}))  # type: ignore
-    with pytest.raises(ValueError, match="an upright model learns how pages lie"):
+    with pytest.raises(ValueError, match="an upright model learns how canvases lie"):
         UprightRecursiveModel(UprightRecursiveConfig(**SMALL | {"hints": {"carry": 11}}))  # type: ignore
