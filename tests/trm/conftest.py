@@ -53,10 +53,8 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     diagnostics = Diagnostics(
         {"partial product": rows - problems, "answer": problems},
         {way: n for way, n in ways.items() if n},
-        digits=rows * (a + 1),
-        digits_with_carry=rows * a // 2,
-        reached=rows * a,
-        reached_with_carry=rows * a // 4,
+        digits=(rows * (a + 1), rows * a // 2),
+        reached=(rows * a, rows * a // 4),
     )
     return cell | {
         "height": b + 1,

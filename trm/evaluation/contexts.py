@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,6 @@ _SIZES = (10, 10, 2**16, 2**16, len(ENDS), 2)
 _PART = 5_000  # problems that are looked through at once
 _AT_ONCE = 256  # that are solved
 
-Told = Callable[[int], None]
-
 
 @dataclass(frozen=True)
 class ContextCoverage:
@@ -42,8 +40,7 @@ class ContextCoverage:
     Attributes:
         contexts: ``int64 [C, 6]``, by `FIELDS`, ends by their index in `ENDS`.
         trained: ``int64 [C]``, how often each was among the digits of problems of training.
-        shown: ``int64 [C]``, cells that the model filled in.
-        right: ``int64 [C]``, those that it filled in right.
+        shown, right: ``int64 [C]``, cells that the model filled in, and filled in right.
         confidence: ``float64 [C]``, the mean probability that it gave to what it wrote.
         searched: problems of each split that were looked through.
         digits: of the rows of those of the training split, all together.
@@ -61,42 +58,32 @@ class ContextCoverage:
 
     def failing(self) -> np.ndarray:
         """The contexts that were wrong at least once, the most often wrong first: ``int64 [F]``."""
-        share = self.right / self.shown
         wrong = np.flatnonzero(self.right < self.shown)
-        return wrong[np.lexsort((self.trained[wrong], share[wrong]))]
+        return wrong[np.lexsort((self.trained[wrong], (self.right / self.shown)[wrong]))]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; a line for each context."""
-        counts = (self.trained, self.shown, self.right)
-        whole = np.column_stack([self.contexts, *counts]).tolist()
-        named = [
-            [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], sure]
-            for line, sure in zip(whole, self.confidence.round(4).tolist(), strict=True)
-        ]
+        counts = np.column_stack([self.contexts, self.trained, self.shown, self.right]).tolist()
+        sure = self.confidence.round(4).tolist()
         return {
             "searched": self.searched,
             "training_digits": self.digits,
             "problems": self.problems,
             "columns": [*FIELDS, "trained", "shown", "right", "confidence"],
-            "contexts": named,
+            "contexts": [
+                [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], confidence]
+                for line, confidence in zip(counts, sure, strict=True)
+            ],
         }
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Every digit of every row of some problems that is worked out, D in all.
+class Digits(NamedTuple):
+    """Every digit of every row of some problems that is worked out, D in all."""
 
-    Attributes:
-        contexts: ``int64 [D, 6]``, what meets there, by `FIELDS`.
-        problem: ``int64 [D]``, which of the problems it is of.
-        row: ``int64 [D]``, which row of all problems together.
-        place: ``int64 [D]``, from the row's right end.
-    """
-
-    contexts: np.ndarray
-    problem: np.ndarray
-    row: np.ndarray
-    place: np.ndarray
+    contexts: np.ndarray  # int64 [D, 6], what meets there, by `FIELDS`
+    problem: np.ndarray  # int64 [D], which of the problems it is of
+    row: np.ndarray  # int64 [D], which row of all problems together
+    place: np.ndarray  # int64 [D], from the row's right end
 
     @property
     def codes(self) -> np.ndarray:
@@ -107,12 +94,8 @@ class Digits:
 def digits_of(task: Task, problems: Problems) -> Digits:
     """What meets in every digit of every row that has to be worked out.
 
-    Args:
-        task: its layout says what its rows are sums of.
-        problems: some.
-
     Raises:
-        ValueError: the layout does not say it.
+        ValueError: the task's layout does not say what its rows are sums of.
     """
     columns = columns_of(task, problems)
     if columns is None:
@@ -131,77 +114,68 @@ def digits_of(task: Task, problems: Problems) -> Digits:
 
 
 def cover_contexts(
-    solver: Solver, searched: int, times: int, seed: int = 0, done: Told = lambda _: None
+    solver: Solver,
+    searched: int,
+    times: int,
+    seed: int = 0,
+    done: Callable[[int], None] = lambda _: None,
 ) -> ContextCoverage:
     """Show a model every context that held-out problems of its training range have.
 
     Args:
         solver: the model.
         searched: problems that are looked through, of the test split for what can be shown, and of
-            the training split for what was met there.
+            the training split for what was met there; at least 1.
         times: how often a context is shown at least, where there are as many problems with it.
         seed: which problems.
         done: told of problems when they have been looked through.
 
     Raises:
-        ValueError: the layout does not say what its rows are sums of, or nothing is asked for.
+        ValueError: the layout does not say what its rows are sums of.
     """
-    if searched < 1 or times < 1:
-        raise ValueError(f"search 1 problem or more, 1 time or more; got {searched} and {times}")
     task = solver.task
+
+    def parts(split: Split) -> Iterator[tuple[Problems, Digits]]:
+        for start in range(0, searched, _PART):
+            index = np.arange(start, min(start + _PART, searched))
+            problems = sample(task, seed, split, 0, index)
+            yield problems, digits_of(task, problems)
+            done(len(problems))
+
     met: Counter[int] = Counter()
-    for part in _parts(task, "train", seed, searched):
-        met.update(digits_of(task, part).codes.tolist())
-        done(len(part))
-    chosen: list[Problems] = []
-    shown: Counter[int] = Counter()
-    for part in _parts(task, "test", seed, searched):
-        chosen.append(part[_wanted(digits_of(task, part), shown, times)])
-        done(len(part))
-    judged = [_judged(solver, problems) for problems in _alike(chosen)]
-    codes, right, sure = (np.concatenate(parts) for parts in zip(*judged, strict=True))
-    found, which, times_shown = np.unique(codes, return_inverse=True, return_counts=True)
-    return ContextCoverage(
-        np.column_stack(np.unravel_index(found, _SIZES)),
-        np.array([met[code] for code in found.tolist()]),
-        times_shown,
-        np.bincount(which, right).astype(np.int64),
-        np.bincount(which, sure) / times_shown,
-        searched,
-        met.total(),
-        sum(map(len, chosen)),
-    )
-
-
-def _parts(task: Task, split: Split, seed: int, number: int) -> Iterator[Problems]:
-    """So many problems, as the task draws them."""
-    for start in range(0, number, _PART):
-        yield sample(task, seed, split, 0, np.arange(start, min(start + _PART, number)))
-
-
-def _wanted(digits: Digits, shown: Counter[int], times: int) -> np.ndarray:
-    """Problems with a context that has been shown fewer times, ``int64 [K]``; adds what they show.
-
-    Taken one after the other, so that two problems are not taken for the same context.
-    """
-    codes, ends = digits.codes.tolist(), np.flatnonzero(np.diff(digits.problem)) + 1
-    wanted = []
-    for start, end in pairwise([0, *ends.tolist(), len(codes)]):
-        mine = codes[start:end]
-        if any(shown[code] < times for code in mine):
-            wanted.append(int(digits.problem[start]))
-            shown.update(mine)
-    return np.array(wanted, dtype=np.int64)
-
-
-def _alike(parts: list[Problems]) -> Iterator[Problems]:
-    """Problems whose operands are of the same lengths, as many at once as are quick to solve."""
-    for problems in parts:
-        _, which = np.unique(problems.lengths, axis=0, return_inverse=True)
+    for _, digits in parts("train"):
+        met.update(digits.codes.tolist())
+    seen: Counter[int] = Counter()
+    judged, problems_shown = [], 0
+    for problems, digits in parts("test"):
+        # One after the other, so that two problems are not taken for the same context.
+        codes, ends = digits.codes.tolist(), np.flatnonzero(np.diff(digits.problem)) + 1
+        wanted = []
+        for start, end in pairwise([0, *ends.tolist(), len(codes)]):
+            mine = codes[start:end]
+            if any(seen[code] < times for code in mine):
+                wanted.append(int(digits.problem[start]))
+                seen.update(mine)
+        problems_shown += len(wanted)
+        chosen = problems[np.array(wanted, dtype=np.int64)]
+        # Those whose operands are of the same lengths, as many at once as are quick to solve.
+        _, which = np.unique(chosen.lengths, axis=0, return_inverse=True)
         for kind in range(int(which.max(initial=-1)) + 1):
             index = np.flatnonzero(which.reshape(-1) == kind)
             for start in range(0, len(index), _AT_ONCE):
-                yield problems[index[start : start + _AT_ONCE]]
+                judged.append(_judged(solver, chosen[index[start : start + _AT_ONCE]]))
+    all_codes, right, sure = (np.concatenate(part) for part in zip(*judged, strict=True))
+    found, which, shown = np.unique(all_codes, return_inverse=True, return_counts=True)
+    return ContextCoverage(
+        np.column_stack(np.unravel_index(found, _SIZES)),
+        np.array([met[code] for code in found.tolist()]),
+        shown,
+        np.bincount(which, right).astype(np.int64),
+        np.bincount(which, sure) / shown,
+        searched,
+        met.total(),
+        problems_shown,
+    )
 
 
 def _judged(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,9 +187,7 @@ def _judged(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray,
     assert filled.log_probs is not None
     row = digits.row
     line = (drawing.row_of_step(0)[steps.problem] + steps.step)[row]
-    labels = steps.labels[row, line]  # [D, W]
-    written = steps.answer[row, line] & (labels != BLANK)
+    written = steps.answer[row, line] & (steps.labels[row, line] != BLANK)  # [D, W]
     column = written.shape[1] - 1 - written[:, ::-1].argmax(axis=1) - digits.place
     true, found = (of[row, line, column] for of in (steps.labels, filled.canvases))
-    sure = np.exp(filled.log_probs[row, line, column].max(axis=1))
-    return digits.codes, true == found, sure
+    return digits.codes, true == found, np.exp(filled.log_probs[row, line, column].max(axis=1))

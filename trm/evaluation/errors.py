@@ -26,89 +26,65 @@ EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
 )
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of N rows from the right, each a sum of digits times factors, and of a carry.
+class Columns(NamedTuple):
+    """The columns of N rows from the right, each a sum of digits times factors, and of a carry."""
 
-    Attributes:
-        problem: ``int64 [N]``, which of the problems each is of.
-        sums: ``int64 [N, P]``, what the addends bring to each column.
-        last: ``int64 [N, P]``, the digit of the row's last addend there.
-        factor: ``int64 [N]``, by which that is multiplied.
-        addends: ``int64 [N]``, how many there are.
-        carry: ``int64 [N, P]``, what is carried into each column.
-        lengths: ``int64 [N]``, digits of the row's number.
-    """
-
-    problem: np.ndarray
-    sums: np.ndarray
-    last: np.ndarray
-    factor: np.ndarray
-    addends: np.ndarray
-    carry: np.ndarray
-    lengths: np.ndarray
+    problem: np.ndarray  # int64 [N], which of the problems each is of
+    sums: np.ndarray  # int64 [N, P], what the addends bring to each column
+    last: np.ndarray  # int64 [N, P], the digit of the row's last addend there
+    factor: np.ndarray  # int64 [N], by which that is multiplied
+    addends: np.ndarray  # int64 [N], how many there are
+    carry: np.ndarray  # int64 [N, P], what is carried into each column
+    lengths: np.ndarray  # int64 [N], digits of the row's number
 
 
 def columns_of(task: Task, problems: Problems) -> Columns | None:
     """The columns of all rows that have to be worked out, problem by problem.
 
-    Args:
-        task: its layout says what each row is the sum of, see `canvas.layouts.Layout.addends`.
-        problems: some.
-
-    Returns:
-        None where the layout does not say it.
+    None where the layout does not say what its rows are sums of, see
+    `canvas.layouts.Layout.addends`.
     """
-    named = [task.rules.addends(operands, task.base) for operands in problems.to_ints()]
-    rows = [row for one in named if one is not None for row in one]
+    named = [task.rules.addends(operands, task.base) or () for operands in problems.to_ints()]
+    rows = [row for one in named for row in one]
     if not rows:
         return None
-    problem = np.repeat(np.arange(len(named)), [len(one or ()) for one in named])
+    problem = np.repeat(np.arange(len(named)), [len(one) for one in named])
     numbers = [addend.number for row in rows for addend in row]
     digits = Numbers.from_ints(numbers, task.base).digits.astype(np.int64)
     factors, shifts = np.array([addend[1:] for row in rows for addend in row]).reshape(-1, 2).T
     addends = np.array([len(row) for row in rows])
-    of_row = np.repeat(np.arange(len(rows)), addends)
     width = int(shifts.max(initial=0)) + digits.shape[1]
     sums, last = (np.zeros((len(rows), width), dtype=np.int64) for _ in range(2))
     places = shifts[:, None] + np.arange(digits.shape[1])
+    of_row = np.repeat(np.arange(len(rows)), addends)
     np.add.at(sums, (of_row[:, None], places), digits * factors[:, None])
     ends = np.cumsum(addends)[addends > 0] - 1  # of the rows that have addends
     there = np.flatnonzero(addends)
     last[there[:, None], places[ends]] = digits[ends]
     factor = np.ones(len(rows), dtype=np.int64)
     factor[there] = factors[ends]
-    carries: list[np.ndarray] = []
-    written: list[np.ndarray] = []
-    carry = np.zeros(len(rows), dtype=np.int64)
-    while len(written) < width or carry.any():
-        carries.append(carry)
-        total = carry + (sums[:, len(written)] if len(written) < width else 0)
+    carries, written = [np.zeros(len(rows), dtype=np.int64)], list[np.ndarray]()
+    while len(written) < width or carries[-1].any():
+        total = carries[-1] + (sums[:, len(written)] if len(written) < width else 0)
         written.append(total % task.base > 0)
-        carry = total // task.base
+        carries.append(total // task.base)
     some = np.stack(written, axis=1)
     lengths = np.where(some.any(1), some.shape[1] - some[:, ::-1].argmax(1), 1)
     sums, last = (np.pad(of, ((0, 0), (0, len(written) - width))) for of in (sums, last))
-    return Columns(problem, sums, last, factor, addends, np.stack(carries, axis=1), lengths)
+    return Columns(problem, sums, last, factor, addends, np.stack(carries[:-1], axis=1), lengths)
 
 
 class WrongRow(NamedTuple):
-    """How a row is wrong.
+    """How a row is wrong."""
 
-    Attributes:
-        kind: one of `canvas.layouts.ROW_KINDS`.
-        row: which of the rows that were worked out, from 0.
-        fault: one of `FAULTS`; each wrong row has exactly one.
-        place: of the first wrong digit from the right, counted from the true row's lowest one;
-            None unless the row's right end is in place.
-        carry: whether a carry enters that place in the true calculation; None where there is no
-            place, or no digit there in the true row.
-    """
-
-    kind: str
-    row: int
-    fault: str
+    kind: str  # one of `canvas.layouts.ROW_KINDS`
+    row: int  # which of the rows that were worked out, from 0
+    fault: str  # one of `FAULTS`; each wrong row has exactly one
+    # Of the first wrong digit from the right, counted from the true row's lowest one; None unless
+    # the row's right end is in place.
     place: int | None
+    # Whether a carry enters that place in the true calculation; None where there is no place, or no
+    # digit there in the true row.
     carry: bool | None
 
 
@@ -119,26 +95,22 @@ class Diagnostics:
     Attributes:
         rows: how many there were of each kind, right and wrong.
         wrong: how many rows were wrong in each way.
-        digits, digits_with_carry: digits of all true rows; those of them that a carry enters.
-        reached, reached_with_carry: the same up to the first wrong one from the right, of rows
-            whose right end is in place: those that could become the first wrong one.
+        digits: of all true rows; and those of them that a carry enters.
+        reached: the same up to the first wrong one from the right, of rows whose right end is in
+            place: those that could become the first wrong one.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     wrong: Mapping[WrongRow, int] = field(default_factory=dict)
-    digits: int = 0
-    digits_with_carry: int = 0
-    reached: int = 0
-    reached_with_carry: int = 0
+    digits: tuple[int, int] = (0, 0)
+    reached: tuple[int, int] = (0, 0)
 
     def __add__(self, other: "Diagnostics") -> "Diagnostics":
         return Diagnostics(
             Counter(self.rows) + Counter(other.rows),
             Counter(self.wrong) + Counter(other.wrong),
-            self.digits + other.digits,
-            self.digits_with_carry + other.digits_with_carry,
-            self.reached + other.reached,
-            self.reached_with_carry + other.reached_with_carry,
+            (self.digits[0] + other.digits[0], self.digits[1] + other.digits[1]),
+            (self.reached[0] + other.reached[0], self.reached[1] + other.reached[1]),
         )
 
     def wrong_rows(self, kind: str | None = None) -> int:
@@ -147,47 +119,53 @@ class Diagnostics:
 
     def faults(self) -> dict[str, int]:
         """Wrong rows by fault; together they are all wrong rows."""
-        return {
-            fault: sum(n for way, n in self.wrong.items() if way.fault == fault) for fault in FAULTS
-        }
+        return {f: sum(n for way, n in self.wrong.items() if way.fault == f) for f in FAULTS}
 
     @property
     def first_wrong_digits(self) -> tuple[int, int]:
         """How many digits are the first wrong one of their row, and how many of them get a carry.
 
         Only rows whose right end is in place count; a digit too many is none of the row's. Errors
-        sit on carries if the second over the first exceeds ``reached_with_carry`` over ``reached``.
-        Of all digits more get a carry, for none enters a lowest digit, which errors reach first.
+        sit on carries if their share here exceeds that in ``reached``: of all digits more get a
+        carry, for none enters a lowest digit, which errors reach first.
         """
         digits = sum(n for way, n in self.wrong.items() if way.carry is not None)
         return digits, sum(n for way, n in self.wrong.items() if way.carry)
 
     def to_json(self) -> dict[str, Any]:
-        """A `trm.evaluation.grid.DiagnosticsData`, with totals for readers."""
-        first, first_with_carry = self.first_wrong_digits
+        """As it is written to ``grid.json``, with totals for readers."""
+        first, digits, reached = (
+            dict(zip(("total", "with_carry"), counts, strict=True))
+            for counts in (self.first_wrong_digits, self.digits, self.reached)
+        )
+        ways = sorted(self.wrong.items(), key=lambda item: str(item[0]))
         return {
-            "rows": {
-                kind: {"total": n, "wrong": self.wrong_rows(kind)} for kind, n in self.rows.items()
-            },
+            "rows": {k: {"total": n, "wrong": self.wrong_rows(k)} for k, n in self.rows.items()},
             "faults": self.faults(),
-            "first_wrong_digits": {"total": first, "with_carry": first_with_carry},
-            "digits": {"total": self.digits, "with_carry": self.digits_with_carry},
-            "reached": {"total": self.reached, "with_carry": self.reached_with_carry},
-            "wrong": [
-                {**way._asdict(), "count": n}
-                for way, n in sorted(self.wrong.items(), key=lambda item: str(item[0]))
-            ],
+            "first_wrong_digits": first,
+            "digits": digits,
+            "reached": reached,
+            "wrong": [{**way._asdict(), "count": n} for way, n in ways],
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Diagnostics":
-        """What `to_json` made."""
-        return cls(
-            {kind: n["total"] for kind, n in data["rows"].items()},
-            {WrongRow(*(way[name] for name in WrongRow._fields)): way["count"]
-             for way in data["wrong"]},
-            *(data[name][of] for name in ("digits", "reached") for of in ("total", "with_carry")),
-        )  # fmt: skip
+        """What `to_json` made.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            digits, reached = ((data[of]["total"], data[of]["with_carry"])
+                               for of in ("digits", "reached"))  # fmt: skip
+            return cls(
+                {kind: int(n["total"]) for kind, n in data["rows"].items()},
+                {WrongRow(*map(one.get, WrongRow._fields)): one["count"] for one in data["wrong"]},
+                digits,
+                reached,
+            )
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("the diagnostics of a cell are damaged") from None
 
 
 def diagnose(
@@ -240,5 +218,5 @@ def diagnose(
     return Diagnostics(
         {name: n for k, name in enumerate(ROW_KINDS) if (n := int((kinds == k).sum()))},
         wrong,
-        *(int(cells.sum()) for cells in (there, carries & there, up_to, carries & up_to)),
+        *((int(cells.sum()), int((cells & carries).sum())) for cells in (there, up_to)),
     )

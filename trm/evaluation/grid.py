@@ -15,7 +15,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from canvas.choices import check_choice
-from trm.evaluation.statistics import Share, difference
+from trm.evaluation.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
 PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
@@ -57,26 +57,6 @@ class Counts(TypedDict):
     high: float
 
 
-class WrongRows(TypedDict):
-    """Rows that are wrong in one way, see `trm.evaluation.errors.WrongRow`."""
-
-    kind: str
-    row: int
-    fault: str
-    place: int | None
-    carry: bool | None
-    count: int
-
-
-class DiagnosticsData(TypedDict):
-    """What is wrong with teacher-forced rows, see `trm.evaluation.errors.Diagnostics`."""
-
-    rows: dict[str, dict[Literal["total", "wrong"], int]]  # by their kind
-    digits: dict[Literal["total", "with_carry"], int]
-    reached: dict[Literal["total", "with_carry"], int]
-    wrong: list[WrongRows]
-
-
 class CellData(TypedDict):
     """One size of problems; from the height on all is null where there are no figures."""
 
@@ -95,12 +75,32 @@ class CellData(TypedDict):
     steps: float | None  # mean supervision steps a row, free-running; null without any
     confidence: float | None  # mean probability that the model gives its whole solution
     seconds_per_problem: float | None  # of free-running solving, by the clock
-    diagnostics: DiagnosticsData | None  # of the teacher-forced rows
+    diagnostics: dict[str, Any] | None  # of the teacher-forced rows: `Diagnostics.to_json`
     # Missing in older files: whether each whole solution, and each answer, is right, a 1 or 0 for
     # each problem; and operations of the first problem's free-running solution, see `trm.flops`.
     solved: NotRequired[str | None]
     answered: NotRequired[str | None]
     flops_per_problem: NotRequired[float | None]
+
+
+class ModelData(TypedDict):
+    """A checkpoint, or a file of predictions.
+
+    Also there: solve_steps (most supervision steps a row; null of a GPT), model, canvas, seed (of
+    training), config (its run's config.yaml as data, null: there is none), epoch; in a comparison
+    the settings of its own evaluation.
+    """
+
+    name: str  # of its own
+    checkpoint: str  # the path as it was given
+    sha256: str  # of that file
+    family: str | None  # iterative or gpt
+    parameters: int | None
+    task: "TaskData"
+    ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
+    step: int | None  # of training
+    cost: NotRequired[dict[str, float] | None]  # flops, samples, seconds: `Cost` of training
+    cells: list[CellData]  # row by row
 
 
 class TaskData(TypedDict):
@@ -109,26 +109,6 @@ class TaskData(TypedDict):
     task: str
     layout: str | None
     base: int
-
-
-class ModelData(TypedDict):
-    """A checkpoint, or a file of predictions.
-
-    Also there: solve_steps (most supervision steps a row; null of a GPT), model, canvas, seed (of
-    training), config (its run's config.yaml as data, null: there is none), epoch; after a
-    comparison the settings of its own evaluation.
-    """
-
-    name: str  # of its own
-    checkpoint: str  # the path as it was given
-    sha256: str  # of that file
-    family: str | None  # iterative or gpt
-    parameters: int | None
-    task: TaskData
-    ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
-    step: int | None  # of training
-    cost: NotRequired[dict[str, float] | None]  # flops, samples, seconds: `Cost` of training
-    cells: list[CellData]  # row by row
 
 
 class SettingsData(TypedDict):
@@ -248,10 +228,7 @@ def size_name(axes: Sequence[str], size: Key) -> str:
 
 
 def figure_shown(grid: dict[str, Any]) -> str:
-    """Which share tells how good the models of a grid are, a name in `SHOWN`.
-
-    Whole solutions; answers, where a model was asked for nothing else.
-    """
+    """Which share tells how good models are: solutions, or answers if one has nothing else."""
     answers_alone = any(
         any(cell["answers"] for cell in model["cells"])
         and not any(cell["solutions"] for cell in model["cells"])
@@ -277,18 +254,15 @@ def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
 def described(grid: dict[str, Any]) -> str:
     """Which problems were asked, in a line: number, split, seed."""
     asked = _problem_settings(grid)
+    number, split, seed = (_either(asked[key]) for key in ("problems", "split", "seed"))
     counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
-    fewest = min(counts, default=0)
-    fewer = f" (as few as {fewest} where lengths have no more)" if counts else ""
-    if fewest >= min(asked["problems"]):
-        fewer = ""
-    suites = {(m.get("settings", grid["settings"]).get("suite") or {}).get("name", "")
+    fewest, fewer = min(counts, default=0), ""
+    if counts and fewest < min(asked["problems"]):
+        fewer = f" (as few as {fewest} where lengths have no more)"
+    suites = {((m.get("settings") or grid["settings"]).get("suite") or {}).get("name", "")
               for m in grid["models"]}  # fmt: skip
-    suite = f", suite {min(suites)}" if len(suites) == 1 and min(suites) else ""
-    return (
-        f"{_either(asked['problems'])} problems a cell{fewer}, {_either(asked['split'])} split, "
-        f"seed {_either(asked['seed'])}{suite}"
-    )
+    suite = f", suite {suites.pop()}" if len(suites) == 1 and "" not in suites else ""
+    return f"{number} problems a cell{fewer}, {split} split, seed {seed}{suite}"
 
 
 def differing_problems(grid: dict[str, Any]) -> str:
@@ -297,21 +271,20 @@ def differing_problems(grid: dict[str, Any]) -> str:
     return "; ".join(f"{k} {_either(values)}" for k, values in asked.items() if len(values) > 1)
 
 
-def _problem_settings(grid: dict[str, Any]) -> dict[str, list[Any]]:
-    """All values of the settings that problems follow from, over a grid's models."""
-    asked: dict[str, list[Any]] = {"seed": [], "split": [], "problems": [], "base": [], "suite": []}
+def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[Any, None]]:
+    """All values of the settings that problems follow from, over a grid's models, in order."""
+    asked: dict[str, dict[Any, None]] = {}
     for model in grid["models"]:
         settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
         # Those of a battery may be of any split, if only they are longer than training's.
         suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
         settings["suite"] = suite["name"] if suite else "none"
-        for key, values in asked.items():
-            if settings[key] not in values:
-                values.append(settings[key])
+        for key in ("seed", "split", "problems", "base", "suite"):
+            asked.setdefault(key, {})[settings[key]] = None
     return asked
 
 
-def _either(values: list[Any]) -> str:
+def _either(values: Iterable[Any]) -> str:
     return " or ".join(str(value) for value in values)
 
 
@@ -345,12 +318,6 @@ class Contrast:
     def points(self) -> float:
         """The difference in percentage points."""
         return 100 * (self.mine.value - self.theirs.value)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Lower and upper end of the difference, 95 %, in percentage points."""
-        low, high = difference(self.mine, self.theirs)
-        return 100 * low, 100 * high
 
     @property
     def told_apart(self) -> bool:

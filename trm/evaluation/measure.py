@@ -52,48 +52,28 @@ _HASH = "[0-9a-f]" * 12  # as a pattern
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked, of every model alike.
+    """What is asked, of every model alike."""
 
-    Attributes:
-        axes: what the sizes of problems are measured in, along rows and columns.
-        rows, columns: the sizes of the grid; of a battery its rows are families.
-        problems: of a cell, or as many as there are.
-        seed: which problems.
-        steps: supervision steps a row gets at most; None: as each checkpoint says.
-        batch_size: problems solved at once.
-        voting: how many views a problem is seen in, free-running; None: one.
-        view: the symmetry in which a model is shown every canvas.
-        precision: one of `trm.precision.PRECISIONS`, settled.
-    """
-
-    axes: tuple[str, str]
-    rows: tuple[int, ...] | tuple[str, ...]
+    axes: tuple[str, str]  # what sizes are measured in, along rows and columns
+    rows: tuple[int, ...] | tuple[str, ...]  # sizes; of a battery families
     columns: tuple[int, ...]
-    problems: int = 128
-    seed: int = 0
-    steps: int | None = None
+    problems: int = 128  # of a cell, or as many as there are
+    seed: int = 0  # which problems
+    steps: int | None = None  # supervision steps a row at most; None: as each checkpoint says
     batch_size: int = 128
-    voting: Voting | None = None
-    view: str = "e"
-    precision: str = FLOAT32
+    voting: Voting | None = None  # of free-running solving; None: one view
+    view: str = "e"  # the symmetry in which a model is shown every canvas
+    precision: str = FLOAT32  # settled, see `trm.precision`
 
     def key(self, device: str) -> str:
-        """A hash of what decides a cell's figures, beside its checkpoint and its size.
-
-        Args:
-            device: the kind that computes them: cpu, cuda or mps.
-        """
+        """A hash of what decides figures on cpu, cuda or mps, beside checkpoint and size."""
         deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
         deciding |= asdict(self)
         del deciding["rows"], deciding["columns"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
     def solver(self, checkpoint: str | Path, device: str) -> Solver:
-        """A checkpoint as it is asked.
-
-        Raises:
-            FileNotFoundError, ValueError: it cannot be read, or knows no such views.
-        """
+        """A checkpoint as it is asked; see `load_solver`, `Solver.turned` and `with_voting`."""
         solver = load_solver(checkpoint, self.steps, device=device)
         if self.view != "e":
             solver = solver.turned(self.view)
@@ -135,8 +115,7 @@ def measure(
         accelerator, devices, nodes: see `trm.devices.make_trainer`.
         quiet: without a progress bar.
 
-    Returns:
-        What was written to ``grid.json``; None in all processes but the first.
+    Returns what was written to ``grid.json``; None in all processes but the first.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -151,7 +130,13 @@ def measure(
     )
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
-    items = [_items(model, settings, output, key) for model in models]
+    items = []
+    for model in models:
+        folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
+        checkpoint = find_checkpoint(model["checkpoint"])
+        sizes = [(a, b) for a in settings.rows for b in settings.columns]
+        files = [folder / f"{a}x{b}.json".replace(" ", "_") for a, b in sizes]
+        items.append([Item(checkpoint, *one) for one in zip(sizes, files, strict=True)])
     # The large cells first; two files may hold the same checkpoint.
     todo = {
         item.file: item
@@ -191,16 +176,6 @@ def measure(
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
 
 
-def _items(model: dict[str, Any], settings: Settings, output: Path, key: str) -> list[Item]:
-    folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
-    checkpoint = find_checkpoint(model["checkpoint"])
-    return [
-        Item(checkpoint, (a, b), folder / f"{a}x{b}.json".replace(" ", "_"))
-        for a in settings.rows
-        for b in settings.columns
-    ]
-
-
 def _cost(item: Item) -> int:
     row, column = item.size
     return column * (column if isinstance(row, str) else row)
@@ -222,14 +197,8 @@ class _Cells(Work):
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
             self.held = item.checkpoint, settings.solver(item.checkpoint, str(self.device))
-        cell = measure_cell(
-            self.held[1],
-            settings.axes,
-            item.size,
-            settings.problems,
-            settings.seed,
-            settings.batch_size,
-        )
+        asked = (settings.problems, settings.seed, settings.batch_size)
+        cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
         _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
         cuda = self.device.type == "cuda"
         name = torch.cuda.get_device_name(self.device) if cuda else self.device.type
@@ -251,15 +220,7 @@ def measure_cell(
     seed: int = 0,
     batch_size: int = 128,
 ) -> dict[str, Any]:
-    """One cell of one model, a `trm.evaluation.grid.CellData`.
-
-    Args:
-        solver: the model; its task says what is within the training range.
-        axes: what sizes are measured in, see `trm.evaluation.cell_problems.problems_of`.
-        size: of the cell's problems.
-        problems: how many are asked, or all that there are.
-        seed: which problems.
-        batch_size: problems solved at once.
+    """One cell of one model, a `trm.evaluation.grid.CellData`; see `Settings` for the arguments.
 
     Raises:
         ValueError: the device has too little memory for the batch.

@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
-    """A model's entry in ``grid.json``, without its cells.
+    """A model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
 
     Args:
         checkpoint: file, or folder of a run.
@@ -35,9 +35,14 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
             configuration is damaged.
     """
     file = find_checkpoint(checkpoint)
-    solver = load_solver(file, steps, device="cpu")
-    content = load_checkpoint(file)
+    solver, content = load_solver(file, steps, device="cpu"), load_checkpoint(file)
     predictor = solver.predictor
+    run = file.absolute().parent
+    written = (run.parent if run.name == "checkpoints" else run) / "config.yaml"
+    try:
+        config = read_config(written) if written.is_file() else None
+    except ValueError:
+        raise ValueError(f"{written} is damaged: mend it, or move it away") from None
     return {
         "name": name,
         "checkpoint": str(checkpoint),
@@ -47,7 +52,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "model": content[CHECKPOINT_KEY]["model"],
         "solve_steps": getattr(predictor, "max_steps", None),
         "seed": content[DATA_KEY].get("seed"),
-        "config": _config(file),
+        "config": json.loads(json.dumps(config, default=str)),  # YAML knows dates
         "task": task_data(solver.task),
         "ranges": solver.task.ranges,
         "canvas": asdict(solver.canvas),
@@ -55,19 +60,6 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "epoch": content["epoch"],
         "cost": content.get(COST_KEY),
     }
-
-
-def _config(file: Path) -> Any:
-    """The run's configuration as data fit for JSON; None where none lies beside the checkpoint."""
-    run = file.absolute().parent
-    written = (run.parent if run.name == "checkpoints" else run) / "config.yaml"
-    if not written.is_file():
-        return None
-    try:
-        config = read_config(written)
-    except ValueError:
-        raise ValueError(f"{written} is damaged: mend it, or move it away") from None
-    return json.loads(json.dumps(config, default=str))  # YAML knows dates
 
 
 def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list[str]:
@@ -100,12 +92,7 @@ def describe_all(
     names: Sequence[str] | None = None,
     steps: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The entries of models that are asked the same problems.
-
-    Args:
-        checkpoints: files, or folders of runs.
-        names: a label for each; None: `labels`.
-        steps: see `describe`.
+    """The entries of models that are asked the same problems, named by `labels` if not otherwise.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.

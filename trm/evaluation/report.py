@@ -153,15 +153,14 @@ def shared_problems(
     region: str | None = None,
     figure_of: str = "solutions",
 ) -> Paired | None:
-    """Compare two settings over the cells that all of their seeds were asked.
+    """Compare two settings, each the models of its seeds, over the cells that all were asked.
 
     Args:
-        mine, theirs: models of a grid, which differ in the seed alone.
+        mine, theirs: models of a grid.
         region: of the cells, as seen from the first model's range; None: all of them.
         figure_of: what has to be right, a name in `SHOWN`.
 
-    Returns:
-        None where there are none, or it is not known which problems were solved.
+    Returns None where there are none, or it is not known which problems were solved.
     """
     cells = [cells_of(model) for model in (*mine, *theirs)]
     solved = SHOWN[figure_of]
@@ -189,11 +188,10 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
             found = shared_problems(models, reference, region, figure_shown(grid))
             if found is None:
                 continue
-            low, high = (100 * end for end in found.interval)
-            points = 100 * (found.mine - found.theirs)
-            alone = ["–" if n is None else str(n) for n in (found.mine_alone, found.theirs_alone)]
+            points, low, high = (100 * n for n in (found.difference, *found.interval))
             p = "–" if found.p is None else f"{found.p:.2g}"
             difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
+            alone = map(str, found.alone or ("–", "–"))
             rows.append([safe(other), where, f"{found.problems:,}", difference, *alone, p])
     heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
     if not rows:
@@ -376,7 +374,7 @@ def _diagnostics(cells: list[Cell]) -> dict[str, str]:
         **{name: Share(*counts).short for name, counts in shares.items()},
         "first wrong digit": f"{middle:g} ({low:g}–{high:g})" if first else "–",
         "a carry enters it": Share(*found.first_wrong_digits[::-1]).short,
-        "a carry enters digits up to there": Share(found.reached_with_carry, found.reached).short,
+        "a carry enters digits up to there": Share(*found.reached[::-1]).short,
     }
 
 

@@ -5,7 +5,7 @@ those: the risk-coverage curve (El-Yaniv and Wiener 2010). Whether a confidence 
 times in 100 is its calibration (Guo et al. 2017).
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,24 +14,19 @@ from trm.evaluation.statistics import Share
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 BINS = 10
 
+Ends = tuple[np.ndarray, np.ndarray]  # of Wilson 95 % intervals, float [M] each
 
-@dataclass(frozen=True)
-class RiskCoverage:
-    """What is risked at each coverage that a threshold on a score can give, in rising order.
 
-    Attributes:
-        coverage: ``float [M]``, share of problems with at least that score; the last is 1.
-        risk: ``float [M]``, share of wrong ones among them.
-        answered: ``int64 [M]``, how many they are.
-    """
+class RiskCoverage(NamedTuple):
+    """What is risked at each coverage that a threshold on a score can give, in rising order."""
 
-    coverage: np.ndarray
-    risk: np.ndarray
-    answered: np.ndarray
+    coverage: np.ndarray  # float [M], share of problems with at least that score; the last is 1
+    risk: np.ndarray  # float [M], share of wrong ones among them
+    answered: np.ndarray  # int64 [M], how many they are
 
     @property
-    def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the risks' Wilson 95 % intervals, ``float [M]`` each."""
+    def interval(self) -> Ends:
+        """Of the risks."""
         return _intervals(self.risk, self.answered)
 
     def at(self, coverage: float) -> float:
@@ -63,39 +58,26 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
     return RiskCoverage(answered / len(score), wrong[last] / answered, answered)
 
 
-@dataclass(frozen=True)
-class Reliability:
-    """Bins of confidence, those without a problem left out.
+class Reliability(NamedTuple):
+    """Bins of confidence, those without a problem left out."""
 
-    Attributes:
-        confidence: ``float [M]``, the mean in each bin.
-        right: ``float [M]``, the share that is right.
-        problems: ``int64 [M]``.
-    """
-
-    confidence: np.ndarray
-    right: np.ndarray
-    problems: np.ndarray
+    confidence: np.ndarray  # float [M], the mean in each bin
+    right: np.ndarray  # float [M], the share that is right
+    problems: np.ndarray  # int64 [M]
 
     @property
     def error(self) -> float:
         """The expected calibration error: mean distance of the two, weighted by problems."""
-        distance = np.abs(self.confidence - self.right)
-        return float((distance * self.problems).sum() / self.problems.sum())
+        return float(np.average(np.abs(self.confidence - self.right), weights=self.problems))
 
     @property
-    def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the shares' Wilson 95 % intervals, ``float [M]`` each."""
+    def interval(self) -> Ends:
+        """Of the shares."""
         return _intervals(self.right, self.problems)
 
 
 def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
-    """Ten bins of equal width.
-
-    Args:
-        confidence: ``float [N]``, 0 to 1.
-        right: ``bool [N]``.
-    """
+    """Ten bins of equal width, of confidences ``float [N]`` and answers ``bool [N]``."""
     bin_index = np.minimum((confidence * BINS).astype(int), BINS - 1)
     problems = np.bincount(bin_index, minlength=BINS)
     kept = problems > 0
@@ -104,7 +86,7 @@ def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
     return Reliability(mean, share, problems[kept])
 
 
-def _intervals(shares: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _intervals(shares: np.ndarray, totals: np.ndarray) -> Ends:
     counts = np.rint(shares * totals).astype(int)
     ends = [Share(*c).interval for c in zip(counts.tolist(), totals.tolist(), strict=True)]
     low, high = np.array(ends).T

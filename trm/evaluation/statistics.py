@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import hypot, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,11 @@ SEEDS_MEANING = (
 
 @dataclass(frozen=True)
 class Share:
-    """``right`` of ``total``, with its 95 % interval.
-
-    Attributes:
-        right, total: counts.
-        ends: of an interval by another method; None: Wilson's score interval (Wilson 1927).
-    """
+    """``right`` of ``total``, with its 95 % interval."""
 
     right: int
     total: int
+    # Of an interval by another method; None: Wilson's score interval (Wilson 1927).
     ends: tuple[float, float] | None = field(default=None, kw_only=True)
 
     @property
@@ -44,11 +40,7 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end; (0, 1) of none.
-
-        Raises:
-            ValueError: more are right than there are.
-        """
+        """Lower and upper end; (0, 1) of none. ValueError if more are right than there are."""
         if self.ends is not None:
             return self.ends
         return _wilson(self.right, self.total) if self.total else (0.0, 1.0)
@@ -125,11 +117,7 @@ def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[floa
 
 
 def mcnemar(one: int, other: int) -> float:
-    """The two-sided p of McNemar's exact test.
-
-    Args:
-        one, other: problems that only the one and only the other has solved.
-    """
+    """The two-sided p of McNemar's exact test, of the problems that each alone has solved."""
     from scipy.stats import binomtest
 
     return float(binomtest(one, one + other).pvalue) if one + other else 1.0
@@ -138,12 +126,9 @@ def mcnemar(one: int, other: int) -> float:
 def bootstrap(
     values: np.ndarray, totals: np.ndarray | None = None, seed: int = 0
 ) -> tuple[Any, Any]:
-    """Ends of the 95 % percentile bootstrap interval of a mean over the first axis.
+    """Ends of the 95 % percentile bootstrap interval of the mean of ``float [N, ...]`` over N.
 
-    Args:
-        values: ``float [N, ...]``.
-        totals: ``[N]``, the same of what they are divided by, where the mean is a ratio of sums.
-        seed: of the resamples.
+    With ``totals`` ``[N]`` it is that of the ratio of the sums of both.
     """
     n = len(values)
     drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
@@ -154,26 +139,14 @@ def bootstrap(
     return low, high
 
 
-@dataclass(frozen=True)
-class Paired:
-    """A comparison of two settings on the same problems.
+class Paired(NamedTuple):
+    """A comparison of two settings on the same problems."""
 
-    Attributes:
-        problems: how many, each asked of every seed of both.
-        mine, theirs: mean share solved, over seeds and problems.
-        mine_alone, theirs_alone: problems that one solves and the other does not, where both have
-            one seed; else None.
-        p: of McNemar's test, where both have one seed; else None.
-        interval: lower and upper end of mine less theirs; 95 % of two single models, else roughly.
-    """
-
-    problems: int
-    mine: float
-    theirs: float
-    mine_alone: int | None
-    theirs_alone: int | None
-    p: float | None
-    interval: tuple[float, float]
+    problems: int  # how many, each asked of every seed of both
+    difference: float  # of the mean shares solved, mine less theirs
+    interval: tuple[float, float]  # of that; 95 % of two single models, else roughly
+    alone: tuple[int, int] | None  # that one solves and not the other; None: of several seeds
+    p: float | None  # of McNemar's test; None: of several seeds
 
 
 def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Paired:
@@ -194,22 +167,17 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
         np.array([np.frombuffer("".join(seed).encode(), np.uint8) == ord("1") for seed in seeds])
         for seeds in (mine, theirs)
     )  # bool [seeds, problems]
-    single = len(first) == len(second) == 1
-    only = [int((first[0] & ~second[0]).sum()), int((second[0] & ~first[0]).sum())]
+    alone, p = None, None
+    if len(first) == len(second) == 1:
+        alone = int((first[0] & ~second[0]).sum()), int((second[0] & ~first[0]).sum())
+        p = mcnemar(*alone)
     # Seeds that agree on all problems leave a bootstrap no spread.
-    agree = bool((first == first[:1]).all() and (second == first[:1]).all())
-    ends = np.cumsum(next(iter(counts)))[:-1]
-    return Paired(
-        problems=first.shape[1],
-        mine=float(first.mean()),
-        theirs=float(second.mean()),
-        mine_alone=only[0] if single else None,
-        theirs_alone=only[1] if single else None,
-        p=mcnemar(*only) if single else None,
-        interval=_newcombe(first[0], second[0])
-        if single or agree
-        else _over_seeds(first, second, ends),
-    )
+    if alone or ((first == first[:1]).all() and (second == first[:1]).all()):
+        interval = _newcombe(first[0], second[0])
+    else:
+        interval = _over_seeds(first, second, np.cumsum(counts.pop())[:-1])
+    difference = float(first.mean() - second.mean())
+    return Paired(first.shape[1], difference, interval, alone, p)
 
 
 def _newcombe(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:

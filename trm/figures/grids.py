@@ -128,7 +128,10 @@ def comparison_figure(
         page.draw(above, model, _shares(model, figure_of))
         if model is not base:
             words = {c.key: _signed(c.points) for c in found}
-            small = {c.key: " to ".join(map(_signed, c.interval)) for c in found}
+            small = {
+                c.key: " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
+                for c in found
+            }
             marked = frozenset(c.key for c in found if c.told_apart)
             values = {c.key: c.points for c in found}
             page.draw(below, model, _Paint(points, values, words, small, marked), base)

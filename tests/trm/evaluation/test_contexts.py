@@ -173,9 +173,3 @@ def test_plain_data_and_a_picture_have_every_context():
     assert cells == len(coverage.contexts)
     marks = [len(axes.collections[0].get_offsets()) for axes in panels]
     assert marks == [0, 1, 0]
-
-
-@pytest.mark.parametrize("asked", [(0, 1), (1, 0)])
-def test_nothing_to_look_through_is_refused(asked):
-    with pytest.raises(ValueError, match="search 1 problem or more"):
-        cover_contexts(Solver(Student(SMALL, ()), SMALL), *asked)

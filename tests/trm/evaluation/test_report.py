@@ -255,7 +255,7 @@ def test_cells_that_only_one_was_asked_are_left_out():
     mine = model((1, "in range", "1111"), (2, "first beyond", "10"), (3, "first beyond", "11"))
     theirs = model((1, "in range", "1000"), (2, "first beyond", "01"))
     assert shared_problems([mine], [theirs]).problems == 6
-    assert shared_problems([mine], [theirs], "in range").mine_alone == 3
+    assert shared_problems([mine], [theirs], "in range").alone == (3, 0)
     assert shared_problems([mine], [theirs], "both beyond") is None
 
 

@@ -98,9 +98,9 @@ def test_a_bootstrap_of_a_mean_is_as_wide_as_its_standard_error_has_it():
 def test_what_both_solve_takes_no_part():
     few = paired([["1100"]], [["1000"]])
     many = paired([["1100" + "1" * 96]], [["1000" + "1" * 96]])
-    assert (few.mine_alone, few.theirs_alone) == (many.mine_alone, many.theirs_alone) == (1, 0)
+    assert few.alone == many.alone == (1, 0)
     assert few.p == many.p == 1.0
-    assert many.mine - many.theirs == pytest.approx(0.01)
+    assert many.difference == pytest.approx(0.01)
 
 
 def draws(seed: int, share: float, n: int = 400) -> str:
@@ -147,7 +147,7 @@ def test_seeds_that_disagree_widen_the_interval():
     several = paired([[high], [low]], [[low], [low]])
     width = [found.interval[1] - found.interval[0] for found in (one, several)]
     assert width[1] > 2 * width[0]
-    assert several.p is several.mine_alone is None
+    assert several.p is several.alone is None
     assert several.interval[0] <= 0  # both of its seeds may have been the worse one
 
 
