@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,17 +13,23 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from canvas.task import Task
+from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import BOTH, FIRST, INSIDE, KEYS, SECOND, SHORTER
-from trm.evaluation.measure import measure_cell
+from trm.evaluation.grid import BOTH, FIRST, INSIDE, KEYS, SECOND
+from trm.evaluation.measure import Settings, measure, measure_cell
+from trm.evaluation.models import versions
+from trm.files import replacing
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
+from trm.processes import ending_by_signals
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
+
+AXES = ("digits_a", "digits_b")
 
 
 class Oracle(Predictor):
@@ -60,7 +68,6 @@ class Oracle(Predictor):
         return Prediction(canvases, confidence, np.full(len(inputs), 3))
 
 
-AXES = ("digits_a", "digits_b")
 TASK = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
 
 
@@ -100,6 +107,8 @@ def test_a_model_that_is_always_right_has_full_shares():
     assert cell["confidence"] == pytest.approx(0.5**3)
     assert cell["seconds_per_problem"] > 0
     assert cell["diagnostics"]["rows"]["answer"] == {"total": 20, "wrong": 0}
+    assert json.loads(json.dumps(cell)) == cell
+    assert tuple(cell) == KEYS
 
 
 def test_workings_answers_and_rows_are_counted_apart():
@@ -110,6 +119,8 @@ def test_workings_answers_and_rows_are_counted_apart():
         "rows_free_running": (56, 60),
         "rows_teacher_forced": (56, 60),
     }
+    assert len(cell["solved"]) == 20
+    assert cell["solved"].count("0") == 4
     assert cell["diagnostics"]["rows"]["partial product"] == {"total": 40, "wrong": 4}
     assert cell["diagnostics"]["rows"]["answer"]["wrong"] == 0
 
@@ -132,15 +143,6 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
         "rows_free_running": (48, 60),
         "rows_teacher_forced": (56, 60),
     }
-
-
-@pytest.mark.parametrize(
-    ("lengths", "where"), [((2, 2), INSIDE), ((2, 3), INSIDE), ((1, 2), SHORTER), ((4, 2), FIRST),
-                           ((2, 1), SHORTER), ((3, 4), SECOND), ((4, 4), BOTH), ((4, 1), FIRST)]
-)  # fmt: skip
-def test_a_cell_is_in_range_where_both_operands_are_of_lengths_trained_on(lengths, where):
-    task = Multiplication("standard", digits_a=(2, 3), digits_b=(2, 3))
-    assert measured(Oracle(), *lengths, task=task, problems=2)["region"] == where
 
 
 def test_batches_change_no_figure():
@@ -182,12 +184,6 @@ def test_lengths_without_a_held_out_pair_have_a_reason_and_no_figures():
     assert cell["applicable"]
     assert "no problem of 1 x 1 digits in base 2 belongs to the test split" in cell["reason"]
     assert cell["solutions"] is None
-
-
-def test_a_cell_is_plain_data():
-    cell = measured(Oracle(slips=2), 3, 2, problems=4)
-    assert json.loads(json.dumps(cell)) == cell
-    assert tuple(cell) == KEYS
 
 
 def test_steps_are_the_mean_over_rows():
@@ -289,8 +285,164 @@ def test_more_addends_than_the_layout_can_write_have_no_figures():
     assert cell["solutions"] is cell["diagnostics"] is None
 
 
-def test_a_cell_tells_which_problems_were_solved_in_their_order():
-    cell = measured(Oracle(slips=3), 2, 2, problems=11)
-    assert len(cell["solved"]) == 11
-    assert cell["solved"].count("1") == cell["solutions"]["right"]
-    assert set(cell["solved"]) == {"0", "1"}
+SETTINGS = Settings(AXES, rows=(1, 3), columns=(1, 2), problems=4)
+ONE = replace(SETTINGS, rows=(2,), columns=(1,))
+
+
+@pytest.fixture
+def sizes(monkeypatch) -> list[tuple[int, int]]:
+    """The sizes of the cells that are measured, as they are."""
+    done: list[tuple[int, int]] = []
+
+    def watched(solver, axes, size, *more):
+        done.append(size)
+        return measure_cell(solver, axes, size, *more)
+
+    monkeypatch.setattr(measuring, "measure_cell", watched)
+    return done
+
+
+def evaluate(checkpoint, output, settings=SETTINGS, **more):
+    return measure([checkpoint], settings, output, accelerator="cpu", **more)
+
+
+def without_the_clock(cell: dict) -> dict:
+    return {name: value for name, value in cell.items() if name != "seconds_per_problem"}
+
+
+def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(
+    checkpoint, twin, tmp_path, sizes
+):
+    (tmp_path / "notes.txt").write_text("mine")
+    grid = measure([checkpoint, twin], SETTINGS, tmp_path, ["one", "two"], "cpu")
+    assert json.loads((tmp_path / "grid.json").read_text()) == grid
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (grid["format"], grid["versions"]) == (2, versions())
+    assert grid["settings"] == {
+        "split": "test",
+        "seed": 0,
+        "problems": 4,
+        "axes": ["digits_a", "digits_b"],
+        "rows": [1, 3],
+        "columns": [1, 2],
+        "steps": None,
+        "batch_size": 128,
+        "devices": 1,
+        "voting": None,
+        "view": "e",
+        "precision": "32-true",
+    }
+    one, two = grid["models"]
+    assert (one["name"], two["name"]) == ("one", "two")
+    assert one["cells"] == two["cells"]
+    assert sizes == [(3, 2), (3, 1), (1, 2), (1, 1)]  # once, large cells first
+    assert [(c["row"], c["column"]) for c in one["cells"]] == [(1, 1), (1, 2), (3, 1), (3, 2)]
+    solver = load_solver(checkpoint, device="cpu")
+    expected = measure_cell(solver, AXES, (3, 1), problems=4)
+    expected["computed_on"] = {"device": "cpu", "threads": 1}
+    assert without_the_clock(one["cells"][2]) == without_the_clock(expected)
+
+
+def test_finished_cells_are_not_measured_again(checkpoint, tmp_path, sizes):
+    first = evaluate(checkpoint, tmp_path)
+    sizes.clear()
+    (tmp_path / "grid.png").touch()
+    (tmp_path / "grid.json").write_text("{")  # is gathered again
+    again = evaluate(checkpoint, tmp_path)
+    assert not sizes
+    assert again["models"] == first["models"]
+    evaluate(checkpoint, tmp_path, replace(SETTINGS, rows=(1, 2, 3)))
+    assert sizes == [(2, 2), (2, 1)]
+
+
+def test_other_settings_and_checkpoints_take_no_cell_of_earlier_ones(
+    twin, tmp_path, sizes, monkeypatch
+):
+    first = evaluate(twin, tmp_path, ONE)
+    for change in ({"seed": 1}, {"problems": 3}, {"steps": 1}, {"batch_size": 2}):
+        grid = evaluate(twin, tmp_path, replace(ONE, **change))
+        assert change.items() <= grid["settings"].items()
+        if "steps" in change:
+            assert grid["models"][0]["cells"][0]["steps"] == 1
+    content = torch.load(twin, weights_only=True)
+    for name, weight in content["state_dict"].items():
+        content["state_dict"][name] = weight + 1
+    torch.save(content, twin)
+    retrained = evaluate(twin, tmp_path, ONE)
+    assert sizes == [(2, 1)] * 6
+    one, other = (grid["models"][0]["cells"][0]["confidence"] for grid in (first, retrained))
+    assert one != other
+    before = SETTINGS.key("cpu")
+    assert SETTINGS.key("cuda") != before
+    monkeypatch.setattr(measuring, "versions", lambda: versions() | {"torch": "99"})
+    assert SETTINGS.key("cpu") != before
+
+
+def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
+    checkpoint, tmp_path, sizes, monkeypatch, capsys
+):
+    whole = evaluate(checkpoint, tmp_path / "whole")
+    sizes.clear()
+    watched = measuring.measure_cell
+
+    def interrupted(*arguments):
+        if len(sizes) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)  # in the middle of a cell
+        return watched(*arguments)
+
+    monkeypatch.setattr(measuring, "measure_cell", interrupted)
+    with pytest.raises(SystemExit) as stop, ending_by_signals():
+        evaluate(checkpoint, tmp_path / "halves")
+    assert stop.value.code == 143
+    assert sizes == [(3, 2), (3, 1)]
+    assert not (tmp_path / "halves/grid.json").exists()
+    monkeypatch.setattr(measuring, "measure_cell", watched)
+    halves = evaluate(checkpoint, tmp_path / "halves")
+    assert "2 of 4 cells are done already" in capsys.readouterr().out
+    assert sizes == [(3, 2), (3, 1), (1, 2), (1, 1)]
+    for one, other in zip(whole["models"][0]["cells"], halves["models"][0]["cells"], strict=True):
+        assert without_the_clock(one) == without_the_clock(other)
+
+
+def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):
+    evaluate(checkpoint, tmp_path, ONE)
+    (file,) = tmp_path.glob("cells/*/2x1.json")
+    whole = file.read_text()
+    for damage in (
+        whole[:50],
+        "{}",
+        whole.replace('"row": 2', '"row": 3'),
+        whole.replace('"answers"', '"works"'),
+        "\0\1",
+    ):
+        file.write_text(damage)
+        sizes.clear()
+        assert evaluate(checkpoint, tmp_path, ONE)["models"][0]["cells"][0]["row"] == 2
+        assert sizes == [(2, 1)]
+
+
+@pytest.mark.parametrize("name", ["grid.json", "grid.png", "grid.md"])
+def test_files_of_others_are_left_alone(checkpoint, tmp_path, sizes, name):
+    (tmp_path / name).write_text("[1, 2, 3]")
+    with pytest.raises(ValueError, match=rf"{name} is in the way, .* choose another --output"):
+        evaluate(checkpoint, tmp_path)
+    assert (tmp_path / name).read_text() == "[1, 2, 3]"
+    assert not sizes
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "/proc/self", "/proc/self/below"])
+def test_an_output_that_cannot_be_written_to_is_refused_first(tmp_path, folder):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=rf"--output .*{folder} is no folder to write to \("):
+        evaluate("no checkpoint", tmp_path / folder)
+
+
+def test_what_a_killed_run_left_half_written_is_swept(checkpoint, tmp_path):
+    evaluate(checkpoint, tmp_path, ONE)
+    (file,) = tmp_path.glob("cells/*/2x1.json")
+    file.unlink()
+    file.with_name(".2x1.json.17").touch()
+    with replacing(file.with_name("3x1.json")) as part:  # as another process may be doing
+        evaluate(checkpoint, tmp_path, ONE)
+        assert set(file.parent.iterdir()) == {file, part}
+        part.touch()
