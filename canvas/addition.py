@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -40,7 +41,6 @@ class Column(Layout):
     subtasks: tuple[str, ...] = ("first_addend", "addend_above", "digit_sum")
 
     def row_kinds(self, addends: int) -> list[int]:
-        """The kind of every row of a worked solution, the addends' among them."""
         return [*[GIVEN] * addends, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -80,14 +80,12 @@ class Column(Layout):
             yield HintRow("digit_sum", modular.astype(np.uint8), 0, row, present)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        """Height and width for addends of so many digits."""
         carried = 0
         while base**carried < len(lengths):
             carried += 1
         return len(lengths) + 1, max(max(lengths) + carried, lengths[-1] + 2)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        """A row for each addend, and the sign."""
         rows = int(problems.counts.max(initial=0))  # the rest are of other problems
         for row, numbers in enumerate(problems.operands[:rows]):
             write(content, row, 0, numbers)
@@ -95,23 +93,19 @@ class Column(Layout):
         content[sample, last, problems.lengths[sample, last] + 1] = self.sign
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The sum."""
         everywhere = np.ones(len(operands[0]), dtype=bool)
-        yield Row(ANSWER, _total(operands), 0, _count(operands), everywhere)
+        yield Row(ANSWER, reduce(add_shifted, operands), 0, _count(operands), everywhere)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What the sum is the sum of."""
         return [[Addend(number, 1, 0) for number in operands]]
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
-        """The rows down to that of the sign."""
         last, column = sign
         self._check_sign(sign, (max(last, 1), column))
         found = {f"addend {i + 1}": content[i, ::-1] for i in range(last)}
         return found | {f"addend {last + 1}": content[last, :column:-1]}
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """The last row."""
         return [(len(content) - 1, column) for column in filled_span(content[-1])]
 
 
@@ -133,7 +127,6 @@ class ColumnCarries(Column):
     hints = ("row_kind", "sum", "sum_carry", "carry")
 
     def row_kinds(self, addends: int) -> list[int]:
-        """The kind of every row of a worked solution, the addends' among them."""
         return [*[GIVEN] * addends, CARRIES, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -160,11 +153,6 @@ class ColumnCarries(Column):
         yield HintRow("sum", total, 0, _count(operands) + 1, everywhere, written=True)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        """Height and width for addends of so many digits.
-
-        Raises:
-            ValueError: there are more addends than the base has digits.
-        """
         if len(lengths) > base:
             raise ValueError(
                 f"the layout {self.name} writes a carry as one digit: at most {base} addends in "
@@ -174,7 +162,6 @@ class ColumnCarries(Column):
         return height + 1, width
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The carries, and the sum."""
         ((_, total, _, row, everywhere),) = super().rows(operands)
         n, base = total.digits.shape[1], total.base
         columns = np.stack([numbers.padded(n) for numbers in operands]).sum(axis=0)
@@ -186,7 +173,6 @@ class ColumnCarries(Column):
         yield Row(ANSWER, total, 0, row + 1, everywhere)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        """What the sum is the sum of; carries are read off, not added up."""
         return [[], *super().addends(operands, base)]
 
 
@@ -195,19 +181,12 @@ def _count(operands: Sequence[Numbers]) -> np.ndarray:
     return np.stack([numbers.lengths > 0 for numbers in operands]).sum(axis=0)
 
 
-def _total(operands: Sequence[Numbers]) -> Numbers:
-    total, *others = operands
-    for numbers in others:
-        total = add_shifted(total, numbers)
-    return total
-
-
 @dataclass
 class Addition(Task):
     """The sum of two or more numbers from 0 up.
 
     Attributes:
-        layout: how the worked solution is written down, one of `layouts` or a class of one's own.
+        layout: how it is written down, one of `layouts` or a class of one's own.
         base: of the digits, 2 to 10.
         digits: fewest and most digits of an addend.
         addends: fewest and most of them.
@@ -235,20 +214,16 @@ class Addition(Task):
 
     @property
     def arity(self) -> tuple[int, int]:
-        """Fewest and most addends."""
         return 2, MOST_OPERANDS
 
     @property
     def longest(self) -> tuple[int, ...]:
-        """Digits of each addend of the largest problems."""
         return (self.digits[1],) * self.addends[1]
 
     def answer(self, operands: Sequence[int]) -> int:
-        """The sum."""
         return sum(operands)
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Digits of each addend, 0 where there is none, ``int64 [B, most addends]``."""
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
         drawn = random_words(words, 1 + self.addends[1])
         number = counts[draw_choice(drawn[:, 0], length_weights(counts, self.long_bias))]
@@ -257,30 +232,23 @@ class Addition(Task):
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Fewest and most of what a problem's size is measured in."""
         sizes = {"digits": self.digits, "addends": self.addends}
         return sizes | ({} if self.addends[0] > 2 else dict.fromkeys(_BY_OPERAND, self.digits))
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
-        """The sizes of problems, ``int64 [B]`` each: digits of the longest addend, addends."""
         lengths = problems.lengths
-        two = (
-            {} if (problems.counts != 2).any() else dict(zip(_BY_OPERAND, lengths.T, strict=False))
-        )
-        return {"digits": lengths.max(axis=1), "addends": problems.counts, **two}
+        found = {"digits": lengths.max(axis=1), "addends": problems.counts}
+        two = bool((problems.counts == 2).all())
+        return found | (dict(zip(_BY_OPERAND, lengths.T, strict=False)) if two else {})
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        """Whether each problem is of a size that was drawn in training, ``bool [B]``."""
         low, high = self.digits
         lengths, counts = problems.lengths, problems.counts
         fits = ((lengths >= low) & (lengths <= high)) | (lengths == 0)
         return fits.all(axis=1) & (counts >= self.addends[0]) & (counts <= self.addends[1])
 
     def of_size(self, **size: int) -> tuple[int, ...]:
-        """Digits of each addend of problems of a size: digits and addends, or digits_a, digits_b.
-
-        All addends have as many digits as the longest.
-        """
+        """By digits and addends, all as long as the longest, or by digits_a and digits_b."""
         if "addends" in size:
             return (size["digits"],) * size["addends"]
         return size["digits_a"], size["digits_b"]

@@ -45,9 +45,7 @@ class Canvas:
     def check(self, task: Task, more: tuple[int, int] = (0, 0)) -> None:
         """Raise ValueError if the task's longest problems do not fit, or nothing could train.
 
-        Args:
-            task: whose problems are drawn.
-            more: blank rows and columns put into them where the canvas is cut, at most.
+        ``more`` are the blank rows and columns put into them where the canvas is cut, at most.
         """
         rows, columns = task.extent()
         spare = self.margin, self.margin
@@ -58,14 +56,11 @@ class Canvas:
                 f"canvases of up to {height:,} x {width:,} are more than {MOST_CELLS:,} cells: "
                 f"take shorter numbers{blanks}, or a smaller canvas"
             )
-        if self.height is None or self.width is None:
-            return
-        if rows > self.height or columns > self.width:
+        if not self.cut and (rows > height or columns > width):
             longest = " x ".join(map(str, task.longest))
             raise ValueError(
                 f"{longest} digits in the {task.layout} layout need a canvas of at least "
-                f"{rows} x {columns} (height x width), not "
-                f"{self.height} x {self.width}"
+                f"{rows} x {columns} (height x width), not {height} x {width}"
             )
 
     def size(

@@ -43,12 +43,10 @@ def draw_hints(
     step: np.ndarray | None = None,
     names: Iterable[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """The hints of problems on their canvases.
+    """The hints of B problems on their canvases.
 
     Args:
-        layout: that of the drawing.
-        problems: B of them.
-        drawing: of these problems.
+        layout, problems: those of the drawing.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
             undefined. None: the last one.
         names: of the hints or sub-tasks wanted; None: all hints of the layout. `ORIENTATION` is
@@ -78,12 +76,10 @@ def draw_hints(
     inside = (row >= 0).astype(np.uint8)[:, :, None]
     below = np.where(row > last[:, None], np.uint8(UNDEFINED), np.uint8(0))[:, :, None]
     found = {}
-    index: np.ndarray | None = None  # of every cell, the same for all hints
+    R, C = next(iter(maps.values())).shape[1:] if maps else (1, 1)
+    rows = np.arange(B)[:, None] * R + row.clip(0, R - 1)
+    index = (rows * C)[:, :, None] + column[:, None, :]  # of every cell, the same for all hints
     for name, content in maps.items():
-        if index is None:
-            _, R, C = content.shape
-            rows = np.arange(B)[:, None] * R + row.clip(0, R - 1)
-            index = (rows * C)[:, :, None] + column[:, None, :]
         cells = content.reshape(-1).take(index)
         cells *= inside
         cells |= below
@@ -107,14 +103,10 @@ def draw_subtasks(
 
 
 def hint_sequences(classes: np.ndarray) -> np.ndarray:
-    """The classes of cells in the order in which a sequence model writes these.
+    """Classes ``uint8 [B, H, W]`` in the order in which a sequence model writes cells.
 
-    Args:
-        classes: ``uint8 [B, H, W]``.
-
-    Returns:
-        ``uint8 [B, H · (W + 1) + 1]``, in place i that of the cell which follows token i of
-        `canvas.render.sequences`; undefined where this is no cell.
+    In place i of ``uint8 [B, H · (W + 1) + 1]`` is that of the cell which follows token i of
+    `canvas.render.sequences`; undefined where this is no cell.
     """
     B, H, W = classes.shape
     found = np.full((B, H * (W + 1) + 1), UNDEFINED, dtype=np.uint8)
@@ -175,28 +167,21 @@ def kind_rows(
         yield HintRow("row_kind", kind[:, None], -2 - margin, row, kind > 0, kind)
 
 
-def factor_rows(
+def product_rows(
     a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
 ) -> Iterator[HintRow]:
-    """The hints ``multiplicand`` and ``multiplier`` of a row with a · digit.
+    """``multiplicand``, ``multiplier`` and ``carry``, out of the cell, of a row with a · digit.
 
     Args:
         a: the multiplicands.
         digit: ``uint8 [B]``, of the multipliers.
         i: place of that digit, the column in which the product begins.
-        row: of the worked solutions, ``int64 [B]`` or the same for all.
-        present: ``bool [B]``, which worked solutions have it.
+        row: of the solutions, ``int64 [B]`` or the same for all.
+        present: ``bool [B]``, which of them have it.
     """
     yield HintRow("multiplicand", digit_classes(a), i, row, present)
     of_row = 1 + digit
     yield HintRow("multiplier", of_row[:, None], i, row, present, of_row)
-
-
-def product_rows(
-    a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
-) -> Iterator[HintRow]:
-    """The hints of a row that holds a partial product; ``carry`` is out of the cell."""
-    yield from factor_rows(a, digit, i, row, present)
     yield HintRow("carry", 1 + _product(a, digit)[1], i, row, present, 1)
 
 

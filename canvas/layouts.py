@@ -233,8 +233,7 @@ class Layout(ABC):
 
     def prompt(self, problems: Problems) -> Prompt:
         """What is shown of problems that are to be worked out."""
-        content, sizes = self._operands(problems)
-        return Prompt(*self._shown(content, problems, sizes))
+        return self._begin(problems)[1]
 
     def work(self, problems: Problems) -> Worked:
         """Problems with their worked solutions.
@@ -242,10 +241,10 @@ class Layout(ABC):
         Raises:
             ValueError: `rows` and `room` of the layout do not agree.
         """
-        content, sizes = self._operands(problems)
-        prompt = self._shown(content, problems, sizes)
+        content, prompt = self._begin(problems)
+        sizes = prompt.heights, prompt.widths
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)
-        kinds[np.arange(content.shape[1]) < self.first_step(problems)[:, None]] = GIVEN
+        kinds[np.arange(content.shape[1]) < prompt.first_step[:, None]] = GIVEN
         for kind, numbers, shift, row, present in self.rows(problems.operands):
             too_wide = shift + self.margin + numbers.lengths > sizes[1]
             outside = present & (too_wide | (row >= sizes[0]))
@@ -265,7 +264,8 @@ class Layout(ABC):
                 f"{sizes[0][i]}: make the two agree"
             )
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER
-        return Worked(*prompt, _left_to_right(content, sizes[1], symbols.BLANK), kinds)
+        truth = _left_to_right(content, sizes[1], symbols.BLANK)
+        return Worked(**vars(prompt), truth=truth, kinds=kinds)
 
     def sizes(self, problems: Problems) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns ``int64 [B]`` that each problem's worked solution needs at most."""
@@ -274,32 +274,20 @@ class Layout(ABC):
         heights, widths = np.array(found, dtype=np.int64).reshape(-1, 2).T
         return heights, widths
 
-    def _operands(self, problems: Problems) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Right-to-left content with the operands on it, and the sizes of the worked solutions."""
-        sizes = self.sizes(problems)
-        shape = (len(problems), *(int(size.max(initial=1)) for size in sizes))
+    def _begin(self, problems: Problems) -> tuple[np.ndarray, Prompt]:
+        """Right-to-left content with the operands on it, and what is shown of the problems."""
+        heights, widths = self.sizes(problems)
+        shape = len(problems), int(heights.max(initial=1)), int(widths.max(initial=1))
         content = np.full(shape, symbols.BLANK, dtype=np.uint8)
         self.write_operands(content, problems)
-        return content, sizes
-
-    def _shown(
-        self, content: np.ndarray, problems: Problems, sizes: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The fields of a prompt."""
-        heights, widths = sizes
-        first = self.first_step(problems)
-        row = np.arange(content.shape[1])
-        given = np.zeros(content.shape, dtype=bool)
+        first, row = self.first_step(problems), np.arange(shape[1])
+        given = np.zeros(shape, dtype=bool)
         given[row < first[:, None]] = True
         given[:, :, : self.given_columns()] = True
         given &= (row < heights[:, None])[:, :, None]
-        return (
-            _left_to_right(content, widths, symbols.BLANK),
-            _left_to_right(given, widths, False),
-            heights,
-            widths,
-            first,
-        )
+        cells = _left_to_right(content, widths, symbols.BLANK)
+        shown = Prompt(cells, _left_to_right(given, widths, False), heights, widths, first)
+        return content, shown
 
     def _check_sign(self, sign: CellIndex, expected: CellIndex) -> None:
         if sign != expected:

@@ -62,15 +62,11 @@ def to_terminal(
     """The canvas for a terminal, as rich text; `.plain` is the same without colour.
 
     Wrong cells stand in brackets and reverse video; below their row is what it should be, without
-    the cells that were given.
+    the cells that were given. An arrow points at the row being filled, cells that are read off are
+    underlined; for the arguments see `draw_canvas`.
 
     Args:
-        canvas: ``uint8 [H, W]``.
-        truth: ``uint8 [H, W]``, the right canvas.
-        given: ``bool [H, W]``, the cells that were given and not filled in.
-        highlight_row: the row being filled, marked with an arrow.
         confidence: one probability per row, written beside it; NaN for none.
-        read: cells that are read off, underlined.
     """
     wrong = _wrong(canvas, truth, given)
     if given is None:
@@ -249,30 +245,11 @@ def _outline(sign: str) -> "Outline":
     return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(1, -1))
 
 
-def to_figure(
-    canvas: np.ndarray,
-    *,
-    truth: np.ndarray | None = None,
-    given: np.ndarray | None = None,
-    highlight_row: int | None = None,
-    read: Sequence[CellIndex] = (),
-    cell: int = CELL,
-) -> "Figure":
-    """A figure of the canvas, see `draw_canvas`, with cells of so many pixels.
-
-    Raises:
-        ValueError: too many pixels for a picture.
-    """
+def to_figure(canvas: np.ndarray, *, cell: int = CELL, **shown: Any) -> "Figure":
+    """A figure of the canvas with cells of so many pixels; see `draw_canvas` for the rest."""
     height, width = canvas.shape
     figure = blank_figure((width + 1) * cell, (height + 1) * cell)
-    draw_canvas(
-        figure.add_axes((0, 0, 1, 1)),
-        canvas,
-        truth=truth,
-        given=given,
-        highlight_row=highlight_row,
-        read=read,
-    )
+    draw_canvas(figure.add_axes((0, 0, 1, 1)), canvas, **shown)
     return figure
 
 
@@ -317,25 +294,14 @@ def to_svg(figure: "Figure") -> str:
 
 
 def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None:
-    """Write figures of one size as an animation that loops for ever.
-
-    Args:
-        path: the GIF file.
-        frames: at least one figure, and the seconds for which each stays.
-    """
+    """Write figures of one size, and the seconds for which each stays, as an endless animation."""
     images, durations = [], []
     for figure, seconds in frames:
         image = Image.fromarray(pixels(figure))
         images.append(image.quantize(dither=Image.Dither.NONE))
         durations.append(round(1000 * seconds))
-    images[0].save(
-        path,
-        format="GIF",
-        save_all=True,
-        append_images=images[1:],
-        duration=durations,
-        loop=0,
-    )
+    first, *rest = images
+    first.save(path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
 
 
 def _wrong(canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None) -> np.ndarray:

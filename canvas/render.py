@@ -1,6 +1,6 @@
 """Workings onto canvases: drawing at an offset, the row steps of a problem, reversed sequences."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -47,9 +47,7 @@ class Drawing:
 
     def __getitem__(self, index: np.ndarray) -> Self:
         """Some of the problems, in another order, or more than once: ``int64 [N]``."""
-        return replace(
-            self, **{part.name: getattr(self, part.name)[index] for part in fields(self)}
-        )
+        return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
     def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
         """The cells that a step fills in, ``bool [B, H, W]``: its full row but for the givens."""
@@ -165,14 +163,8 @@ def _placed(
 
 
 def row_step(drawing: WorkedDrawing, step: np.ndarray) -> RowSteps:
-    """One step of every problem.
-
-    Args:
-        drawing: B problems.
-        step: ``int64 [B]``, from 0 to each problem's number of steps less one.
-    """
-    problem = np.arange(len(drawing))
-    return _row_steps(drawing, problem, np.asarray(step))
+    """One step of each of B problems, ``int64 [B]`` from 0."""
+    return _row_steps(drawing, np.arange(len(drawing)), np.asarray(step))
 
 
 def row_steps(drawing: WorkedDrawing) -> RowSteps:
@@ -230,13 +222,7 @@ def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
 def sequences_of(
     truth: np.ndarray, given: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `sequences`.
-
-    Args:
-        truth: ``uint8 [B, H, W]``, the worked solution.
-        given: ``bool [B, H, W]``, cells that no label counts.
-        first: ``int64 [B]``, the first row that has to be worked out.
-    """
+    """As `sequences`, of their parts; ``first [B]`` is the first row to be worked out."""
     ids = to_sequences(truth)
     following = np.concatenate([ids[:, 1:], np.full((len(ids), 1), symbols.END)], axis=1)
     return ids, np.where(_to_write(given, first)[:, 1:], following, IGNORE)
@@ -255,7 +241,6 @@ def tokens_to_write(drawing: Drawing) -> np.ndarray:
 
 
 def _to_write(given: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """See `tokens_to_write` and, for the arguments, `sequences_of`."""
     B, height, width = given.shape
     shown = np.zeros((B, height, width + 1), dtype=bool)
     shown[:, :, :width] = given[:, :, ::-1]

@@ -8,6 +8,7 @@ of numbers such as 10..02.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from random import Random
 
 import numpy as np
@@ -35,8 +36,7 @@ def sample(
 
     Args:
         task: what is drawn.
-        seed, split, epoch: decide the problems together with the index.
-        index: ``[B]``, from 0 up.
+        seed, split, epoch, index: decide the problems; the last ``[B]``, from 0 up.
         lengths_of: digits of each operand; None: as the task draws them.
 
     Raises:
@@ -85,10 +85,7 @@ def sample(
 def _with_repeats(numbers: Numbers, words: np.ndarray, share: float) -> Numbers:
     """Numbers in a share of which three digits in four are one and the same.
 
-    Args:
-        numbers: B of them.
-        words: ``uint64 [B, n]``, those that their digits were drawn from, by the upper halves.
-        share: of the numbers.
+    ``words``, ``uint64 [B, n]``, are those that their digits were drawn from, by the upper halves.
     """
     low = words & np.uint64(0xFFFFFFFF)
     chosen = low[:, :1] < np.uint64(int(share * 2**32))
@@ -114,10 +111,7 @@ def _number(draw: Random, n: int, base: int) -> int:
 
 def _written(digits: Sequence[int], base: int) -> int:
     """The number with these digits, the highest first."""
-    value = 0
-    for digit in digits:
-        value = value * base + digit
-    return value
+    return reduce(lambda value, digit: value * base + digit, digits, 0)
 
 
 def _lengths(draw: Random, n: int) -> tuple[int, int]:
@@ -168,11 +162,6 @@ def _near_power(draw: Random, n: int, base: int) -> int:
     return draw.choice((base**n - away, base ** (n - 1) + away - 1))
 
 
-def _square(draw: Random, n: int, base: int) -> tuple[int, int]:
-    number = draw.choice((_number, _near_power))(draw, n, base)
-    return number, number
-
-
 def _equal_multiplier_digits(draw: Random, n: int, base: int) -> tuple[int, int]:
     one, other = _lengths(draw, n)
     return _number(draw, one, base), _repeated(draw, other, base)
@@ -188,7 +177,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "10..02": _of(lambda _, n, base: base ** (n - 1) + min(2, base ** (n - 1) - 1)),
     "near powers": _of(_near_power),
-    "squares": _square,
+    "squares": lambda draw, n, base: (draw.choice((_number, _near_power))(draw, n, base),) * 2,
     "repeated digit": _of(_repeated),
     "alternating digits": _of(_alternating),
     "sparse digits": _of(_sparse),

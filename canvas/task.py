@@ -85,13 +85,9 @@ class Task(ABC):
 
     @abstractmethod
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Digits of the operands of drawn problems; 0 where there is no such operand.
+        """Digits of drawn problems' operands, ``int64 [B, N]``, N the length of `longest`.
 
-        Args:
-            words: ``uint64 [B]``, one random word a problem.
-
-        Returns:
-            ``int64 [B, N]``, N being the length of `longest`.
+        From one random word a problem, ``uint64 [B]``; 0 where there is no such operand.
         """
 
     @abstractmethod
@@ -139,11 +135,7 @@ class Task(ABC):
         return self.rules.room(self.longest, self.base)
 
     def parse(self, text: str) -> tuple[int, ...]:
-        """Operands from what people type, like ``123x456``.
-
-        Raises:
-            ValueError: the text is no such problem.
-        """
+        """Operands from what people type, like ``123x456``; ValueError if it is no such problem."""
         parts = re.split(f"[{re.escape(self.signs)}]", text)
         shown = repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
         if len(parts) < 2 or not all(part.strip() for part in parts):
@@ -157,12 +149,7 @@ class Task(ABC):
         return operands
 
     def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
-        """Problems from whole numbers.
-
-        Raises:
-            ValueError: there are too many or too few operands, or the task or its layout does not
-                know such.
-        """
+        """Problems from whole numbers; ValueError if the task or its layout does not know such."""
         for number in (n for one in operands for n in one):
             if isinstance(number, bool) or not isinstance(number, Integral):
                 raise ValueError(f"{number!r} is not a whole number")
@@ -237,37 +224,28 @@ class TwoOperands(Task):
 
     @property
     def longest(self) -> tuple[int, int]:
-        """Digits of the longest operands."""
         return self.digits_a[1], self.digits_b[1]
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Fewest and most digits of both operands."""
         return {"digits_a": self.digits_a, "digits_b": self.digits_b}
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Digits of both operands, ``int64 [B, 2]``, from one random word a problem."""
         a, b = (np.arange(low, high + 1) for low, high in (self.digits_a, self.digits_b))
         pairs = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2)
         return pairs[draw_choice(words, length_weights(pairs.prod(axis=1), self.long_bias))]
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
-        """Digits of both operands."""
         return {"digits_a": problems.lengths[:, 0], "digits_b": problems.lengths[:, 1]}
 
     def of_size(self, **size: int) -> tuple[int, int]:
-        """Digits of both operands of problems of a size: digits_a and digits_b."""
         return size["digits_a"], size["digits_b"]
 
 
 def digits_range(
     name: str, value: Sequence[int], least: int = 1, most: int = MOST_DIGITS
 ) -> tuple[int, int]:
-    """A range [fewest, most], checked.
-
-    Raises:
-        ValueError: it is no such range.
-    """
+    """A range [fewest, most], checked: ValueError if it is none."""
     ends = tuple(int(n) for n in value)
     if len(ends) != 2 or not least <= ends[0] <= ends[1] <= most:
         raise ValueError(f"{name} is [fewest, most] from {least} to {most}, not {list(ends)}")
