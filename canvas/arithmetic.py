@@ -84,16 +84,7 @@ class Numbers:
 
 
 def parse(text: str, base: int = 10, smallest: int = 1) -> int:
-    """A whole number from its digits in ``base``.
-
-    Args:
-        text: the digits, perhaps with blanks around them.
-        base: 2 to 10.
-        smallest: number that is read, 0 or 1.
-
-    Raises:
-        ValueError: the text is not such a number.
-    """
+    """A whole number from its digits in ``base``; ValueError if it is none, or below 0 or 1."""
     digits = "0123456789"[:base]
     text = text.strip()
     zero = not text.strip("0")
@@ -119,9 +110,8 @@ def numbers_from_words(
     """Numbers of exactly the given lengths from random words, uniform over all such numbers.
 
     Args:
-        words: ``uint64 [B, n]`` uniform random words, one a digit.
+        words: ``uint64 [B, n]``, one a digit.
         lengths: ``[B]``, 1 to n, or 0 for no number. A top digit is never zero.
-        base: 2 to 10.
         smallest: one-digit number, 0 or 1.
     """
     high = words >> np.uint64(32)

@@ -37,10 +37,7 @@ def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
 def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
     """A question that names the choice nearest to a value, to end a sentence; empty if none is.
 
-    Args:
-        value: what was written.
-        choices: what could have been.
-        alike: from 0 to 1, how much the two have to be.
+    ``alike``, from 0 to 1, is how much the two have to be.
     """
     near = get_close_matches(str(value), list(choices), n=1, cutoff=alike)
     return f" Did you mean {near[0]}?" if near and near[0] != value else ""
@@ -67,8 +64,7 @@ def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | typ
     """What a name stands for: an entry of a table, or a class of the user's own.
 
     Args:
-        name: a key of the table, or a dotted name like ``mine.Totals``, which is imported.
-        known: the table.
+        name: a key of the table ``known``, or a dotted name like ``mine.Totals``: it is imported.
         kind: what an own class has to be derived from.
         what: is looked for, for messages, like ``layout``.
 
@@ -83,11 +79,7 @@ def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | typ
 
 
 def load_class(name: str, kind: type, what: str) -> type:
-    """The class of a dotted name, its module imported; the working folder is looked through last.
-
-    Raises:
-        ValueError: there is no such class, it is of another kind, or lacks a method.
-    """
+    """The class of a dotted name, see `resolve`; the working folder is looked through last."""
     module_name, _, class_name = name.rpartition(".")
     module = _import(module_name, f"{what} {name}")
     found = getattr(module, class_name, None)
@@ -119,10 +111,7 @@ def class_name(kind: type) -> str:
 def import_code(word: str) -> ModuleType:
     """Import what ``--import`` names: a module, or a file that ends in ``.py``.
 
-    A file's module has the file's name without its ending.
-
-    Raises:
-        ValueError: there is none, another module has its name, or it cannot be imported.
+    A file's module has the file's name without its ending. ValueError if it cannot be imported.
     """
     what = f"--import {word}"
     if not word.endswith(".py"):
@@ -149,13 +138,7 @@ def import_code(word: str) -> ModuleType:
 def check_imported(name: str, what: str, packages: tuple[str, ...]) -> None:
     """Refuse a dotted name of code that nobody has asked for: a checkpoint imports nothing.
 
-    Args:
-        name: of a class; a short name, of a table, is always fine.
-        what: it is, for the message.
-        packages: those whose classes may be named.
-
-    Raises:
-        ValueError: its module is of none of the packages, and has not been imported.
+    A ValueError, unless it is a short name, of one of the packages, or has been imported.
     """
     module = name.rpartition(".")[0]
     if module and module.partition(".")[0] not in packages and module not in sys.modules:

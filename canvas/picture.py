@@ -105,14 +105,13 @@ def draw_canvas(
     highlight_row: int | None = None,
     read: Sequence[CellIndex] = (),
 ) -> None:
-    """Draw the canvas on axes.
+    """Draw the canvas on axes, see `draw_cells`.
 
     Given cells are grey, cells filled in rightly blue, wrong ones orange and framed, with the
     right symbol on a tag in the corner (empty where blank is right). Without ``truth`` and
     ``given`` nothing is judged and all cells are plain.
 
     Args:
-        axes: see `draw_cells`.
         canvas: ``uint8 [H, W]``.
         truth: ``uint8 [H, W]``, the right canvas.
         given: ``bool [H, W]``, the cells that were given and not filled in; these are not judged.
@@ -254,11 +253,7 @@ def to_figure(canvas: np.ndarray, *, cell: int = CELL, **shown: Any) -> "Figure"
 
 
 def blank_figure(width: int, height: int) -> "Figure":
-    """A figure of so many pixels, on matplotlib's Agg canvas, without pyplot's global state.
-
-    Raises:
-        ValueError: too many pixels for a picture.
-    """
+    """A figure of so many pixels, without pyplot's global state; ValueError if too many."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

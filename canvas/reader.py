@@ -40,9 +40,10 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
         sign = symbols.CHARACTERS[layout.sign]
         raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
     row, column = signs[0].tolist()
-    named = {
-        name: _filled(ids) for name, ids in layout.read_operands(content, (row, column)).items()
-    }
+    named = {}
+    for name, ids in layout.read_operands(content, (row, column)).items():
+        filled = np.flatnonzero(ids != symbols.BLANK)
+        named[name] = ids[filled[0] : filled[-1] + 1] if filled.size else filled
     operands = tuple(_number(ids, name, base) for name, ids in named.items())
     lengths = [len(ids) for ids in named.values()]
     height, expected_height = len(content), layout.room(lengths, base)[0]
@@ -59,12 +60,6 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
         _number(answer, "answer", base),
         tuple((top + row, left + column) for row, column in cells),
     )
-
-
-def _filled(ids: np.ndarray) -> np.ndarray:
-    """Ids without the blanks at either end."""
-    filled = np.flatnonzero(ids != symbols.BLANK)
-    return ids[filled[0] : filled[-1] + 1] if filled.size else ids[:0]
 
 
 def _number(ids: np.ndarray, name: str, base: int) -> int:

@@ -109,8 +109,7 @@ def draw(
 ) -> Drawing:
     """Draw problems on ``height × width`` canvases, each at its own offset.
 
-    Raises:
-        ValueError: a worked solution would not fit; the message says which canvas it needs.
+    A ValueError says which canvas a worked solution needs that would not fit.
     """
     B = len(prompt)
     top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))

@@ -199,8 +199,7 @@ def family_problems(task: Task, family: str, digits: int, count: int, seed: int)
         task: of two operands, with the lengths of training.
         family: a name in `FAMILIES`.
         digits: of the longer operand.
-        count: how many; fewer where there are not as many.
-        seed: which ones.
+        count, seed: how many, fewer where there are not as many; and which ones.
     """
     draw = Random(f"{family} {digits} {seed}")
     found: dict[tuple[int, ...], None] = {}

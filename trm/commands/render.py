@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -61,22 +61,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("svg", "the same picture, sharp at any size,"),
         ("gif", "an animation of all steps"),
     ):
-        add(f"--{ending}", type=_ending(ending), metavar="FILE", help=f"write {what} instead")
+        add(
+            f"--{ending}",
+            type=partial(_file, ending=ending),
+            metavar="FILE",
+            help=f"write {what} instead",
+        )
     scale = f"of pictures, from 0.5; 1, the default, is {CELL} pixels a cell"
     add("--scale", type=number(0.5), help=scale)
 
 
-def _ending(ending: str) -> Callable[[str], str]:
-    """A reader of file names with that ending, for argparse."""
-
-    def read(text: str) -> str:
-        if not text.lower().endswith(f".{ending}"):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} does not end in .{ending}; name it like canvas.{ending}"
-            )
-        return text
-
-    return read
+def _file(text: str, ending: str) -> str:
+    if not text.lower().endswith(f".{ending}"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .{ending}")
+    return text
 
 
 def _view(text: str) -> "View":
