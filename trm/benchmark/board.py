@@ -14,7 +14,6 @@ then not what it is ranked for.
 
 import math
 import re
-from collections.abc import Iterable
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -45,33 +44,18 @@ Line = Annotated[Text, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Card:
-    """What is known of an entry.
+    """What is known of an entry."""
 
-    Attributes:
-        name: by which it is listed.
-        suites: names of those that it has predictions for.
-        trained: whether its behaviour was learnt from data; else it was written by hand.
-        parameters: numbers that were trained; 0 of a program.
-        given: what it knows by design, such as the layout of the page.
-        code: where that is, a file of this project or an address.
-        made_with: the commands that made its predictions.
-        trained_on: problems that it was trained on, such as their lengths; None of a program.
-        weights: where these are; None: they are not public, or there are none.
-        random_weights: the commands that made the predictions with random weights; None of a
-            program.
-        note: what else to know; None: nothing.
-    """
-
-    name: Line
-    suites: Annotated[list[str], Field(min_length=1)]
-    trained: StrictBool
-    parameters: Annotated[int, Field(ge=0, strict=True)]
-    given: Text
-    code: Line
-    made_with: Text
-    trained_on: Line | None = None
+    name: Line  # by which it is listed
+    suites: Annotated[list[str], Field(min_length=1)]  # that it has predictions for
+    trained: StrictBool  # whether its behaviour was learnt from data; else it was written by hand
+    parameters: Annotated[int, Field(ge=0, strict=True)]  # that were trained; 0 of a program
+    given: Text  # what it knows by design, such as the layout of the page
+    code: Line  # a file of this project or an address
+    made_with: Text  # the commands that made its predictions
+    trained_on: Line | None = None  # problems, such as their lengths
     weights: Line | None = None
-    random_weights: Text | None = None
+    random_weights: Text | None = None  # the commands that made the predictions with such
     note: Text | None = None
 
     def __post_init__(self) -> None:
@@ -83,14 +67,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry, counted: its folder's name, its card, right answers of each of its suites by cell,
-    and of random weights by suite.
-    """
+    """An entry, counted."""
 
     folder: str
     card: Card
-    solved: dict[str, Solved]
-    by_chance: dict[str, Share]
+    solved: dict[str, Solved]  # of each of its suites
+    by_chance: dict[str, Share]  # of each suite, with random weights
 
     def overall(self, suite: str) -> Share:
         """The share of all problems of a suite."""
@@ -115,7 +97,7 @@ def page(board: Path) -> str:
         raise ValueError(f"two headings of the page would be {twice}: give an entry another name")
     parts = [_HEAD]
     for suite in SUITES.values():
-        if listed := ranked([e for e in entries if suite.name in e.solved], suite.name):
+        if listed := [entry for entry in entries if suite.name in entry.solved]:
             parts += [f"## {suite.name}", f"{suite.what[0].upper()}{suite.what[1:]}."]
             parts += [_table(suite, listed)]
     parts += ["## Entries", *(_described(board, entry) for entry in entries)]
@@ -125,11 +107,7 @@ def page(board: Path) -> str:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of an entry.
-
-    Raises:
-        ValueError: there is none, or it is not complete; the message names it.
-    """
+    """The card of an entry; a ValueError names what is wrong with it."""
     file = folder / CARD
     if not file.is_file():
         raise ValueError(f"{folder} has no {CARD}: every entry has one")
@@ -144,12 +122,7 @@ def _problems(suite: str) -> list[Item]:
 
 
 def _entry(folder: Path, card: Card) -> Entry:
-    """An entry with its predictions counted.
-
-    Raises:
-        ValueError: a file is missing or too large, predictions are not of their suite, or random
-            weights do as well.
-    """
+    """An entry with its predictions counted; a ValueError says why it is refused."""
     for file in folder.rglob("*"):
         if file.stat().st_size > LARGEST:
             raise ValueError(
@@ -182,10 +155,7 @@ def _entry(folder: Path, card: Card) -> Entry:
 
 
 def longest(suite: Suite, solved: Solved) -> int | None:
-    """The largest size with 99 % right at least, all smaller ones, too; None: not even the first.
-
-    Sizes are those of `ladder`.
-    """
+    """The largest size of `ladder` with 99 % right at least, as all smaller ones; None: no size."""
     shares = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
     asked = sorted(n for n, some in shares.items() if some)  # the test split may hold none
     held = takewhile(lambda n: sum(shares[n], Share(0, 0)).value >= ENOUGH, asked)
@@ -203,17 +173,13 @@ def ladder(suite: Suite) -> dict[int, list[Key]]:
     return sizes
 
 
-def ranked(entries: Iterable[Entry], suite: str) -> list[tuple[int, Entry]]:
+def _table(suite: Suite, entries: list[Entry]) -> str:
     """Entries with their ranks on a suite, equal where as many are right; small ones first."""
-    found = sorted(entries, key=lambda e: (-e.overall(suite).right, e.card.parameters, e.folder))
-    rights = [entry.overall(suite).right for entry in found]
-    return [(1 + rights.index(right), e) for right, e in zip(rights, found, strict=True)]
-
-
-def _table(suite: Suite, listed: list[tuple[int, Entry]]) -> str:
-    rows = []
-    for rank, entry in listed:
-        card, share = entry.card, entry.overall(suite.name)
+    shares = {entry.folder: entry.overall(suite.name) for entry in entries}
+    entries.sort(key=lambda e: (-shares[e.folder].right, e.card.parameters, e.folder))
+    rights, rows = [shares[entry.folder].right for entry in entries], []
+    for entry in entries:
+        card, share = entry.card, shares[entry.folder]
         # Rounded outwards; 100 only where all are right.
         ends = [math.floor(10_000 * share.interval[0]), math.ceil(10_000 * share.interval[1])]
         value, low, high = (
@@ -224,7 +190,7 @@ def _table(suite: Suite, listed: list[tuple[int, Entry]]) -> str:
         form = "{0} x {0}" if suite.axes == ("digits_a", "digits_b") else "{} digits"
         rows.append(
             [
-                str(rank),
+                str(1 + rights.index(share.right)),
                 f"[{safe(card.name)}](#{anchor(card.name)})",
                 f"{value} % ({low} to {high}) ({share.right:,} of {share.total:,})",
                 "none" if size is None else form.format(size),

@@ -70,19 +70,15 @@ def export(
     training: Training | None = None,
     layout: str | None = None,
 ) -> list[Path]:
-    """Write a suite, and perhaps problems to train on, into a folder.
+    """Write a suite, and perhaps problems to train on, into a new folder; returns what was written.
 
     Args:
-        suite: one of `trm.benchmark.suites.SUITES`, or a part of it.
+        suite, secret: what is asked, see `trm.benchmark.suites.items`.
         format: a name in `FORMATS`.
         output: a folder, which is made; an empty one, or one of the same export.
-        secret: see `trm.benchmark.suites.items`.
         training: what to draw to train on; None: nothing.
         layout: in which problems that ask for numbers are drawn as canvases; None: as numbers, and
             in the format trm the task's usual one.
-
-    Returns:
-        What was written.
 
     Raises:
         ValueError: the folder holds something else, or there is no such format or layout.
@@ -112,22 +108,20 @@ def export(
     elif format == "txt":
         files = _tokens(parts, canvases=suite.whole or layout is not None)
     else:
-        write = _json_lines if format == "jsonl" else _csv
-        named = {"test": label_of(suite, secret)}
-        files = {f"{named.get(name, name)}.{format}": write(part) for name, part in parts.items()}
+        files = {}
+        for name, part in parts.items():
+            name = label_of(suite, secret) if name == "test" else name
+            lines = "".join(map(json_line, part)).encode()
+            files[f"{name}.{format}"] = lines if format == "jsonl" else _csv(part)
     for name, content in (files | {CARD: text.encode()}).items():
         (output / name).parent.mkdir(exist_ok=True)
-        with replacing(output / name) as part:
-            part.write_bytes(content)
+        with replacing(output / name) as file:
+            file.write_bytes(content)
     return [output / name for name in (*files, CARD)]
 
 
 def drawn(suite: Suite, problems: Iterable[Item], layout: str) -> list[Item]:
-    """Problems that ask for numbers as canvases, with the same ids.
-
-    Raises:
-        ValueError: the suite's task has no such layout.
-    """
+    """Problems that ask for numbers as canvases in a layout of the task, with the same ids."""
     check_choice("--layout", layout, suite.task.layouts)
     task = replace(suite.task, layout=layout)  # type: ignore[type-var]
     asked = list(problems)
@@ -139,10 +133,6 @@ def drawn(suite: Suite, problems: Iterable[Item], layout: str) -> list[Item]:
 def cells_of(text: str) -> np.ndarray:
     """A canvas as ids, ``uint8 [H, W]``, from its text."""
     return np.stack([symbols.encode(row) for row in text.split("\n")])
-
-
-def _json_lines(problems: Sequence[Item]) -> bytes:
-    return "".join(map(json_line, problems)).encode("ascii")
 
 
 def _csv(problems: Sequence[Item]) -> bytes:
@@ -196,18 +186,12 @@ def _puzzles(parts: Parts) -> Files:
             sink = io.BytesIO()
             np.save(sink, array)
             files[f"{part}/all__{name}.npy"] = sink.getvalue()
-        described = {
-            "pad_id": symbols.PAD,
-            "ignore_label_id": symbols.PAD,  # which no label is: every cell counts
-            "blank_identifier_id": 0,
-            "vocab_size": symbols.VOCAB_SIZE,
-            "seq_len": height * width,
-            "num_puzzle_identifiers": 1 + len(names),
-            "total_groups": n,
-            "mean_puzzle_examples": 1.0,
-            "total_puzzles": n,
-            "sets": ["all"],
-        }
+        described: dict[str, Any] = {"pad_id": symbols.PAD}
+        described |= {"ignore_label_id": symbols.PAD}  # which no label is: every cell counts
+        described |= {"blank_identifier_id": 0, "vocab_size": symbols.VOCAB_SIZE}
+        described |= {"seq_len": height * width, "num_puzzle_identifiers": 1 + len(names)}
+        described |= {"total_groups": n, "mean_puzzle_examples": 1.0, "total_puzzles": n}
+        described |= {"sets": ["all"]}
         files[f"{part}/dataset.json"] = _json(described)
         files[f"{part}/ids.txt"] = "".join(f"{item.id}\n" for item in problems).encode()
     return files
@@ -247,10 +231,7 @@ def card(
     training: Training | None = None,
     layout: str | None = None,
 ) -> str:
-    """The card of an export as Markdown: what it is, how it was drawn, and what to mind.
-
-    It follows from the arguments of `export` alone, and bears no date.
-    """
+    """The card of an export as Markdown; it follows from the arguments of `export` alone."""
     problems, label = parts["test"], label_of(suite, secret)
     part = suite.cells != SUITES[suite.name].cells
     counts = Counter((item.row, item.column) for item in problems)
@@ -265,7 +246,7 @@ def card(
         ["format", FORMATS[format] + (f"; layout {layout}" if layout else "")],
         [
             "checksum",
-            f"`{checksum(problems)}` (SHA-256 of the suite as JSON Lines, `{label}.jsonl`)",
+            f"`{checksum(problems)}` (SHA-256 of the JSON Lines, `{label}.jsonl`)",
         ],
         ["licence", "MIT"],
     ]

@@ -10,13 +10,13 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 import gzip
 import json
 import platform
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, TypeAdapter
 
@@ -33,8 +33,7 @@ _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm so
 _UNIT = 100  # problems solved at once, about a cell: what is saved when a run is stopped
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """What a model says of a problem: a text, or None; and how sure it is, from 0 to 1, or None."""
 
     text: str | None
@@ -53,12 +52,7 @@ _LINE = TypeAdapter(_Line)
 def read_predictions(
     file: str | Path, problems: Mapping[str, object], canvas: bool = False
 ) -> dict[str, Prediction]:
-    """The predictions of a file by the ids of their problems.
-
-    Args:
-        file: JSON Lines, or these compressed by gzip.
-        problems: the ids that there are, as the keys.
-        canvas: whether canvases are asked for.
+    """The predictions of a file by the ids of their problems, which are the keys of `problems`.
 
     Raises:
         OSError: the file cannot be read.
@@ -98,10 +92,7 @@ def read_predictions(
 
 
 def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
-    """Write answers by ids as predictions; by gzip, if the file's name ends in .gz.
-
-    The same answers give the same bytes.
-    """
+    """Write answers by ids as predictions, always the same bytes; by gzip to a name in .gz."""
     lines = (json.dumps({"id": k, "prediction": text}) + "\n" for k, text in answers.items())
     data = "".join(lines).encode("ascii")
     with replacing(Path(file)) as part:
@@ -110,17 +101,11 @@ def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> No
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a file of predictions.
+    """What became of a file of predictions."""
 
-    Attributes:
-        model: an entry of ``grid.json``.
-        read: what every prediction says, see `trm.benchmark.answers.read_answer`.
-        missing: problems without a prediction; they count as wrong.
-    """
-
-    model: dict[str, Any]
-    read: dict[str, Prediction] = field(repr=False)
-    missing: int
+    model: dict[str, Any]  # an entry of ``grid.json``
+    read: dict[str, Prediction] = field(repr=False)  # what every prediction says
+    missing: int  # problems without a prediction; they count as wrong
 
     @property
     def unread(self) -> int:
@@ -150,24 +135,22 @@ def score(
     ranges: Ranges | None = None,
     rule: str = "stated",
 ) -> Scored:
-    """Score a file of predictions.
+    """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
     Args:
         file: see `read_predictions`.
-        suite: what was asked.
-        problems: `trm.benchmark.suites.items` of it.
-        name: of the model.
-        parameters: of the model; None: not known.
+        suite, problems: what was asked.
+        name, parameters: of the model; None: not known.
         ranges: fewest and most of each measure of the problems it was trained on; None: not known.
         rule: by which texts are read, one of `trm.benchmark.answers.RULES`.
 
     Raises:
-        OSError, ValueError: the file cannot be read, or a line is no prediction of these problems.
+        OSError, ValueError: see `read_predictions`.
     """
     whole, read = suite.whole, {}
     for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
         text = None if one.text is None else read_answer(one.text, whole, rule)
-        read[key] = replace(one, text=text)
+        read[key] = one._replace(text=text)
     figure = "solutions" if whole else "answers"
     by_cell: dict[tuple[int | str, int], list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
@@ -214,14 +197,7 @@ def grid_of(
     models: Sequence[dict[str, Any]],
     secret: bytes | None = None,
 ) -> dict[str, Any]:
-    """What ``grid.json`` holds of models that took a suite.
-
-    Args:
-        suite: what was asked.
-        problems: `trm.benchmark.suites.items` of it.
-        models: of `score`.
-        secret: of the organiser; it is not written down, nor is the seed.
-    """
+    """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
     label = label_of(suite, secret)
     settings: dict[str, Any] = {
         "split": "test",
@@ -254,14 +230,12 @@ def predict(
 ) -> str | None:
     """Answer a suite's problems with a model of this package, or go on with it.
 
-    They are worked through as any file of problems, see `trm.batch`: beside the predictions
-    stand a hidden file of problems, one of records, and the shards, until all is done.
+    Beside the predictions stand a hidden file of problems, one of records, and the shards of
+    `trm.batch`, until all is done.
 
     Args:
-        checkpoint: of the model.
-        suite: of numbers.
+        checkpoint, suite, secret: of the model and of what is asked, numbers.
         output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
-        secret: see `trm.benchmark.suites.items`.
         problems: how many of each cell, the first ones; None: all of them.
         how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
             ``devices`` and ``quiet`` of `trm.batch.work_through`.
@@ -311,27 +285,20 @@ def predict(
     return f"{len(said):,} problems: {done.correct:,} answers right{without}"
 
 
-def first_of_cells(asked: Iterator[Item], problems: int | None) -> Iterator[Item]:
+def first_of_cells(asked: Iterable[Item], problems: int | None) -> Iterator[Item]:
     """The first so many problems of each cell; None: all of them."""
-    seen = Counter[tuple[int | str, int]]()
-    for item in asked:
-        seen[item.row, item.column] += 1
-        if problems is None or seen[item.row, item.column] <= problems:
-            yield item
+    for _, cell in groupby(asked, lambda item: (item.row, item.column)):
+        yield from islice(cell, problems)
 
 
 class SuiteDataset(Sequence[dict[str, Any]]):
     """The problems of a suite as questions and answers, after the protocol of reasoning-gym's.
 
-    An entry is a dictionary of ``question``, ``answer`` and ``metadata``; `score_answer` says what
-    an answer is worth. Neither reasoning-gym nor anything else is needed for it::
+    An entry is a dictionary of ``question``, ``answer`` and ``metadata``. Neither reasoning-gym nor
+    anything else is needed for it::
 
         data = SuiteDataset("multiply-v1")
         data.score_answer("It is 1,234.", data[0])  # 1.0 or 0.0
-
-    Args:
-        suite: its name.
-        secret: of an organiser, for other problems of the same kind; None: the public ones.
 
     Raises:
         ValueError: there is no such suite.
@@ -348,24 +315,14 @@ class SuiteDataset(Sequence[dict[str, Any]]):
     def __getitem__(self, index: Any) -> Any:
         """The entry of that index, or those of a slice, as a list."""
         places = range(len(self))[index]
-        return [self[i] for i in places] if isinstance(places, range) else self._entry(places)
-
-    def _entry(self, index: int) -> dict[str, Any]:
-        found = record(self._items[index])
-        source = {"id": found["id"], "source_dataset": found["suite"], "source_index": index}
-        return {
-            "question": found["question"],
-            "answer": found["answer"],
-            "metadata": source | found["metadata"],
-        }
+        if isinstance(places, range):
+            return [self[i] for i in places]
+        found = record(self._items[places])
+        source = {"id": found.pop("id"), "source_dataset": found.pop("suite")}
+        return found | {"metadata": source | {"source_index": places} | found["metadata"]}
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """1.0 if an answer is right, read by the rule of `trm.benchmark.answers`, else 0.0.
-
-        Args:
-            answer: the text that a model gave; None: none.
-            entry: of this data set.
-        """
+        """1.0 if the text that a model gave is right, read by `trm.benchmark.answers`, else 0."""
         canvas = self.suite.whole
         said = None if answer is None else read_answer(answer, canvas)
         return float(is_right(said, entry["answer"], canvas))

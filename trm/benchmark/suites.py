@@ -1,14 +1,9 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule.
 
-A suite is a list of cells, each a size of problems (or a family of them and a size), and a number
-of problems for every cell. Its problems follow from that and from a seed alone:
-
-- `trm.evaluation.cell_problems.problems_of` draws the problems of a cell with the seed `SEED`, or
-  with one that follows from an organiser's secret (`seed_of`). They are different from each other.
-  A cell holds fewer than the others where the test split has no more of that size.
-- All of them belong to the test split of `canvas.problems.split_of`, a hash of the operands. No
-  problem of the training or validation split can be among them, whatever the seed.
-- Problems are numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
+A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
+`trm.evaluation.cell_problems.problems_of` with the seed 0, or with one that follows from an
+organiser's secret. Problems of a cell are different from each other, fewer where the test split
+has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
 
 A suite never changes. What should change gets a new name, with the next version.
 """
@@ -18,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +21,6 @@ import numpy as np
 
 from augment.symmetry import apply
 from canvas.addition import Addition
-from canvas.choices import check_choice
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DIGITS, MOST_OPERANDS, Problems, Split
@@ -35,7 +30,6 @@ from canvas.task import Task
 from trm.evaluation.cell_problems import problems_of
 from trm.evaluation.grid import FAMILY, Key
 
-SEED = 0  # of the public suites
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 SECRET_BYTES = 16  # that an organiser's secret has at least
 _ADDENDS = 3  # of the additions of canvas-v1
@@ -50,25 +44,15 @@ ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
 
 @dataclass(frozen=True)
 class Suite:
-    """A fixed set of problems.
+    """A fixed set of problems."""
 
-    Attributes:
-        name: with its version.
-        what: it asks, in a sentence.
-        axes: what the sizes of its cells are measured in, as in ``grid.json``.
-        cells: their sizes, (row, column), in order.
-        problems: of a cell, or as many as there are.
-        task: whose problems these are, where no row has one of its own.
-        canvases: of the rows whose questions and answers are whole canvases: the task with its
-            layout, and the view; empty for suites of numbers.
-    """
-
-    name: str
-    what: str
-    axes: tuple[str, str]
+    name: str  # with its version
+    what: str  # it asks, in a sentence
+    axes: tuple[str, str]  # what the sizes of its cells are measured in, as in ``grid.json``
     cells: tuple[Key, ...]
-    problems: int
+    problems: int  # of a cell, or as many as there are
     task: Task = field(default_factory=lambda: MULTIPLICATION)
+    # Of rows whose questions and answers are whole canvases: the task with its layout, the view.
     canvases: dict[str, tuple[Task, str]] = field(default_factory=dict)
 
     @property
@@ -95,39 +79,23 @@ class Suite:
 
 @dataclass(frozen=True)
 class Item:
-    """One problem of a suite.
+    """One problem of a suite."""
 
-    Attributes:
-        id: suite, cell and number; it never changes.
-        row, column: of its cell.
-        operands: the numbers.
-        question: ``12 * 34 =``, or the canvas with what is given.
-        answer: a number in digits, or the finished canvas.
-        layout, view: of a canvas; None for numbers.
-    """
-
-    id: str
+    id: str  # suite, cell and number; it never changes
     row: int | str
     column: int
     operands: tuple[int, ...]
-    question: str
-    answer: str
-    layout: str | None = None
+    question: str  # ``12 * 34 =``, or the canvas with what is given
+    answer: str  # a number in digits, or the finished canvas
+    layout: str | None = None  # of a canvas, as its view
     view: str | None = None
 
 
 @dataclass(frozen=True)
 class Training:
-    """What to draw to train on.
+    """What to draw to train on: how many problems, digits and addends from least to most."""
 
-    Attributes:
-        problems: how many; of the validation split, a tenth as many.
-        digits: fewest and most of an operand.
-        addends: fewest and most of a sum.
-        seed: which ones.
-    """
-
-    problems: int
+    problems: int  # of the validation split, a tenth as many
     digits: tuple[int, int] = (1, 4)
     addends: tuple[int, int] = (2, 3)
     seed: int = 0
@@ -135,10 +103,6 @@ class Training:
     def __str__(self) -> str:
         digits, addends = ("{} to {}".format(*ends) for ends in (self.digits, self.addends))
         return f"numbers of {digits} digits, in sums {addends} of them, seed {self.seed}"
-
-
-def _grid(rows: Sequence[int | str], columns: Sequence[int]) -> tuple[Key, ...]:
-    return tuple((row, column) for row in rows for column in columns)
 
 
 _SIZES = range(1, 21)
@@ -155,7 +119,7 @@ SUITES: dict[str, Suite] = {
             "multiply-v1",
             "products of two numbers of 1 to 20 digits each, every pair of lengths",
             ("digits_a", "digits_b"),
-            _grid(_SIZES, _SIZES),
+            tuple(product(_SIZES, _SIZES)),
             100,
         ),
         Suite(
@@ -170,14 +134,14 @@ SUITES: dict[str, Suite] = {
             "products of two numbers with a structure that is rare at random: nines, powers of "
             "ten, zeros inside, one digit again and again",
             (FAMILY, "digits"),
-            _grid(tuple(FAMILIES), (4, 8, 16, 32, 64, 100)),
+            tuple(product(FAMILIES, (4, 8, 16, 32, 64, 100))),
             25,
         ),
         Suite(
             "addition-v1",
             "sums of two to four numbers of equally many digits, 1 to 20, 50 and 100",
             ("digits", "addends"),
-            _grid((*_SIZES, 50, 100), (2, 3, 4)),
+            tuple(product((*_SIZES, 50, 100), (2, 3, 4))),
             100,
             ADDITION,
         ),
@@ -186,22 +150,12 @@ SUITES: dict[str, Suite] = {
             "whole worked solutions of long multiplication and addition (of three numbers) on a "
             "canvas, in every layout, upright and turned",
             (FAMILY, "digits"),
-            _grid(tuple(_CANVASES), (2, 4, 8, 12)),
+            tuple(product(_CANVASES, (2, 4, 8, 12))),
             25,
             canvases=_CANVASES,
         ),
     )
 }
-
-
-def suite_named(name: str) -> Suite:
-    """The suite of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    check_choice("--suite", name, SUITES)
-    return SUITES[name]
 
 
 def read_secret(file: str | Path) -> bytes:
@@ -223,10 +177,10 @@ def read_secret(file: str | Path) -> bytes:
 def seed_of(suite: Suite, secret: bytes | None = None) -> int:
     """The seed that a suite's problems are drawn with, 0 to 2⁶⁴ − 1.
 
-    With a secret it is the first 8 bytes of SHA-256 of ``canvas-trm seed NAME`` (the suite's), a
-    line feed and the secret, the first byte the highest.
+    With a secret it is the first 8 bytes of SHA-256 of ``canvas-trm seed NAME``, a line feed and
+    the secret, the first byte the highest.
     """
-    return SEED if secret is None else int.from_bytes(_digest("seed", suite, secret)[:8])
+    return 0 if secret is None else int.from_bytes(_digest("seed", suite, secret)[:8])
 
 
 def label_of(suite: Suite, secret: bytes | None = None) -> str:
@@ -244,12 +198,7 @@ def _digest(purpose: str, suite: Suite, secret: bytes) -> bytes:
 
 
 def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
-    """The problems of a suite, cell by cell.
-
-    Args:
-        suite: one of `SUITES`, or a part of it.
-        secret: of an organiser, for other problems of the same kind; None: the public ones.
-    """
+    """The problems of a suite, or of a part of it, cell by cell: the public ones, or a secret's."""
     label, seed = label_of(suite, secret), seed_of(suite, secret)
     for cell in suite.cells:
         row, column = cell
@@ -267,14 +216,9 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
 
 
 def training_items(suite: Suite, training: Training, split: Split) -> Iterator[Item]:
-    """Problems of a suite's kind, different from each other, of another split than the suite's.
+    """Different problems of a suite's kind, of the training or validation split.
 
     Lengths are drawn evenly, digits at random. Of canvases every row of the suite has equally many.
-
-    Args:
-        suite: whose kind of problems these are.
-        training: what to draw.
-        split: train or validation.
     """
     count = training.problems if split == "train" else max(1, training.problems // 10)
     rows: Sequence[int | str] = [*suite.canvases] if suite.whole else [0]
@@ -327,15 +271,7 @@ def _made(
 def make_canvases(
     task: Task, view: str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
 ) -> Iterator[Item]:
-    """Problems as canvases cut to the worked solution: what is given, and the finished one.
-
-    Args:
-        task: whose problems these are, with the layout.
-        view: in which they are shown.
-        names: the id of each.
-        problems: as many.
-        cells: row and column of each.
-    """
+    """Problems as canvases cut to the worked solution, with an id, a row and a column for each."""
     for start in range(0, len(problems), _AT_ONCE):
         part = problems[start : start + _AT_ONCE]
         worked = task.rules.work(part)
@@ -352,20 +288,12 @@ def make_canvases(
 
 def record(item: Item) -> dict[str, Any]:
     """A problem as plain data, as it is exported; numbers as text."""
-    metadata: dict[str, Any] = {
-        "row": item.row,
-        "column": item.column,
-        "operands": [str(n) for n in item.operands],
-    }
+    operands = [str(n) for n in item.operands]
+    where: dict[str, Any] = {"row": item.row, "column": item.column, "operands": operands}
     if item.layout is not None:
-        metadata |= {"layout": item.layout, "view": item.view}
-    return {
-        "id": item.id,
-        "suite": item.id.partition("/")[0],
-        "question": item.question,
-        "answer": item.answer,
-        "metadata": metadata,
-    }
+        where |= {"layout": item.layout, "view": item.view}
+    asked = {"question": item.question, "answer": item.answer, "metadata": where}
+    return {"id": item.id, "suite": item.id.partition("/")[0], **asked}
 
 
 def json_line(item: Item) -> str:
