@@ -78,20 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
         common.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=words)
     asked = argparse.ArgumentParser(add_help=False)
-    asked.add_argument(
-        "--suite", required=True, choices=SUITES, metavar="NAME", help=f"one of {', '.join(SUITES)}"
-    )
-    asked.add_argument(
-        "--secret",
-        metavar="FILE",
-        help="of an organiser: other problems of the same kind, drawn by what this file holds",
-    )
-    asked.add_argument(
-        "--up-to",
-        type=whole(1, _MOST),
-        metavar="N",
-        help="only problems whose numbers have at most N digits (default: all of the suite)",
-    )
+    about = f"one of {', '.join(SUITES)}"
+    asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
+    about = "of an organiser: other problems of the same kind, drawn by what this file holds"
+    asked.add_argument("--secret", metavar="FILE", help=about)
+    about = "only problems whose numbers have at most N digits (default: all of the suite)"
+    asked.add_argument("--up-to", type=whole(1, _MOST), metavar="N", help=about)
 
     def action(
         name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
@@ -103,19 +95,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return found
 
     add = action("export", _export, "a suite of problems as files", asked).add_argument
-    add(
-        "--format",
-        choices=FORMATS,
-        default="jsonl",
-        help="JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT",
-    )
+    about = "JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT"
+    add("--format", choices=FORMATS, default="jsonl", help=about)
     add("--output", required=True, metavar="DIR", help="a new folder for the files")
-    add(
-        "--layout",
-        metavar="NAME",
-        help="draw problems that ask for a number as canvases in this layout (default: as numbers; "
-        "with --format trm standard or column)",
-    )
+    about = "draw problems that ask for a number as canvases in this layout (default: as numbers; "
+    add("--layout", metavar="NAME", help=f"{about}with --format trm standard or column)")
     add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
     for option, default, about in (
         ("--train-digits", (1, 4), "digits of their numbers (default: 1..4)"),
@@ -127,55 +111,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     predicting = action("predict", _predict, "answers of a model of this package", asked)
     add_solver(predicting)
     add_canvas_size(predicting, "as in training, or the problem's where training cut it")
-    predicting.add_argument(
-        "--problems",
-        type=whole(1),
-        metavar="N",
-        help="only the first N of each cell (default: all of them)",
-    )
-    predicting.add_argument(
-        "--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz"
-    )
+    add, about = predicting.add_argument, "only the first N of each cell (default: all of them)"
+    add("--problems", type=whole(1), metavar="N", help=about)
+    add("--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz")
 
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
     add("--output", required=True, metavar="DIR", help="folder for the results")
-    add(
-        "--rule",
-        choices=RULES,
-        default=RULES[0],
-        help="how a number is read from a text: a stated answer comes first (default); the last "
-        "whole number; or the text to the letter",
-    )
-    add(
-        "--compact",
-        metavar="FILE",
-        help="write down what was read of one file, id and answer alone; .gz compresses it",
-    )
+    about = "how a number is read from a text: a stated answer comes first (default); the last "
+    about += "whole number; or the text to the letter"
+    add("--rule", choices=RULES, default=RULES[0], help=about)
+    about = "write down what was read of one file, id and answer alone; .gz compresses it"
+    add("--compact", metavar="FILE", help=about)
     each = f"one for each file, in their order, or {UNKNOWN}"
     add("--name", nargs="+", metavar="NAME", help=f"{each} (default: by the file)")
     add("--parameters", nargs="+", type=_count, metavar="N", help=f"{each}: their number")
-    add(
-        "--range",
-        nargs="+",
-        type=_ranges,
-        metavar="N..M",
-        help=f"{each}: digits of the numbers in training, like 1..4; or of both axes: 1..4x1..3",
-    )
+    about = "digits of the numbers in training, like 1..4; or of both axes: 1..4x1..3"
+    add("--range", nargs="+", type=_ranges, metavar="N..M", help=f"{each}: {about}")
 
     add = action("board", _board, "the page of the board, made from its folders").add_argument
-    add(
-        "--folder",
-        default=BOARD,
-        metavar="DIR",
-        help=f"of the entries, each a folder with card.yaml and predictions (default: {BOARD})",
-    )
+    about = f"of the entries, each a folder with card.yaml and predictions (default: {BOARD})"
+    add("--folder", default=BOARD, metavar="DIR", help=about)
     add("--output", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
-    add(
-        "--check",
-        action="store_true",
-        help="write nothing, and say whether the page is what the folders make (exit code 1: no)",
-    )
+    about = "write nothing, and say whether the page is what the folders make (exit code 1: no)"
+    add("--check", action="store_true", help=about)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ the command goes on where it was.
 import argparse
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,55 +17,51 @@ from trm.commands.arguments import info_console, whole
 
 if TYPE_CHECKING:
     from canvas.task import Task
-    from trm.sweep.runs import Jobs
     from trm.sweep.study import Study
-
 
 _PATIENCE = 10  # seconds: the runs of a sweep that was ended look at its lock each second
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument(
-        "study",
-        metavar="STUDY",
-        help="a YAML file, or the name of one of the package's own, such as studies/small_lattices",
-    )
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder for all of it")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would run, and start nothing"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=whole(1),
-        help="runs at once (default: one for each GPU; without any, one for each CPU core; with "
-        "--slurm all)",
-    )
-    parser.add_argument(
-        "--seed", type=whole(0), help="the first seed; the study says how many (default: its own)"
-    )
-    parser.add_argument(
-        "--slurm",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="start the runs through SLURM, and wait for them: options of sbatch, like "
-        "partition=gpu gpus_per_node=1 timeout_min=600",
-    )
+    add = parser.add_argument
+    about = "a YAML file, or the name of one of the package's own, such as studies/small_lattices"
+    add("study", metavar="STUDY", help=about)
+    add("--output", required=True, metavar="DIR", help="folder for all of it")
+    add("--dry-run", action="store_true", help="say what would run, and start nothing")
+    about = "runs at once (default: one for each GPU, or else CPU core; with --slurm all)"
+    add("--jobs", type=whole(1), help=about)
+    about = "the first seed; the study says how many (default: its own)"
+    add("--seed", type=whole(0), help=about)
+    about = "start the runs through SLURM, and wait for them: options of sbatch, like "
+    about += "partition=gpu gpus_per_node=1 timeout_min=600"
+    add("--slurm", nargs="*", metavar="KEY=VALUE", help=about)
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, train, evaluate, and write the page."""
+    import torch
     from filelock import FileLock, Timeout
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from trm.configs import find_config
+    from trm.devices import cores
+    from trm.evaluation.grid import BOARD
     from trm.files import make_folder
-    from trm.sweep.report import write_report
-    from trm.sweep.runs import Jobs, Run, begin, is_done, lock_of, plan, states_of, wanted
+    from trm.sweep.report import PAGE, write_report
+    from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, lock_of, plan, states_of, wanted
     from trm.sweep.study import read_study
 
     study = read_study(find_config(args.study))
     check = _check_evaluations(study)
-    slurm = _slurm_options(args.slurm)
+    options: dict[str, str | int] = {}
+    for word in args.slurm or ():
+        key, joined, value = word.partition("=")
+        if not joined or not key.isidentifier():
+            raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
+        options[key] = int(value) if value.isdecimal() else value
     if args.seed is not None:
         study = study.with_seed(args.seed)
     output, console = Path(args.output), info_console(args)
@@ -73,57 +69,68 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} is no folder to write to: choose another")
     study = plan(study, lambda name: console.print(f"building {name}"), check)
     states = states_of(output, study)
-    asked = wanted(study, states)
-    todo = [run for run, state in states.items() if not is_done(state, asked[run])]
-    devices = [] if args.slurm is not None else _devices()
-    at_once = args.jobs or (len(todo) if slurm is not None else len(devices) or _cores())
-    at_once = max(1, min(at_once, len(todo)))
-    _show_plan(study, len(states) - len(todo), at_once)
+
+    def done() -> list[Run]:
+        asked = wanted(study, states)
+        return [run for run, state in states.items() if is_done(state, asked[run])]
+
+    left, local = len(states) - len(done()), args.slurm is None
+    devices = [str(i) for i in range(torch.cuda.device_count())] if local else []
+    if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
+        devices = named.split(",")[: len(devices)]
+    at_once = args.jobs or (len(devices) or cores() if local else left)
+    at_once = max(1, min(at_once, left))
+    table = Table("setting", "parameters", "steps", pad_edge=False)
+    for one in study.settings:
+        table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
+    Console(highlight=False).print(table)
+    already = f", {len(states) - left} of them done already" if left < len(states) else ""
+    Console(highlight=False, soft_wrap=True).print(
+        f"{len(study.settings)} settings x {len(study.seeds)} seeds: {len(states)} runs{already}, "
+        f"{at_once} at once"
+    )
     if args.dry_run:
         return 0
     make_folder(output)
     try:
         with FileLock(lock_of(output), timeout=_PATIENCE):
-            jobs = Jobs(output, study, begin(output, study), at_once, slurm, devices)
-            if slurm is None:
-                os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // at_once)))
+            states = begin(output, study)
+            jobs = Jobs(output, study, states, at_once, None if local else options, devices)
+            if local:
+                os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
             def tell(run: Run | None) -> None:
-                ended = run is not None and run not in jobs.stages
                 if run is not None:
                     console.print(f"{run.name}: {jobs.stage(run)}")
-                write_report(output, study, jobs.states, jobs.stages, drawn=ended)
+                ended = run is not None and run not in jobs.stages
+                write_report(output, study, states, jobs.stages, drawn=ended)
 
-            write_report(output, study, jobs.states, jobs.stages)
+            write_report(output, study, states, {})
             jobs.work(tell)
-            write_report(output, study, jobs.states, jobs.stages)
+            write_report(output, study, states, {})
     except Timeout:
         raise ValueError(
             f"another trm sweep is at work in {output}: let it finish, or choose another --output"
         ) from None
-    return _finish(args, output, jobs)
-
-
-def _cores() -> int:
-    from trm.devices import cores
-
-    return cores()
-
-
-def _devices() -> list[str]:
-    """The GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
-    import torch
-
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    there = torch.cuda.device_count()
-    return named.split(",")[:there] if named else [str(i) for i in range(there)]
+    console.print(
+        f"page      {output / PAGE}\n"
+        f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}\n"
+        f"HParams   tensorboard --logdir {shlex.quote(str(output / BOARD))}"
+    )
+    finished = done()
+    for name in study.evaluations if len(finished) > 1 else ():
+        folders = " ".join(shlex.quote(str(grid_of(output, name, r).parent)) for r in finished)
+        console.print(f"together  trm report {folders} --output {name}")
+    if missing := len(states) - len(finished):
+        console.print(f"{missing} of {len(states)} runs are not done: the page says why")
+    return 1 if missing else 0
 
 
 def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
     """Check the options of evaluations as `trm evaluate` would.
 
     Returns:
-        What checks, given a task, whether it has the sizes of problems that they ask for.
+        What raises a ValueError where a task has no such sizes of problems.
 
     Raises:
         ValueError: `trm evaluate` would not take them.
@@ -147,63 +154,6 @@ def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong by a ValueError."""
-
     def error(self, message: str) -> NoReturn:
-        """See `argparse.ArgumentParser`."""
+        """Say what is wrong by a ValueError."""
         raise ValueError(f"{self.prog}: {message}")
-
-
-def _slurm_options(given: Sequence[str] | None) -> dict[str, str | int] | None:
-    """What ``--slurm`` says; None where the runs are of this machine."""
-    if given is None:
-        return None
-    options: dict[str, str | int] = {}
-    for word in given:
-        key, joined, value = word.partition("=")
-        if not joined or not key.isidentifier():
-            raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
-        options[key] = int(value) if value.isdecimal() else value
-    return options
-
-
-def _show_plan(study: "Study", done: int, jobs: int) -> None:
-    """Print what is going to run."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console, table = Console(highlight=False), Table(pad_edge=False)
-    for heading in ("setting", "parameters", "steps"):
-        table.add_column(heading, overflow="fold")
-    for one in study.settings:
-        table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
-    console.print(table)
-    settings, seeds = len(study.settings), len(study.seeds)
-    already = f", {done} of them done already" if done else ""
-    console.print(
-        f"{settings} settings x {seeds} seeds: {settings * seeds} runs{already}, {jobs} at once",
-        soft_wrap=True,
-    )
-
-
-def _finish(args: argparse.Namespace, output: Path, jobs: "Jobs") -> int:
-    """Say where everything is; returns the exit code."""
-    from trm.evaluation.grid import BOARD
-    from trm.sweep.report import PAGE
-    from trm.sweep.runs import grid_of, is_done, wanted
-
-    asked = wanted(jobs.study, jobs.states)
-    done = [run for run, state in jobs.states.items() if is_done(state, asked[run])]
-    console = info_console(args)
-    console.print(
-        f"page      {output / PAGE}\n"
-        f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}\n"
-        f"HParams   tensorboard --logdir {shlex.quote(str(output / BOARD))}"
-    )
-    for name in jobs.study.evaluations if len(done) > 1 else ():
-        folders = " ".join(shlex.quote(str(grid_of(output, name, run).parent)) for run in done)
-        console.print(f"together  trm report {folders} --output {name}")
-    if left := len(jobs.states) - len(done):
-        console.print(f"{left} of {len(jobs.states)} runs are not done: the page says why")
-    return 1 if left else 0

@@ -22,19 +22,12 @@ from trm.figures.grids import mark
 
 @dataclass(frozen=True)
 class Found:
-    """What an evaluation found of one run.
+    """What an evaluation found of one run; None: not known."""
 
-    Attributes:
-        shares: of whole solutions right, by cell or region.
-        cost: flops, samples and seconds of training up to the checkpoint; None: not known.
-        loss: of the checkpoint on validation, where losses are equal; None: not known.
-        flops, seconds: of solving a problem, the mean of the cells; None: not known.
-    """
-
-    shares: dict[str, Share]
-    cost: dict[str, float] | None = None
-    loss: float | None = None
-    flops: float | None = None
+    shares: dict[str, Share]  # of whole solutions right, by cell or region
+    cost: dict[str, float] | None = None  # flops, samples and seconds of training
+    loss: float | None = None  # of the checkpoint on validation, where losses are equal
+    flops: float | None = None  # of solving a problem, the mean of the cells, as the next
     seconds: float | None = None
 
 
@@ -161,11 +154,7 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
 
     Args:
         evaluations: what was found, by name.
-        axis: what is varied.
-        values: on that axis, of each setting by its name.
-
-    Returns:
-        None where nothing is evaluated yet.
+        axis, values: what is varied, and its value of each setting by name.
     """
     some = {name: held for name, held in evaluations.items() if held}
     panels = [(name, column) for name, held in some.items() for column in _columns(held)]

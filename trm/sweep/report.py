@@ -129,14 +129,13 @@ def _number_of(setting: Setting, axis: str) -> float | None:
 def write_report(
     output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
 ) -> None:
-    """Write the page, and where something new is to be drawn pictures and TensorBoard's page.
+    """Write the page; ``drawn``: and the pictures and TensorBoard's page.
 
     Args:
-        output: its folder.
-        study: of `trm.sweep.runs.plan`.
-        states: how far each run is.
+        output: the study's folder.
+        study, states: of `trm.sweep.runs.plan` and `begin`.
         stages: what is under way, by run.
-        drawn: whether pictures and TensorBoard's page are written anew.
+        drawn: whether something new is to be drawn.
     """
     evaluations = {name: gathered(output, study, states, name) for name in study.evaluations}
     if drawn:

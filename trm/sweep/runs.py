@@ -25,8 +25,8 @@ import time
 import traceback
 import warnings
 from argparse import ArgumentError
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -54,26 +54,15 @@ _FOREVER = 60 * 24 * 365  # minutes
 
 @dataclass
 class State:
-    """How far a run is.
+    """How far a run is."""
 
-    Attributes:
-        options: of `trm fit` that it was started with.
-        config: SHA-256 of its config.
-        trained: whether training has come to its end.
-        cost: of training up to the checkpoint that is evaluated, as `Cost` of
-            `trm.training.callbacks` keeps it; None: not known.
-        losses: on validation, by the names of the checkpoints kept then, where losses are equal.
-        evaluated: evaluations that are finished, see `wanted`.
-        error: of a run that failed.
-    """
-
-    options: list[str] = field(default_factory=list)
-    config: str = ""
-    trained: bool = False
-    cost: dict[str, float] | None = None
-    losses: dict[str, float] = field(default_factory=dict)
-    evaluated: dict[str, list[str]] = field(default_factory=dict)
-    error: str = ""
+    options: list[str] = field(default_factory=list)  # of `trm fit` that it was started with
+    config: str = ""  # SHA-256
+    trained: bool = False  # to its end
+    cost: dict[str, float] | None = None  # of training, as `trm.training.callbacks.Cost` keeps it
+    losses: dict[str, float] = field(default_factory=dict)  # on validation, by checkpoint
+    evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `wanted`
+    error: str = ""  # of a run that failed
 
 
 States = Mapping[Run, State]
@@ -90,11 +79,7 @@ def grid_of(output: Path, name: str, run: Run) -> Path:
 
 
 def states_of(output: Path, study: Study) -> dict[Run, State]:
-    """How far each run is.
-
-    Raises:
-        ValueError: a file in the folder is not what `trm sweep` writes.
-    """
+    """How far each run is; a ValueError where a file is not what `trm sweep` writes."""
     found = {}
     for run in study.runs():
         file = folder_of(output, run) / _STATE
@@ -175,12 +160,16 @@ def count(
     from trm.training.cli import explained, train
 
     look_here()
-    with TemporaryDirectory() as folder, _silent():
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
         bare = ("--trainer.logger=false", "--trainer.devices=1", f"--checkpoint.dirpath={folder}")
         try:
             cli = train([*words, *bare], run=False)
         except (MisconfigurationException, ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
+        finally:
+            logging.disable(logging.NOTSET)
     check(cli.datamodule.task)
     trainer, model = cli.trainer, cli.model
     steps, epochs = trainer.max_steps, trainer.max_epochs
@@ -194,10 +183,10 @@ def count(
 
 
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
-    """The value of a key with which a model has this number of parameters, as nearly as may be.
+    """The value of a key with which a model has about this number of parameters.
 
     Raises:
-        ValueError: none has, or an option is wrong.
+        ValueError: there is none, or an option is wrong.
     """
 
     @cache
@@ -230,18 +219,6 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     return found
 
 
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without what Lightning says of a model that is built."""
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
-
-
 def begin(output: Path, study: Study) -> dict[Run, State]:
     """Make the folders of all runs, with copies of their configs; returns how far each run is.
 
@@ -271,15 +248,11 @@ class Jobs:
     """The runs of a study at work.
 
     Args:
-        output: its folder.
-        study: of `plan`.
-        states: of `begin`.
+        output: the study's folder.
+        study, states: of `plan` and `begin`.
         at_once: most runs at the same time.
         slurm: options of sbatch; None: this machine.
-        devices: GPUs of this machine, as CUDA_VISIBLE_DEVICES names them; each run has one.
-
-    Attributes:
-        stages: what is under way, by run.
+        devices: its GPUs, as CUDA_VISIBLE_DEVICES names them; each run has one.
     """
 
     def __init__(
@@ -292,16 +265,13 @@ class Jobs:
         devices: Sequence[str] = (),
     ) -> None:
         self.output, self.study, self.states, self.slurm = output, study, states, slurm
-        self.stages: dict[Run, str] = {}
+        self.stages: dict[Run, str] = {}  # what is under way
         self._jobs: dict[Run, Any] = {}
         self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
         self._held: dict[Run, str] = {}
 
     def work(self, tell: Callable[[Run | None], None]) -> None:
-        """Do what is left to do; stopped, it leaves nothing running.
-
-        Args:
-            tell: is given each run whose stage has changed, and now and then none.
+        """Do what is left to do; ``tell`` is given each run whose stage changed, and at times None.
 
         Raises:
             ValueError: submitit does not take the options of SLURM.
@@ -312,6 +282,7 @@ class Jobs:
                 for run in self.states:
                     if self._free and run not in self._jobs and (step := self._next(run)):
                         self.stages[run], words = step
+                        self._write(run)
                         self._held[run] = self._free.pop(0)
                         self._jobs[run] = self._submit(run, words)
                         tell(run)
@@ -324,8 +295,8 @@ class Jobs:
                         self._free.append(self._held.pop(run))
                         tell(run)
                 if time.monotonic() > told + _TOLD:
-                    tell(None)
                     told = time.monotonic()
+                    tell(None)
         finally:
             for job in self._jobs.values() if self.slurm is not None else ():
                 job.cancel()
@@ -408,7 +379,10 @@ class Jobs:
             state.evaluated[name] = (wanted(self.study, self.states)[run] or {})[name]
             if state.losses:
                 state.cost = _cost(self._checkpoint(run, state.evaluated[name][0]))
-        write_object(folder / _STATE, asdict(state))
+        self._write(run)
+
+    def _write(self, run: Run) -> None:
+        write_object(folder_of(self.output, run) / _STATE, asdict(self.states[run]))
 
 
 def lock_of(output: Path) -> Path:
@@ -417,13 +391,10 @@ def lock_of(output: Path) -> Path:
 
 
 def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
-    """Run `trm` in a process of submitit's; returns its exit code.
+    """Run `trm` with these words in a process of submitit's; returns its exit code.
 
-    Args:
-        words: of the command line.
-        log: what it says is added to it.
-        lock: of the `trm sweep` that it ends with; None: it ends by itself.
-        device: as CUDA_VISIBLE_DEVICES names it; empty: as it is.
+    What it says is added to the log. It ends with the `trm sweep` that holds the lock, if there is
+    one, and computes on a device as CUDA_VISIBLE_DEVICES names it, if there is one.
     """
     if lock is not None:
         threading.Thread(target=_end_with, args=(lock,), daemon=True).start()
@@ -454,12 +425,11 @@ def _end_with(lock: str) -> None:
             os._exit(1)
 
 
-def _cost(checkpoint: Path) -> dict[str, float] | None:
+def _cost(checkpoint: Path) -> Any:
     """What the training that led to a checkpoint has taken; None: not known."""
     from trm.checkpoints.loading import load_checkpoint
 
-    cost: dict[str, float] | None = load_checkpoint(checkpoint).get(COST_KEY)
-    return cost
+    return load_checkpoint(checkpoint).get(COST_KEY)
 
 
 def _losses(last: Path) -> dict[str, float]:

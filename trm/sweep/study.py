@@ -70,23 +70,14 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Setting:
-    """What runs of several seeds have in common.
+    """What runs of several seeds have in common."""
 
-    Attributes:
-        name: the labels of all axes, like ``base 10, small``.
-        labels: one for each axis.
-        config: file, or name of one of the package's own.
-        options: of `trm fit` beside it.
-        parameters: of its model; 0: not counted yet.
-        steps: optimiser steps of a run.
-    """
-
-    name: str
-    labels: dict[str, str]
-    config: str
-    options: tuple[str, ...]
-    parameters: int = 0
-    steps: int = 0
+    name: str  # the labels of all axes, like ``base 10, small``
+    labels: dict[str, str]  # by axis
+    config: str  # file, or name of one of the package's own
+    options: tuple[str, ...]  # of `trm fit` beside it
+    parameters: int = 0  # of its model; 0: not counted yet
+    steps: int = 0  # of the optimiser, in a run
 
 
 @dataclass(frozen=True)
@@ -112,24 +103,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A study as its file says it; see the module.
+    """A study as its file says it; see the module."""
 
-    Attributes:
-        settings: every combination of the axes, in order.
-        seeds: of each.
-        parameters: a key that keeps the number of parameters equal, or None.
-        within: an axis; settings are held equal only to those with the same value on it. None:
-            all are held equal.
-        checkpoint: best, last or equal_loss.
-        evaluations: name to the options of `trm evaluate`, as words.
-    """
-
-    settings: tuple[Setting, ...]
+    settings: tuple[Setting, ...]  # every combination of the axes, in order
     seeds: tuple[int, ...] = (0,)
-    parameters: str | None = None
-    within: str | None = None
+    parameters: str | None = None  # a key that keeps their number equal
+    within: str | None = None  # an axis; None: all settings are compared
     checkpoint: str = "best"
-    evaluations: dict[str, list[str]] = field(default_factory=dict)
+    evaluations: dict[str, list[str]] = field(default_factory=dict)  # to options of `trm evaluate`
 
     def group_of(self, setting: Setting) -> str:
         """A setting's value on the axis `within`; settings with the same one are held equal."""
@@ -152,12 +133,7 @@ class Study:
 
 
 def read_study(file: Path) -> Study:
-    """The study in a file.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is no study; the message names the file and what is wrong.
-    """
+    """The study in a file; a ValueError names the file and what is wrong."""
     held = read_config(file, "a study", "config, axes and evaluate")
     study = validated(TypeAdapter(_File), held, str(file))
     try:
