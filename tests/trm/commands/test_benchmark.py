@@ -189,7 +189,7 @@ def test_the_shipped_model_answers_a_part_of_a_suite(command, tmp_path):
 
 def test_what_a_model_cannot_answer_is_null(command, checkpoint, tmp_path):
     file, untrained = tmp_path / "predictions.jsonl", tmp_path / "untrained.safetensors"
-    export = ("export", "--checkpoint", checkpoint, "--untrained", "--output", untrained)
+    export = ("inspect", "--checkpoint", checkpoint, "--untrained", "--export", untrained)
     assert command(*export).code == 0
     words = (*PART, "--problems", 2, "--checkpoint", untrained, *CPU, "--output", file)
     ran = command("benchmark", "predict", *words)
