@@ -86,12 +86,7 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
 
 
 def markdown(grid: dict[str, Any], figure: str = "") -> str:
-    """A whole grid as Markdown.
-
-    Args:
-        grid: as `trm evaluate` writes it.
-        figure: where its picture lies, as a link from the text; empty for none.
-    """
+    """A whole grid as Markdown, with a link to its picture."""
     first, second = (LABELS[axis] for axis in axes_of(grid))
     versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
     parts = [
@@ -108,12 +103,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
 
 
 def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure: str = "") -> str:
-    """Several models against a reference model, as Markdown.
-
-    Args:
-        grid: models, each with the ``settings`` of its own evaluation where those differ.
-        reference: a model's name; None is the first.
-        figure: where the picture lies, as a link from the text; empty for none.
+    """Several models against a reference model (None: the first), as Markdown.
 
     Raises:
         ValueError: no such model, or fewer than two.

@@ -21,12 +21,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  #
 def trust_figure(
     curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability], problems: int
 ) -> Figure:
-    """Risk against coverage, and confidence against the share that is right.
-
-    Args:
-        curves, reliabilities: by what they are of.
-        problems: how many there are, of each.
-    """
+    """Risk against coverage, and confidence against the share that is right, by what they are of."""
     figure = Figure(figsize=(11, 6.2), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
@@ -68,11 +63,7 @@ def _ceiling(curves: Mapping[str, RiskCoverage]) -> float:
 
 
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
-    """Confidence against the share that is right, and how many problems stand behind it.
-
-    Args:
-        reliabilities: by what they are of.
-    """
+    """Confidence against the share that is right, and how many problems stand behind it."""
     figure = Figure(figsize=(4.6, 5.0), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))

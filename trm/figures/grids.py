@@ -83,14 +83,7 @@ def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
 
     Cells within the training range are outlined, cells that a model cannot be asked are hatched,
     and cells without problems are blank. Where there is room, each cell gives its Wilson 95 %
-    interval as well.
-
-    Args:
-        grid: what `trm evaluate` measured, as in its ``grid.json``.
-        figure_of: which share, a name in `trm.evaluation.grid.FIGURES`.
-
-    Raises:
-        ValueError: no such share, or no models.
+    interval as well. ValueError if ``figure_of`` is no name in `FIGURES`, or there are no models.
     """
     check_choice("figure_of", figure_of, FIGURES)
     page = _Page(grid, FIGURES[figure_of])
@@ -107,15 +100,8 @@ def comparison_figure(
 
     Differences are in percentage points, with their 95 % interval where there is room for it. Cells
     whose Wilson 95 % intervals do not overlap are bold and bear a dot. Below the reference, which
-    has no difference from itself, differences are pooled by region.
-
-    Args:
-        grid: several models, as `trm.evaluation.names.side_by_side` lays them out.
-        reference: a model's name; None is the first.
-        figure_of: which share, a name in `trm.evaluation.grid.FIGURES`.
-
-    Raises:
-        ValueError: no such share or model, or fewer than two models.
+    has no difference from itself, differences are pooled by region. ValueError if there is no such
+    share, no such model (None: the first), or there are fewer than two.
     """
     check_choice("figure_of", figure_of, FIGURES)
     base = reference_of(grid, reference)
@@ -330,12 +316,7 @@ def _legend(models: Sequence[Model], compared: bool) -> list[Any]:
 
 
 def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
-    """A point with its interval for each model and region, regions below one another.
-
-    Args:
-        axes: to draw on.
-        models: their contrasts with the reference, by name.
-    """
+    """A point with its interval for each model and region, regions below one another."""
     there = {c.region for found in models.values() for c in found}
     regions = [region for region in (*REGIONS, SHORTER, UNKNOWN) if region in there]
     step = 0.7 / len(models)
@@ -367,13 +348,8 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     """Wrong rows of problems with operands of one length, each row from the true ones before it.
 
     With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
-    an arrow stands at the interval's upper end. Dashed: the longest of training.
-
-    Args:
-        grid: what `trm evaluate` measured, or several of these side by side.
-
-    Returns:
-        None where no cell of the grid has two operands of one length.
+    an arrow stands at the interval's upper end. Dashed: the longest of training. None where no cell
+    of the grid has two operands of one length.
     """
     lines = {model["name"]: _wrong(model) for model in grid["models"]}
     lines = {name: wrong for name, wrong in lines.items() if wrong}  # others wrote no rows

@@ -91,81 +91,59 @@ def test_a_right_working_has_rows_and_digits_and_nothing_wrong():
     assert found.reached == (7, 1)
 
 
-def test_a_forgotten_carry_is_one():
-    found = diagnosed(TWELVE, {(0, 2): put(2, 3)})
-    assert only(found) == WrongRow("answer", 2, DIGIT, place=2, carry=True)
-    assert found.first_wrong_digits == (1, 1)
-    assert found.reached == (7, 1)
-
-
-def test_a_wrong_digit_without_a_carry_is_one():
-    found = diagnosed(TWELVE, {(0, 2): put(1, 5)})
-    assert only(found) == WrongRow("answer", 2, DIGIT, place=1, carry=False)
-    assert found.first_wrong_digits == (1, 0)
-    assert found.digits == (7, 1)
-    assert found.reached == (6, 0)  # the 4 was never reached
-
-
-def test_of_several_wrong_digits_the_lowest_is_named():
+def both(*faults: Fault) -> Fault:
     def fault(row: np.ndarray) -> None:
-        put(0, 1)(row)
-        put(2, 9)(row)
+        for one in faults:
+            one(row)
 
-    assert only(diagnosed(TWELVE, {(0, 2): fault})).place == 0
-
-
-def test_places_are_counted_from_the_rows_own_lowest_digit():
-    found = diagnosed(TWELVE, {(0, 1): put(1, 5)})  # the column of the 6 of 36
-    assert only(found) == WrongRow("partial product", 1, DIGIT, place=0, carry=False)
+    return fault
 
 
-@pytest.mark.parametrize("columns", [-3, -1, 1, 2])
-def test_the_right_digits_in_the_wrong_columns_are_misplaced(columns):
-    found = diagnosed(TWELVE, {(0, 1): move(columns)})
-    assert only(found) == WrongRow("partial product", 1, MISPLACED, place=None, carry=None)
-    assert found.faults()[MISPLACED] == found.wrong_rows() == 1
-    assert found.first_wrong_digits == (0, 0)
-    assert found.reached[0] == 5  # the digits of the two other rows
+def cut(row: np.ndarray) -> None:
+    row[-1 - SPARE - 3] = BLANK  # the highest digit of 1188
 
 
-@pytest.mark.parametrize("columns", [-1, 1])
-def test_wrong_digits_in_the_wrong_columns_are_misaligned(columns):
-    def fault(row: np.ndarray) -> None:
-        put(1, 5)(row)
-        move(columns)(row)
-
-    found = diagnosed(TWELVE, {(0, 1): fault})
-    assert only(found) == WrongRow("partial product", 1, MISALIGNED, place=None, carry=None)
-    assert found.first_wrong_digits == (0, 0)
-    assert found.reached[0] == 5
+LONG = [(99, 12)]  # 198, 99 to the left, 1188
+PRODUCT, ANSWER = ("partial product", 1), ("answer", 2)
 
 
-def test_a_highest_digit_left_out_is_a_matter_of_length_and_of_its_carry():
-    def fault(row: np.ndarray) -> None:
-        row[-1 - SPARE - 3] = BLANK
-
-    found = diagnosed([(99, 12)], {(0, 2): fault})  # 198, 99 to the left, 1188
-    assert only(found) == WrongRow("answer", 2, LENGTH, place=3, carry=True)
-    assert found.first_wrong_digits == (1, 1)
-
-
-def test_a_digit_too_many_is_no_wrong_digit():
-    found = diagnosed(TWELVE, {(0, 2): put(3, 1)})
-    assert only(found) == WrongRow("answer", 2, LENGTH, place=3, carry=None)
-    assert found.first_wrong_digits == (0, 0)
-    assert found.reached == (7, 1)
-
-
-def test_something_right_of_the_lowest_digit_is_a_misalignment():
-    found = diagnosed(TWELVE, {(0, 1): put(0, 7)})
-    assert only(found) == WrongRow("partial product", 1, MISALIGNED, place=None, carry=None)
-    assert found.reached[0] == 5
-
-
-def test_an_empty_row_has_no_wrong_digit():
-    found = diagnosed(TWELVE, {(0, 0): erase})
-    assert only(found) == WrongRow("partial product", 0, EMPTY, place=None, carry=None)
-    assert found.first_wrong_digits == (0, 0)
+@pytest.mark.parametrize(
+    ("asked", "step", "fault", "way", "first", "reached"),
+    [  # how the row is wrong, first wrong digits and those with a carry, digits reached
+        (TWELVE, 2, put(2, 3), (*ANSWER, DIGIT, 2, True), (1, 1), (7, 1)),  # a forgotten carry
+        (TWELVE, 2, put(1, 5), (*ANSWER, DIGIT, 1, False), (1, 0), (6, 0)),
+        (TWELVE, 2, both(put(0, 1), put(2, 9)), (*ANSWER, DIGIT, 0, False), (1, 0), (5, 0)),
+        # Places are counted from the row's own lowest digit: the column of the 6 of 36.
+        (TWELVE, 1, put(1, 5), (*PRODUCT, DIGIT, 0, False), (1, 0), (6, 1)),
+        *(
+            (TWELVE, 1, move(n), (*PRODUCT, MISPLACED, None, None), (0, 0), (5, 1))
+            for n in (-3, -1, 1, 2)
+        ),
+        *(
+            (
+                TWELVE,
+                1,
+                both(put(1, 5), move(n)),
+                (*PRODUCT, MISALIGNED, None, None),
+                (0, 0),
+                (5, 1),
+            )
+            for n in (-1, 1)
+        ),
+        # Something right of the lowest digit.
+        (TWELVE, 1, put(0, 7), (*PRODUCT, MISALIGNED, None, None), (0, 0), (5, 1)),
+        # A digit too many is no wrong digit, and one left out is a matter of its carry.
+        (TWELVE, 2, put(3, 1), (*ANSWER, LENGTH, 3, None), (0, 0), (7, 1)),
+        (LONG, 2, cut, (*ANSWER, LENGTH, 3, True), (1, 1), (9, 4)),
+        (TWELVE, 0, erase, ("partial product", 0, EMPTY, None, None), (0, 0), (5, 1)),
+    ],
+)
+def test_each_wrong_row_has_one_fault(asked, step, fault, way, first, reached):
+    found = diagnosed(asked, {(0, step): fault})
+    assert only(found) == WrongRow(*way)
+    assert found.faults()[way[2]] == found.wrong_rows() == 1
+    assert found.first_wrong_digits == first
+    assert found.reached == reached
 
 
 def test_what_was_given_is_not_judged():
