@@ -21,7 +21,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  #
 def trust_figure(
     curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability], problems: int
 ) -> Figure:
-    """Risk against coverage, and confidence against the share that is right, by what they are of."""
+    """Risk against coverage, and confidence against the share that is right, by their names."""
     figure = Figure(figsize=(11, 6.2), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
