@@ -8,7 +8,6 @@ project's own and its libraries' is told to the user first. And a small file can
 one, as aliases repeat what an anchor holds: sizes are counted before values are made.
 """
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
@@ -29,9 +28,7 @@ _VALUES = 20_000  # values in it, those of aliases counted as often as they are 
 _DEEPEST = 50  # levels of lists and mappings
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 _KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
-# Keys whose value may be a class.
-_NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_DOTTED = re.compile(r"([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+")
 
 
 class TooLargeError(ValueError):
@@ -45,33 +42,25 @@ def shipped_configs() -> dict[str, Path]:
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
 
 
-def shipped_config(name: str) -> Path:
-    """The one of this name, with or without the suffix.
-
-    Raises:
-        ValueError: there is none; the message names the nearest one.
-    """
-    found = shipped_configs()
-    if (short := _short(name)) not in found:
-        near = did_you_mean(short, found, _ALIKE) or " `trm configs` lists them all."
-        raise ValueError(f"no config {name} comes with the package.{near}")
-    return found[short]
-
-
-def find_config(name: str) -> Path:
+def find_config(name: str, own: bool = True) -> Path:
     """The file that a command line means: one of the user's own, else one of the package's.
+
+    Args:
+        name: a path, or a name of the package's own, either with or without the suffix.
+        own: false: one of the package's alone.
 
     Raises:
         ValueError: there is neither; the message names the nearest one.
     """
-    for own in (Path(name), Path(f"{name}{SUFFIX}")):
-        if own.is_file():
-            return own
+    for file in (Path(name), Path(f"{name}{SUFFIX}")):
+        if own and file.is_file():
+            return file
     found = shipped_configs()
-    if (short := _short(name)) in found:
+    short = Path(name).as_posix().removeprefix(_PREFIX).removesuffix(SUFFIX)
+    if short in found:
         return found[short]
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
-    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
+    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}") if own]
     others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
     near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
     raise ValueError(f"there is no config {name}.{near}")
@@ -188,43 +177,16 @@ def check_size(text: str) -> None:
             )
 
 
-def own_classes(value: Any) -> Iterator[str]:
-    """The classes of the user's own that a configuration asks for, by their dotted names."""
-    for key, name in _names(value):
-        if key in _NAMES_CLASS:
-            yield name
-
-
-def classes_in_call(words: list[str]) -> Iterator[str]:
-    """As `own_classes`, of what the words of a command line set."""
-    for word, after in pairwise([*words, ""]):
-        option, joined, value = word.partition("=")
-        if option.startswith("--"):
-            key = option.removeprefix("--").rpartition(".")[2]
-            yield from own_classes({key: value if joined else after})
-
-
-def foreign_names(value: Any) -> Iterator[str]:
-    """What a configuration names of code that is neither this project's nor its libraries'."""
-    for _, name in _names(value):
-        if importlib.util.find_spec(_package(name)) is not None:
-            yield name
-
-
-def _names(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def named_code(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """The dotted names in a configuration, but for those of known packages, with their keys."""
     if isinstance(value, dict):
         for name, below in value.items():
-            yield from _names(below, name)
+            yield from named_code(below, name)
     elif isinstance(value, list):
         for below in value:
-            yield from _names(below)
-    elif isinstance(value, str) and _DOTTED.fullmatch(value) and _package(value) not in _KNOWN:
+            yield from named_code(below)
+    elif isinstance(value, str) and (found := _DOTTED.fullmatch(value)) and found[1] not in _KNOWN:
         yield key, value
-
-
-def _package(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
@@ -240,7 +202,3 @@ def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
                 yield key
             names.add(str(key.value))
         yield from _repeated(part, seen)
-
-
-def _short(name: str) -> str:
-    return Path(name).as_posix().removeprefix(_PREFIX).removesuffix(SUFFIX)

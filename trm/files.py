@@ -17,11 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from canvas.choices import did_you_mean
 
-try:
-    import fcntl
-except ImportError:  # Windows: files are distinguished by their age alone
-    fcntl = None  # type: ignore[assignment]
-
 T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
 _LONGEST = 2**20  # bytes of a line
@@ -90,18 +85,16 @@ def replacing(file: Path) -> Iterator[Path]:
         return
     file = file.resolve()
     part = file.with_name(f".{file.name}.{os.getpid()}")
-    handle = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        _lock(handle)  # which tells `sweep` that somebody is writing
+        part.touch()
         with suppress(FileNotFoundError):
-            os.chmod(part, stat.S_IMODE(file.stat().st_mode))
+            part.chmod(stat.S_IMODE(file.stat().st_mode))
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
-        os.close(handle)
 
 
 def sweep(folder: Path, name: str) -> None:
@@ -112,14 +105,9 @@ def sweep(folder: Path, name: str) -> None:
         name: of the files that were to be replaced, a pattern.
     """
     for part in folder.glob(f".{name}.[0-9]*"):
-        with suppress(OSError):  # another process may sweep as well
-            handle = os.open(part, os.O_RDWR)
-            try:
-                free = _lock(handle)
-                if free or (free is None and part.stat().st_mtime < time.time() - _STALE):
-                    part.unlink()
-            finally:
-                os.close(handle)
+        with suppress(FileNotFoundError):  # another process may sweep as well
+            if part.stat().st_mtime < time.time() - _STALE:
+                part.unlink()
 
 
 @contextmanager
@@ -129,37 +117,20 @@ def alone(file: Path) -> Iterator[None]:
     Raises:
         ValueError: another one does.
     """
+    from filelock import FileLock, Timeout
+
     real = file.resolve()
-    lock = real.with_name(f".{real.name}.lock")
-    while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        free = _lock(handle)
-        if free is False:
-            os.close(handle)
-            raise ValueError(
-                f"another process is at work on {file}: let it finish, or choose another --output"
-            )
-        if os.fstat(handle).st_nlink:
-            break
-        os.close(handle)  # its last holder has just removed it
+    lock = FileLock(real.with_name(f".{real.name}.lock"), blocking=False)
     try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _lock(handle: int) -> bool | None:
-    """Lock an open file until it is closed; False if another process has, None if none can."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems know no locks
-        return None
-    return True
+        with lock:
+            try:
+                yield
+            finally:
+                Path(lock.lock_file).unlink(missing_ok=True)
+    except Timeout:
+        raise ValueError(
+            f"another process is at work on {file}: let it finish, or choose another --output"
+        ) from None
 
 
 def read_json(file: Path) -> Any:

@@ -285,6 +285,7 @@ def test_what_killed_calls_left_is_swept_once_the_output_is_there(
 ):
     (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()
     (tmp_path / ".x.jsonl.4711").touch()
+    os.utime(tmp_path / ".x.jsonl.4711", (0, 0))  # long ago
     (tmp_path / ".x.jsonl.lock").touch()
     kept = [tmp_path / ".y.jsonl.4711", tmp_path / ".x.jsonl.orig"]
     for file in kept:

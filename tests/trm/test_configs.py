@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from trm import configs
-from trm.configs import TooLargeError, about, check_size, find_config, foreign_names, read_config
+from trm.configs import TooLargeError, about, check_size, find_config, named_code, read_config
 
 
 def doubled(times: int) -> str:
@@ -45,9 +45,7 @@ def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
     assert read_config(tmp_path / "once.yaml")["c"] == [{"seed": 1}, {"seed": 1}]
 
 
-def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
-    (tmp_path / "others.py").write_text("raise AssertionError('imported')")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_code_of_others_is_named_with_its_keys():
     config = {
         "model": {"class_path": "trm.training.gpt_module.GPTModule"},
         "trainer": {
@@ -57,7 +55,11 @@ def test_code_of_others_is_named_and_nothing_else(tmp_path, monkeypatch):
         },
         "ckpt_path": "best.ckpt",
     }
-    assert list(foreign_names(config)) == ["others.Logger", "others.sub.Callback"]
+    assert list(named_code(config)) == [
+        ("class_path", "others.Logger"),
+        ("", "others.sub.Callback"),
+        ("ckpt_path", "best.ckpt"),
+    ]
 
 
 def test_they_are_the_projects_own_by_name_and_say_what_they_are(repository):

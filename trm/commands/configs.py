@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 from trm.commands.arguments import info_console
-from trm.configs import SUFFIX, about, shipped_config, shipped_configs
+from trm.configs import SUFFIX, about, find_config, shipped_configs
 
 EXAMPLES = """\
 examples:
@@ -16,7 +16,6 @@ examples:
   trm configs --copy mine quickstart         # mine/quickstart.yaml, to be changed
   trm fit --config mine/quickstart.yaml
 """
-_WHOLE = 1000  # characters: where no terminal has to show it, each one's line is whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,50 +33,32 @@ def run(args: argparse.Namespace) -> int:
     """List, print or copy."""
     found = shipped_configs()
     if args.names:
-        files = [shipped_config(name) for name in args.names]
+        files = [find_config(name, own=False) for name in args.names]
         found = {name: file for name, file in found.items() if file in files}
     if args.copy is not None:
-        for copy in copied(found, args.copy):
-            info_console(args).print(copy)
+        _copy(found, args)
     elif args.names:
         print("\n".join(file.read_text(encoding="utf-8") for file in found.values()), end="")
     else:
-        terminal = shutil.get_terminal_size().columns
-        print(listed(found, terminal if sys.stdout.isatty() else _WHOLE))
+        indent = max(map(len, found)) + 2
+        terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
+        wrapper = textwrap.TextWrapper(
+            max(terminal, 2 * indent), subsequent_indent=" " * indent, break_on_hyphens=False
+        )
+        for name, file in found.items():
+            print(wrapper.fill(f"{name:<{indent}}{about(file)}"))
     return 0
 
 
-def listed(configs: dict[str, Path], width: int) -> str:
-    """The names of configurations, and what each is, in lines of at most this many characters."""
-    indent = max(map(len, configs)) + 2
-    return "\n".join(
-        textwrap.fill(
-            f"{name:<{indent}}{about(file)}",
-            max(width, 2 * indent),
-            subsequent_indent=" " * indent,
-            break_on_hyphens=False,
-        )
-        for name, file in configs.items()
-    )
-
-
-def copied(configs: dict[str, Path], folder: str) -> list[Path]:
-    """Copy configurations into a folder, all of them or none; returns the copies.
-
-    Raises:
-        ValueError: the folder is none, or holds a file of such a name already.
-    """
-    if not folder:
+def _copy(configs: dict[str, Path], args: argparse.Namespace) -> None:
+    """Copy configurations into a folder, all of them or none."""
+    if not args.copy:
         raise ValueError("the name after --copy is empty: name a folder")
-    copies = {Path(folder, f"{name}{SUFFIX}"): file for name, file in configs.items()}
-    for copy in copies:
-        if copy.exists() or copy.is_symlink():
-            raise ValueError(f"{copy} is there already, and stays: choose another folder")
+    copies = {Path(args.copy, f"{name}{SUFFIX}"): file for name, file in configs.items()}
+    if there := [copy for copy in copies if copy.exists() or copy.is_symlink()]:
+        raise ValueError(f"{there[0]} is there already, and stays: choose another folder")
     for copy, file in copies.items():
-        try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise ValueError(f"--copy {folder} is no folder to write to") from None
+        copy.parent.mkdir(parents=True, exist_ok=True)
         with copy.open("xb") as written:
             written.write(file.read_bytes())
-    return list(copies)
+        info_console(args).print(copy)

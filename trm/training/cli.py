@@ -1,6 +1,6 @@
 """LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
 
-import importlib
+import importlib.util
 import inspect
 import logging
 import re
@@ -9,6 +9,7 @@ import warnings
 from argparse import SUPPRESS, ArgumentError
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,7 +30,7 @@ from canvas.task import Task
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.commands.arguments import QUIET, VERBOSE
-from trm.configs import check_size, classes_in_call, foreign_names, own_classes
+from trm.configs import check_size, named_code
 from trm.devices import EndAtOnce, start_processes
 from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
@@ -81,6 +82,8 @@ A config is code: it imports and calls the classes that it names. --model.help C
 settings of a class, as of trm.training.IterativeModule. Every other key of Lightning's is taken.
 """
 
+# Keys whose value may be a class.
+_NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
 _load_yaml = get_loader("yaml")
 _NAMED: set[str] = set()  # code of the user's own that has been announced
 
@@ -89,20 +92,21 @@ def _load_checked(text: str) -> Any:
     """jsonargparse's reading of YAML, with sizes checked and foreign code named before it runs."""
     check_size(text)
     value = _load_yaml(text)
-    if foreign := sorted(set(foreign_names(value)) - _NAMED):
-        _NAMED.update(foreign)
-        rank_zero_info(
-            "Note: the configuration names code that is not this project's, which is now imported "
-            f"and run: {', '.join(foreign)}"
-        )
-    _check_classes(own_classes(value))
+    _check_code(named_code(value))
     return value
 
 
-def _check_classes(names: Iterable[str]) -> None:
-    """Say in a sentence what is wrong with a class of the user's own."""
-    for name in names:
-        load_class(name, object, "class")
+def _check_code(named: Iterable[tuple[str, str]]) -> None:
+    """Name the user's own code before it runs, and say in a sentence what is wrong with a class."""
+    for key, name in named:
+        if name not in _NAMED and importlib.util.find_spec(name.partition(".")[0]):
+            _NAMED.add(name)
+            rank_zero_info(
+                "Note: the configuration names code that is not this project's, which is now "
+                f"imported and run: {name}"
+            )
+        if key in _NAMES_CLASS:
+            load_class(name, object, "class")
 
 
 class _Parser(LightningArgumentParser):
@@ -136,15 +140,23 @@ class TrainingCLI(LightningCLI):
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Also look into the checkpoint, which Lightning itself would read with a traceback.
+        """Also settle `--seed`, which stands for all seeds, and look into the checkpoint.
+
+        Lightning itself would read that with a traceback.
 
         Raises:
-            ValueError: there is none, it is not one of this package, or training cannot go on
-                from it.
+            ValueError: there is no such checkpoint, it is not one of this package, or training
+                cannot go on from it; or the seed is none.
         """
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
-        self._settle_seed(self.config[subcommand] if subcommand else self.config)
+        config = self.config[subcommand] if subcommand else self.config
+        if (seed := config.get("seed")) is not None:
+            if not 0 <= seed < 2**32:
+                raise ValueError(f"seed is a whole number from 0 to {2**32 - 1}, not {seed}")
+            for key in ("seed_everything", "data.seed", "model.init_args.seed"):
+                config[key] = seed
+            config.seed = None
         path = self.config.get(f"{subcommand}.ckpt_path")
         if path == "":
             raise ValueError("the name after --ckpt_path is empty: give best, last or a file")
@@ -157,20 +169,6 @@ class TrainingCLI(LightningCLI):
                 f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
                 "of the run"
             )
-
-    def _settle_seed(self, config: Namespace) -> None:
-        """`--seed` stands for all seeds, under whose own names it is kept.
-
-        Raises:
-            ValueError: it is none.
-        """
-        if config.get("seed") is None:
-            return
-        if not 0 <= config.seed < 2**32:
-            raise ValueError(f"seed is a whole number from 0 to {2**32 - 1}, not {config.seed}")
-        for key in ("seed_everything", "data.seed", "model.init_args.seed"):
-            config[key] = config.seed
-        config.seed = None
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on other keys, on the machine and on earlier runs."""
@@ -201,11 +199,7 @@ class TrainingCLI(LightningCLI):
                 settings["hints"] = self._hints(config)
 
     def _hints(self, config: Namespace) -> dict[str, int]:
-        """The classes of each hint that has a weight: what they are follows from the layout.
-
-        Raises:
-            ValueError: a weight of a hint that the layout does not have.
-        """
+        """The classes of each hint that has a weight: what they are follows from the layout."""
         asked = config.model.init_args.get("hints")
         if not any((asked or {}).values()):
             return {}
@@ -225,11 +219,7 @@ class TrainingCLI(LightningCLI):
         return {name: classes[name] for name in learned_hints(asked, classes)}
 
     def _settle_precision(self, config: Namespace) -> None:
-        """What is computed in, see `trm.precision`.
-
-        Raises:
-            ValueError: weights in another precision than float32 are asked for.
-        """
+        """What is computed in, see `trm.precision`."""
         asked = config.trainer.precision
         check_precision(asked)
         config.trainer.precision = settle(asked, config.trainer.accelerator)
@@ -240,9 +230,6 @@ class TrainingCLI(LightningCLI):
         """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.
 
         Lightning looks for them in the folder of the new run, where there is nothing yet.
-
-        Raises:
-            ValueError: there is no such checkpoint, or the run would write over another one.
         """
         runs = Runs(config)
         if config.ckpt_path == "last" and self.subcommand == "fit":
@@ -299,18 +286,18 @@ def run(arguments: list[str]) -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            _check_classes(classes_in_call(words))
+            for word, after in pairwise([*words, ""]):
+                option, joined, value = word.partition("=")
+                if option.startswith("--"):
+                    key = option.removeprefix("--").rpartition(".")[2]
+                    _check_code(named_code(value if joined else after, key))
             train(words)
         except (MisconfigurationException, ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
 
 
 def import_named(arguments: list[str]) -> list[str]:
-    """Import the user's own code that ``--import`` names; returns the other words.
-
-    Raises:
-        ValueError: it cannot be imported.
-    """
+    """Import the user's own code that ``--import`` names; returns the other words."""
     words, rest = [], iter(arguments)
     for word in rest:
         if word == IMPORT or word.startswith(f"{IMPORT}="):
@@ -389,13 +376,7 @@ _SETTINGS: tuple[tuple[str, tuple[Any, ...]], ...] = (  # where classes stand in
     ("checkpoint", (BestCheckpoint,)),
     ("panels", (Pictures,)),
 )
-_WITH_CLASSES = (
-    "lightning.pytorch.callbacks",
-    "lightning.pytorch.loggers",
-    "canvas",
-    "trm.training",
-    "trm.models",
-)
+_LIGHTNING = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers")
 _ALIKE = 0.6  # of a name and the one suggested for it
 
 
@@ -413,7 +394,7 @@ def explained(told: str) -> str:
         return _no_setting(f"{place}.{name}" if inside else name, place, told)
     if no_class := _NO_CLASS.search(told):
         module, bare = no_class[1], no_class[3]
-        homes = [module] if module else _WITH_CLASSES
+        homes = [module] if module else (*_LIGHTNING, "canvas", "trm.training", "trm.models")
         name = bare or f"{module}.{no_class[2]}"
         found = [f"{home}.{kind}" if module else kind for home in homes for kind in _classes(home)]
         near = did_you_mean(name, found, _ALIKE)

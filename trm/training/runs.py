@@ -37,14 +37,13 @@ class Runs:
         trainer = config.trainer
         root = trainer.default_root_dir or "."
         if trainer.logger in (None, True):
-            place = Namespace(save_dir=str(root), name="lightning_logs", version=None)
+            where = Namespace(save_dir=str(root), name="lightning_logs", version=None)
             kind = "lightning.pytorch.loggers.TensorBoardLogger"
-            trainer.logger = Namespace(class_path=kind, init_args=place)
+            trainer.logger = Namespace(class_path=kind, init_args=where)
         loggers = trainer.logger if isinstance(trainer.logger, list) else [trainer.logger]
         self.logger = loggers[0] if loggers and loggers[0] else None
         settings = self.logger.init_args if self.logger else {}
-        parts = [settings.get("save_dir") or root, settings.get("name") or ""]
-        self.folder = Path(*map(str, parts))
+        self.folder = Path(settings.get("save_dir") or root, settings.get("name") or "")
         self.dirpath = Path(config.checkpoint.dirpath) if config.checkpoint.dirpath else None
 
     def newest_checkpoint(self, name: str) -> Path:
@@ -56,10 +55,9 @@ class Runs:
         found = [folder / f"{name}.ckpt" for folder in self._checkpoint_folders()]
         found = [file for file in found if file.is_file()]
         if not found:
-            where = self.dirpath or self.folder
             raise ValueError(
-                f"there is no {name}.ckpt of an earlier run below {where}: name a file, or repeat "
-                "the --checkpoint.dirpath of the run"
+                f"there is no {name}.ckpt of an earlier run below {self.dirpath or self.folder}: "
+                "name a file, or repeat the --checkpoint.dirpath of the run"
             )
         return max(found, key=_written)
 
@@ -73,45 +71,36 @@ class Runs:
             ValueError: what the newest run went on from is gone, or unknown.
         """
         if self.dirpath is not None or self.logger is None:
-            (folder,) = self._checkpoint_folders()
-            last = folder / _LAST
-            if not last.is_file():
-                _say(f"There is no {last}: training begins anew.")
-            return last if last.is_file() else None
+            last = self._checkpoint_folders()[0] / _LAST
+            return last if last.is_file() else _anew(f"There is no {last}")
         run = max((f for f in self._folders() if _trained(f)), key=_latest, default=None)
         if run is None:
-            _say(f"Below {self.folder} there is no run: training begins anew.")
-            return None
-        last = run / CHECKPOINTS / _LAST
-        if last.is_file():
+            return _anew(f"Below {self.folder} there is no run")
+        if (last := run / CHECKPOINTS / _LAST).is_file():
             return last
-        choices = f"name a checkpoint after --ckpt_path, or remove the folder {run}"
         try:
             earlier = _read(run / CONFIG).get("ckpt_path")
+            if earlier and not Path(earlier).is_file():
+                raise ValueError(f"began from {earlier}, which is gone")
         except ValueError as error:
             raise ValueError(
-                f"the newest run has left no checkpoint, and {error}: {choices}"
+                f"the newest run has left no checkpoint, and {error}: name a checkpoint after "
+                f"--ckpt_path, or remove the folder {run}"
             ) from None
-        if not earlier:
-            _say(f"The newest run, {run}, has left no checkpoint: training begins anew.")
-            return None
-        if not Path(earlier).is_file():
-            raise ValueError(
-                f"the newest run, {run}, began from {earlier}, which is gone: {choices}"
-            )
-        return Path(earlier)
+        if earlier:
+            return Path(earlier)
+        return _anew(f"The newest run, {run}, has left no checkpoint")
 
     def go_on_in_place(self, checkpoint: Path) -> None:
         """Settle that a run goes on in its own folder, if the checkpoint is its `last`."""
-        run = self._run_of(checkpoint)
         if self.logger is None:
             return
+        run = self._run_of(checkpoint)
         if run is None or "version" not in self.logger.init_args:
             _say(
                 f"{checkpoint} is not the last.ckpt of a run below {self.folder}: a new run begins."
             )
-            return
-        if self.logger.init_args.version is None:
+        elif self.logger.init_args.version is None:
             number = run.name.removeprefix("version_")
             self.logger.init_args.version = int(number) if number.isdecimal() else run.name
 
@@ -124,16 +113,14 @@ class Runs:
         version = self.logger.init_args.get("version") if self.logger else None
         if self.dirpath is not None:
             run, other = self.dirpath, "--checkpoint.dirpath"
-            last = run / _LAST
         elif self.logger is None:
             run, other = self.folder, "--trainer.default_root_dir"
-            last = run / CHECKPOINTS / _LAST
-        elif version is None:
-            return  # a new folder
-        else:
+        elif version is not None:
             name = f"version_{version}" if isinstance(version, int) else version
             run, other = self.folder / name, "version"
-            last = run / CHECKPOINTS / _LAST
+        else:
+            return  # a new folder
+        last = (run if self.dirpath is not None else run / CHECKPOINTS) / _LAST
         if last.is_file():
             raise ValueError(
                 f"{run} holds a run already: go on with it by --ckpt_path {last}, or choose "
@@ -142,23 +129,15 @@ class Runs:
 
     def _run_of(self, checkpoint: Path) -> Path | None:
         """The folder below this one whose run a checkpoint is the last of."""
+        kept = checkpoint.resolve().parent
         if checkpoint.name != _LAST:
             return None
-        if self.dirpath is not None:
-            same = self.dirpath.resolve() == checkpoint.resolve().parent
-            mine = [f for f in self._folders() if same and self._keeps_elsewhere(f)]
-            return max(mine, key=_latest, default=None)
-        run = checkpoint.resolve().parent.parent
-        inside = checkpoint.parent.name == CHECKPOINTS and run.parent == self.folder.resolve()
-        return run if inside else None
-
-    def _keeps_elsewhere(self, run: Path) -> bool:
-        """Whether a run's checkpoints are in this one's `dirpath`."""
-        try:
-            dirpath = (_read(run / CONFIG).get("checkpoint") or {}).get("dirpath")
-        except ValueError:
-            return False
-        return dirpath is not None and Path(dirpath).resolve() == self.dirpath.resolve()  # type: ignore[union-attr]
+        if self.dirpath is None:
+            inside = kept.name == CHECKPOINTS and kept.parent.parent == self.folder.resolve()
+            return kept.parent if inside else None
+        same = kept == self.dirpath.resolve()
+        mine = [f for f in self._folders() if same and _dirpath(f) == kept]
+        return max(mine, key=_latest, default=None)
 
     def _folders(self) -> list[Path]:
         return [path for path in self.folder.glob("*") if path.is_dir()]
@@ -171,14 +150,10 @@ class Runs:
 
 
 def keep_config(config: str, run: Path) -> bool:
-    """Write a run's config into its folder, whole; returns whether it was written.
+    """Write a run's config, as YAML, into its folder, whole; returns whether it was written.
 
     It is not if the latest config there says the same, and never in another's place: the second
     one of a run is `config-2.yaml`.
-
-    Args:
-        config: as YAML.
-        run: the folder, which is made if need be.
     """
     kept = sorted(run.glob("config*.yaml"), key=_written)
     try:
@@ -186,17 +161,15 @@ def keep_config(config: str, run: Path) -> bool:
             return False
     except ValueError:
         pass  # damaged: another one stands beside it
-    file = run / (f"config-{len(kept) + 1}.yaml" if kept else CONFIG)
     run.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as part:
+    with replacing(run / (f"config-{len(kept) + 1}.yaml" if kept else CONFIG)) as part:
         part.write_text(config, encoding="utf-8")
     return True
 
 
 def _settled(config: dict[str, Any]) -> dict[str, Any]:
     """A config without what says no more than where a run goes on."""
-    held = dict(config)
-    held.pop("ckpt_path", None)
+    held = {key: value for key, value in config.items() if key != "ckpt_path"}
     logger = (held.get("trainer") or {}).get("logger")
     for one in logger if isinstance(logger, list) else [logger]:
         if isinstance(one, dict):
@@ -214,6 +187,15 @@ def _trained(run: Path) -> bool:
         return True
 
 
+def _dirpath(run: Path) -> Path | None:
+    """Where a run keeps its checkpoints, if not in its folder."""
+    try:
+        dirpath = (_read(run / CONFIG).get("checkpoint") or {}).get("dirpath")
+    except ValueError:
+        return None
+    return Path(dirpath).resolve() if dirpath else None
+
+
 def _latest(run: Path) -> tuple[int, str]:
     """When a run last wrote what it is known by."""
     files = [run / CONFIG, run / CHECKPOINTS / _LAST]
@@ -225,12 +207,13 @@ def _written(file: Path) -> int:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A run's config; empty where there is none.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """A run's config; empty where there is none; ValueError: it is damaged."""
     return read_config(file) if file.is_file() else {}
+
+
+def _anew(sentence: str) -> Path | None:
+    _say(f"{sentence}: training begins anew.")
+    return None
 
 
 @rank_zero_only
