@@ -1,32 +1,18 @@
-"""Problems, how they are drawn on canvases, and how canvases are read; the tasks by their names."""
+"""Problems, how they are drawn on canvases, and how canvases are read."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from canvas.addition import Addition
-from canvas.choices import class_name, resolve
-from canvas.multiplication import Multiplication
-from canvas.task import Task
+if TYPE_CHECKING:
+    from canvas.tasks import TASKS as TASKS
+    from canvas.tasks import task_class as task_class
+    from canvas.tasks import task_data as task_data
+    from canvas.tasks import task_name as task_name
 
-TASKS: dict[str, type[Task]] = {"multiplication": Multiplication, "addition": Addition}
-
-
-def task_class(name: str) -> type[Task]:
-    """The task of that name, or a class of one's own, like ``mine.Subtraction``.
-
-    Raises:
-        ValueError: there is none.
-    """
-    found = resolve(name, TASKS, Task, "task")
-    assert isinstance(found, type)
-    return found
+_TASKS = ("TASKS", "task_class", "task_data", "task_name")
 
 
-def task_name(task: Task) -> str:
-    """The name by which `task_class` finds the task's class."""
-    names = [name for name, kind in TASKS.items() if kind is type(task)]
-    return names[0] if names else class_name(type(task))
-
-
-def task_data(task: Task) -> dict[str, Any]:
-    """A task as plain data: its name and settings."""
-    return {"task": task_name(task), **task.settings()}
+def __getattr__(name: str) -> Any:
+    if name in _TASKS:  # imported once they are asked for, as they need numpy
+        return getattr(import_module("canvas.tasks"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

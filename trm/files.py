@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from canvas.choices import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
@@ -197,12 +198,14 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
             raise ValueError(f"{file} is damaged after line {number:,} ({error})") from None
 
 
-def validated(kind: TypeAdapter[T], data: Any, source: str) -> T:
+def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
     """Plain data as what a type says.
 
     Raises:
         ValueError: it does not fit; one sentence with the source and the first place in it.
     """
+    from pydantic import ValidationError
+
     try:
         return kind.validate_python(data)
     except ValidationError as error:

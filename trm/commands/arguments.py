@@ -14,12 +14,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from augment.symmetry import SYMMETRIES
 from canvas.choices import check_choice
 from trm.checkpoints import SHIPPED
 from trm.files import shortened
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
-from trm.solving.voting_settings import PER, VOTES, Voting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from canvas.problems import Problems
     from canvas.task import Task
     from trm.solving.solver import Solver
+    from trm.solving.voting_settings import Voting
 
 MOST_LENGTHS = 1000  # in a range
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
@@ -265,6 +264,9 @@ def sizes_given(
 
 def add_voting(parser: argparse.ArgumentParser) -> None:
     """The arguments that `with_voting` reads."""
+    from augment.symmetry import SYMMETRIES
+    from trm.solving.voting_settings import PER, VOTES
+
     group = parser.add_argument_group(
         "many views", "look at each problem several times, and let the answers vote"
     )
@@ -330,6 +332,8 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
     Raises:
         ValueError: views that cannot be.
     """
+    from trm.solving.voting_settings import Voting
+
     names = ("views", "symmetries", "vote", "rollouts", "noise", "temperature", "orders")
     voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
     return voting if voting.samples > 1 else None
@@ -357,6 +361,8 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
 
 def _symmetries(text: str) -> tuple[str, ...] | None:
     """Names of symmetries, for argparse; None: those of training."""
+    from augment.symmetry import SYMMETRIES
+
     if text == "trained":
         return None
     names = tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))

@@ -394,7 +394,7 @@ def explained(told: str) -> str:
         return _no_setting(f"{place}.{name}" if inside else name, place, told)
     if no_class := _NO_CLASS.search(told):
         module, bare = no_class[1], no_class[3]
-        homes = [module] if module else (*_LIGHTNING, "canvas", "trm.training", "trm.models")
+        homes = [module] if module else (*_LIGHTNING, "canvas.tasks", "trm.training", "trm.models")
         name = bare or f"{module}.{no_class[2]}"
         found = [f"{home}.{kind}" if module else kind for home in homes for kind in _classes(home)]
         near = did_you_mean(name, found, _ALIKE)

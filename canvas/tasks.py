@@ -1,0 +1,32 @@
+"""The tasks by their names."""
+
+from typing import Any
+
+from canvas.addition import Addition
+from canvas.choices import class_name, resolve
+from canvas.multiplication import Multiplication
+from canvas.task import Task
+
+TASKS: dict[str, type[Task]] = {"multiplication": Multiplication, "addition": Addition}
+
+
+def task_class(name: str) -> type[Task]:
+    """The task of that name, or a class of one's own, like ``mine.Subtraction``.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = resolve(name, TASKS, Task, "task")
+    assert isinstance(found, type)
+    return found
+
+
+def task_name(task: Task) -> str:
+    """The name by which `task_class` finds the task's class."""
+    names = [name for name, kind in TASKS.items() if kind is type(task)]
+    return names[0] if names else class_name(type(task))
+
+
+def task_data(task: Task) -> dict[str, Any]:
+    """A task as plain data: its name and settings."""
+    return {"task": task_name(task), **task.settings()}
