@@ -40,21 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, train, evaluate, and write the page."""
+    from trm.configs import find_config
+    from trm.sweep.study import read_study
+
+    study = read_study(find_config(args.study))
+
     import torch
     from filelock import FileLock, Timeout
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from trm.configs import find_config
     from trm.devices import cores
     from trm.evaluation.grid import BOARD
     from trm.files import make_folder
     from trm.sweep.report import PAGE, write_report
     from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, lock_of, plan, states_of, wanted
-    from trm.sweep.study import read_study
 
-    study = read_study(find_config(args.study))
     check = _check_evaluations(study)
     options: dict[str, str | int] = {}
     for word in args.slurm or ():
