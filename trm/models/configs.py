@@ -25,8 +25,6 @@ POSITIONS = {  # ways to know where a token is on a canvas, and the class of eac
 RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
 IN_ORDER = ("before", "just_before")  # in which no two cells see each other
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", *IN_ORDER)
-BLOCKS = ("attention", "mixer")
-HALT_POOLS = ("first", "mask")
 
 
 @dataclass
@@ -47,7 +45,9 @@ class CanvasConfig:
     num_layers: int = 2  # blocks in the one network
     intermediate_size: int | None = None  # inside SwiGLU; None: from expansion
     expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
-    block: str = one_of("attention", BLOCKS)  # mixer: an MLP over tokens, for one canvas size
+    block: str = one_of(
+        "attention", ("attention", "mixer")
+    )  # mixer: an MLP over tokens, for one canvas size
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
     crop: bool = False  # whether cells outside the box of all that is not blank are left out
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
@@ -57,7 +57,7 @@ class CanvasConfig:
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
-    halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
+    halt_pool: str = one_of("first", ("first", "mask"))  # tokens that the halting head reads
     hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
     hint_threshold: float = 0.0  # states keep only hints above this probability; 0: all they hold
 

@@ -185,7 +185,10 @@ class GPT(nn.Module):
         log_probs = torch.zeros(shape, device=ids.device)
         with torch.autocast(kind, enabled=autocast):
             terms = self._terms(height, width)
-            caches = self._caches(batch, length - 1, loops) if cached else None
+            config, dtype = self.config, compute_dtype(self.embed_tokens.weight)
+            size = (batch, config.num_heads, length - 1, config.hidden_size // config.num_heads)
+            number = (loops or config.loops) * config.num_layers  # for every loop of every block
+            caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number * cached)]
             # What is given in all samples from the start on is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
             ended, read = (ids[:, :first] == end).any(dim=1), 0
@@ -195,7 +198,7 @@ class GPT(nn.Module):
                 of_tokens = self.position.token_vectors(ids[:, :t])
                 new = None if of_tokens is None else of_tokens[:, read:]
                 selected = terms.select(read, t).with_tokens(new)
-                x = self.hidden(ids[:, read:t], selected, caches, loops)
+                x = self.hidden(ids[:, read:t], selected, caches or None, loops)
                 logits = self.head(x[:, -1]).float()  # [B, V]
                 odds = logits
                 if temperature and noise is not None:
@@ -249,14 +252,6 @@ class GPT(nn.Module):
     def head(self, x: Tensor) -> Tensor:
         """Logits [..., V] of the next token from activations [..., D]."""
         return F.linear(x, self.embed_tokens.weight)
-
-    def _caches(self, batch: int, length: int, loops: int | None) -> list[KeyValueCache]:
-        """One for every loop of every block."""
-        config, weight = self.config, self.embed_tokens.weight
-        shape = (batch, config.num_heads, length, config.hidden_size // config.num_heads)
-        number = (loops or config.loops) * config.num_layers
-        dtype = compute_dtype(weight)
-        return [KeyValueCache(shape, dtype, weight.device) for _ in range(number)]
 
     def _initialise(self) -> None:
         """GPT-2's initial weights."""

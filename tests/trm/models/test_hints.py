@@ -98,6 +98,8 @@ def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
         answers.append([logits[box], halt, loop.read_hints()["carry"][box]])
     for other in answers[1:]:
         torch.testing.assert_close(other, answers[0], rtol=1e-5, atol=1e-5)
+    assert model.translation_invariant
+    assert not make(crop=True, position="sinusoidal").translation_invariant
 
 
 # Decide

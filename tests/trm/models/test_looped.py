@@ -7,7 +7,7 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from canvas.symbols import BLANK, MASK
 from trm.models.canvas_transformer import on_canvas
 from trm.models.configs import LoopedConfig
 from trm.models.iterative import Loop
@@ -187,15 +187,3 @@ def test_a_handful_of_samples_is_learned_by_heart(schedule):
         optimizer.step()
         losses.append(result.last.lm.item())
     assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
-
-
-def test_without_blank_cells_and_with_offsets_places_do_not_matter():
-    assert make(skip_blank=True).translation_invariant
-    assert not make().translation_invariant
-    assert not make(skip_blank=True, position="sinusoidal").translation_invariant
-    tokens = torch.full((1, 6, 7), BLANK, dtype=torch.uint8)
-    tokens[0, 1:3, 1:4] = torch.tensor([[2, 3, 4], [MASK, MASK, MASK]])
-    model = make(skip_blank=True)
-    logits, moved = model(tokens, steps=2)[0], model(tokens.roll((2, 3), (1, 2)), steps=2)[0]
-    assert logits.shape == (1, 6, 7, VOCAB_SIZE)
-    torch.testing.assert_close(logits.roll((2, 3), (1, 2)), moved)

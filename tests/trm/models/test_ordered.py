@@ -20,7 +20,7 @@ from trm.models.iterative import Loop
 from trm.models.looped import LoopedTransformer
 from trm.models.ordered import _Rows, runs_along_fronts, work_in_order
 from trm.models.upright import UprightLoopedTransformer
-from trm.solving.iteration import SymbolTrace, hints_after
+from trm.solving.iteration import hints_after
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import (
     Predictor,
@@ -177,29 +177,6 @@ def test_a_model_that_works_in_order_is_watched_cell_by_cell_from_the_right():
             assert (canvas[row, to_come] == MASK).all()
         assert np.isnan(sure).all() == (number < len(seen))
     np.testing.assert_array_equal(seen[-1][1], filled.confidence)
-
-
-@torch.no_grad()
-def test_how_sure_it_was_of_each_symbol_is_seen_of_pages_of_any_width():
-    predictor, wide = IterativePredictor(make(), 1), canvases(*PAGES).numpy()
-    narrow = np.where(wide == MASK, np.uint8(BLANK), wide)
-    narrow[:, 2, 4] = MASK
-    inputs = np.concatenate([wide[:1], narrow[:1]])
-    seen = predictor.trace(inputs)
-    assert isinstance(seen, SymbolTrace)
-    for i in range(2):
-        alone = predictor(inputs[i : i + 1], log_probs=True)
-        np.testing.assert_array_equal(
-            seen.answers[i, seen.masked[i]], alone.canvases[0, seen.masked[i]]
-        )
-        of_written = np.take_along_axis(
-            alone.log_probs[0], alone.canvases[0, ..., None].astype(np.int64), -1
-        )[..., 0]
-        np.testing.assert_allclose(seen.log_probs[i], of_written * seen.masked[i], rtol=1e-5)
-    labels = np.where(seen.masked, np.uint8(BLANK), inputs)
-    assert [len(curve.confidence) for curve in seen.curves(labels)] == seen.masked.sum(
-        axis=(1, 2)
-    ).tolist()
 
 
 @torch.no_grad()
