@@ -29,11 +29,11 @@ import lightning as L
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task
+from rich.text import Text
 from torch.utils.data import DataLoader, IterableDataset
 
 from canvas.problems import Problems
-from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run
@@ -141,7 +141,7 @@ class Job:
         voting: how many views are asked; None: one.
         batch_size: problems at once; None: by the device.
         canvases: whether records hold the worked canvas.
-        input_format, output_format: `csv` or `jsonl`; None: by the files' names.
+        output_format: `csv` or `jsonl`; None: by the file's name.
         precision: one of `trm.precision.PRECISIONS`, settled.
     """
 
@@ -154,7 +154,6 @@ class Job:
     voting: Voting | None = None
     batch_size: int | None = None
     canvases: bool = False
-    input_format: str | None = None
     output_format: str | None = None
     precision: str = FLOAT32
 
@@ -163,9 +162,10 @@ class Job:
         solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
         return solver if self.voting is None else solver.with_voting(self.voting)
 
-    def read(self, file: BinaryIO, task: Task) -> Reader:
+    def read(self, file: BinaryIO, solver: Solver) -> Reader:
         """The problems of a file that has been opened."""
-        return Reader(file, str(self.source), format_of(str(self.source), self.input_format), task)
+        name = str(self.source)
+        return Reader(file, name, format_of(name), solver.task)
 
     def writer(self, solver: Solver, reader: Reader) -> Writer:
         """A writer of what the solver makes of what the reader reads; JSON Lines by default."""
@@ -214,7 +214,7 @@ def stream(job: Job, solver: Solver, source: BinaryIO, sink: IO[str]) -> Summary
     Raises:
         ValueError: the source has no header, or not the columns a and b.
     """
-    reader = job.read(source, solver.task)
+    reader = job.read(source, solver)
     writer = job.writer(solver, reader)
     sink.write(writer.head())
     summary = Summary()
@@ -264,7 +264,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
     size = job.batch_size or _unit_size(job.voting, kind)
     with job.source.open("rb") as file:
-        reader = job.read(file, solver.task)
+        reader = job.read(file, solver)
         writer = job.writer(solver, reader)
         total = sum(1 for _ in reader)
     output = job.output.resolve()
@@ -273,16 +273,11 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     units = -(-total // size)
     done = {unit for unit, _ in _finished(parts)}
     if len(done) < units:
-        columns = (
-            *Progress.get_default_columns(),
-            MofNCompleteColumn(),
-            TextColumn("{task.speed} problems/s"),
-            TimeElapsedColumn(),
-        )
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn(), _Rate())
         hidden = quiet or not trainer.is_global_zero
         with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
             bar.add_task("solving", total=total, completed=min(len(done) * size, total))
-            entries = _Entries(job, solver.task, size, done, trainer)
+            entries = _Entries(job, solver, size, done, trainer)
             run(trainer, _Solving(job, entries, parts, bar), DataLoader(entries, batch_size=None))
     if not trainer.is_global_zero:
         return None
@@ -308,6 +303,14 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     return summary
 
 
+class _Rate(ProgressColumn):
+    """Problems a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.1f} problems/s")
+
+
 def _finished(parts: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Units that shards hold whole, in order and each once, with their records as written."""
 
@@ -329,12 +332,14 @@ def _finished(parts: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 class _Entries(IterableDataset[tuple[int, list[Entry]]]):
     """The units that are still to be done; each process reads the file, and takes every n-th."""
 
-    def __init__(self, job: Job, task: Task, size: int, done: set[int], trainer: L.Trainer) -> None:
-        self.job, self.task, self.size, self.done, self.trainer = job, task, size, done, trainer
+    def __init__(
+        self, job: Job, solver: Solver, size: int, done: set[int], trainer: L.Trainer
+    ) -> None:
+        self.job, self.solver, self.size, self.done, self.trainer = job, solver, size, done, trainer
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
         with self.job.source.open("rb") as file:
-            units = enumerate(_units(self.job.read(file, self.task), self.size))
+            units = enumerate(_units(self.job.read(file, self.solver), self.size))
             todo = (item for item in units if item[0] not in self.done)
             yield from islice(todo, self.trainer.global_rank, None, self.trainer.world_size)
 

@@ -380,8 +380,8 @@ def _try_longer(console: Console, solver: Solver, quiet: bool) -> None:
 def _solve_all(console: Console, solver: Solver, problems: Problems, quiet: bool) -> list[Solution]:
     from rich.progress import track
 
-    starts = range(0, len(problems), 100)
-    solved = track(starts, "solving", console=console, transient=True, disable=quiet)
+    starts, hidden = range(0, len(problems), 100), quiet or not console.is_terminal
+    solved = track(starts, "solving", console=console, transient=True, disable=hidden)
     return [s for i in solved for s in solver.solve(problems[i : i + 100], with_truth=True)]
 
 

@@ -285,16 +285,12 @@ def _shifted(drawing: Drawing, views: Sequence[View]) -> Drawing:
 class _Written(NamedTuple):
     """Sequences with the free tokens written.
 
-    Attributes:
-        ids: ``int64 [B, T]``.
-        log_probs: ``float32 [B, T]``, of what was written; minus infinity where a token is missing
-            because the sequence has ended too early.
-        full: ``float32 [B, T, V]``, of all symbols, if wanted; 0 where nothing was written.
+    Log-probabilities are minus infinity where a token is missing as the sequence has ended early.
     """
 
-    ids: np.ndarray
-    log_probs: np.ndarray
-    full: np.ndarray | None
+    ids: np.ndarray  # int64 [B, T]
+    log_probs: np.ndarray  # float32 [B, T], of what was written
+    full: np.ndarray | None  # float32 [B, T, V], of all symbols; 0 where nothing was written
 
 
 def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:

@@ -5,6 +5,7 @@ How rows came about, step by step or symbol by symbol, is a `StepTrace` or a `Sy
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -53,27 +54,16 @@ class Settling:
         self.before = None if self.before is None else self.before[index]
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a model holds after one of its supervision steps.
+class Step(NamedTuple):
+    """What a model holds after one of its supervision steps."""
 
-    Attributes:
-        number: of the step, from 1.
-        samples: which samples are still at work, int64 [N].
-        logits: of every cell's symbol, [N, H, W, V].
-        halt_logits: [N].
-        cells: uint8 [N, H, W], the most likely symbols.
-        settled: bool [N], see `Settling`.
-        last: bool [N], whose last step this is.
-    """
-
-    number: int
-    samples: Tensor
-    logits: Tensor
-    halt_logits: Tensor
-    cells: Tensor
-    settled: Tensor
-    last: Tensor
+    number: int  # from 1
+    samples: Tensor  # which ones are still at work, int64 [N]
+    logits: Tensor  # of every cell's symbol, [N, H, W, V]
+    halt_logits: Tensor  # [N]
+    cells: Tensor  # uint8 [N, H, W], the most likely symbols
+    settled: Tensor  # bool [N], see `Settling`
+    last: Tensor  # bool [N], whose last step this is
 
 
 @torch.no_grad()
@@ -114,21 +104,13 @@ def iterate(
             settling.keep(~last)
 
 
-@dataclass(frozen=True)
-class ConfidenceCurve:
-    """How sure a model is along the way to one row.
+class ConfidenceCurve(NamedTuple):
+    """How sure a model is along the way to one row."""
 
-    Attributes:
-        confidence: ``float [N]``, 0 to 1, at each point of the way.
-        right: ``bool [N]``, whether what it holds there is right.
-        halt: the point, from 1, at which it stops; 0 where it does not.
-        outcome: how it ended, in words.
-    """
-
-    confidence: np.ndarray
-    right: np.ndarray
-    halt: int
-    outcome: str
+    confidence: np.ndarray  # float [N], 0 to 1, at each point of the way
+    right: np.ndarray  # bool [N], whether what it holds there is right
+    halt: int  # the point, from 1, at which it stops; 0 where it does not
+    outcome: str  # how it ended, in words
 
 
 @dataclass(frozen=True)

@@ -39,17 +39,11 @@ _COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 
 
 class Ballot(NamedTuple):
-    """One of the different answers to a row or a problem.
+    """One of the different answers to a row or a problem."""
 
-    Attributes:
-        cells: ``uint8 [C]``, what it says.
-        views: how many samples gave it.
-        confidence: their mean confidence.
-    """
-
-    cells: np.ndarray
-    views: int
-    confidence: float
+    cells: np.ndarray  # uint8 [C], what it says
+    views: int  # how many samples gave it
+    confidence: float  # their mean
 
 
 @dataclass(frozen=True)
@@ -122,36 +116,19 @@ def decide(
 
 
 class Voted(NamedTuple):
-    """A rollout that views agreed upon, and how they did.
+    """A rollout that views agreed upon, and how they did."""
 
-    Attributes:
-        rollout: the agreed canvases; a row's steps are those of all its views together.
-        decisions: of each problem, one for each row, or a single one for its solution.
-        views: different samples at each problem, ``int64 [B]``.
-    """
-
-    rollout: Rollout
-    decisions: list[list[Decision]]
-    views: np.ndarray
+    rollout: Rollout  # a row's steps are those of all its views together
+    decisions: list[list[Decision]]  # of each problem, one for each row, or one for its solution
+    views: np.ndarray  # different samples at each problem, int64 [B]
 
 
-@dataclass(frozen=True)
-class _Samples:
-    """All samples at a batch of problems, problem by problem: L of them.
+class _Samples(NamedTuple):
+    """All samples at a batch of problems, problem by problem: L of them."""
 
-    Attributes:
-        problem: ``int64 [L]``.
-        views: L views.
-        keys: ``uint64 [L]``, of noise; None: there is none.
-    """
-
-    problem: np.ndarray
-    views: list[View]
-    keys: np.ndarray | None
-
-    def at(self, problems: np.ndarray) -> np.ndarray:
-        """The samples at some of the problems, ``int64``."""
-        return np.flatnonzero(np.isin(self.problem, problems))
+    problem: np.ndarray  # int64 [L]
+    views: list[View]  # L views
+    keys: np.ndarray | None  # uint64 [L], of noise
 
 
 def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
@@ -238,7 +215,7 @@ def _by_row(
     predictor = predictor.with_cache()
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = samples.at(active)
+        mine = np.flatnonzero(np.isin(samples.problem, active))
         back = np.searchsorted(
             active, samples.problem[mine]
         )  # from a sample to its place in inputs
