@@ -319,10 +319,9 @@ def _spread(sites: list[Site]) -> list[Site]:
 
 @dataclass(frozen=True)
 class HeadEffects:
-    """The effects of heads over pairs of one kind.
+    """The effects of heads over pairs of one kind (`trm.analysis.pairs.KINDS`).
 
     Attributes:
-        kind, meaning: what differs in a pair, see `trm.analysis.pairs.KINDS`.
         sites: the names of L layers, in the order in which the model computes.
         mean: ``[L][heads]``, the mean effect, see this module.
         low, high: its 95 % interval, a percentile bootstrap over pairs.

@@ -25,7 +25,7 @@ from torch import Tensor
 from canvas.hints import UNDEFINED, draw_subtasks
 from canvas.problems import Problems, keys, mix, random_below, random_words
 from canvas.render import WorkedDrawing, row_step, row_steps, to_sequences
-from trm.analysis.record import SequenceRecorder, StepRecorder, loops_of, token_of_cell
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder, loops_of, token_of_cell
 from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import named
@@ -199,13 +199,14 @@ def observe(
     model = predictor.model
     if isinstance(model, GPT):
         sequences = SequenceRecorder(predictor, examples.inputs)
-        given, norm = sequences.given(), sequences.norm()
+        given = Site(INPUT, model.layers[0], "input", calls=frozenset({0}))
+        norm = Site(NORM, model.norm)
         blocks = [site for of_loop in sequences.layers() for site in of_loop]
         record = sequences.run([given, *blocks, norm], hints=True)
         last = len(blocks)
         points = [Point(INPUT, 0), *(Point(BLOCKS, n) for n in range(1, last + 1))]
         for point, site in zip([*points, Point(NORM, last)], [given, *blocks, norm], strict=True):
-            features[point] = sequences.by_cell(record.values[site][0])
+            features[point] = record.values[site][0][:, sequences.writers]
         cells, hints = sequences.cells, {last: record.hints[0]}
     else:
         recorder = StepRecorder(model, examples.inputs, max(steps))

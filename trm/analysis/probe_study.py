@@ -3,20 +3,7 @@
 The probes are fitted to problems of the training split, drawn as the model's own training draws
 them, and read on problems of the test split, so that none of these were ever seen.
 
-``probe.json``, format 1, is `ProbeStudy` as JSON:
-
-    format      1
-    created     when, ISO 8601
-    versions    of canvas-trm, python, torch, lightning and numpy
-    settings    `Settings`
-    model       checkpoint, sha256, family, parameters, step, epoch, task, ranges, model (its
-                settings), solve_steps; empty where the study was not started by the command
-    hints       by the name of each sub-task, its number of classes
-    main        the name of the points that the model's heads read
-    last        the step of the last point
-    train       problems, examples, cells and cells of the row that is filled in ("working") that
-                probes were fitted to
-    sizes       a list of `SizeResult`
+``probe.json`` is `ProbeStudy` as JSON.
 
 A share of cells is ``{right, total, low, high}``. The cells of a problem are not independent, so
 low and high are ends of a 95 % bootstrap interval over problems (percentiles of 1,000 samples);
@@ -74,53 +61,31 @@ Count = Annotated[Share, BeforeValidator(_from_json), PlainSerializer(Share.data
 
 @dataclass(frozen=True)
 class Settings:
-    """How a study is done.
+    """How a study is done."""
 
-    Attributes:
-        seed: of the problems, of the cells that probes are fitted to, and of the control tasks.
-        steps: the supervision steps after which an iterative model is probed, from 1.
-        layers: whether it is probed after each layer within a step, too.
-        problems: of each size, held out, or as many as there are.
-        train_problems: that probes are fitted to.
-        cells: of an example, as many of the row that is filled in at most, and as many others.
-        l2, iterations: see `trm.analysis.probe.fit`.
-    """
-
-    seed: int = 0
-    steps: tuple[int, ...] = tuple(range(1, 9))
-    layers: bool = False
-    problems: int = 32
-    train_problems: int = 400
-    cells: int = 12
-    l2: float = 1e-3
+    seed: int = 0  # of the problems, of the cells that probes are fitted to, of control tasks
+    steps: tuple[int, ...] = tuple(range(1, 9))  # supervision steps that are probed, from 1
+    layers: bool = False  # whether to probe after each layer within a step, too
+    problems: int = 32  # of each size, held out, or as many as there are
+    train_problems: int = 400  # that probes are fitted to
+    cells: int = 12  # of an example, of the row that is filled in at most, and as many others
+    l2: float = 1e-3  # see `trm.analysis.probe.fit`, as of iterations
     iterations: int = 60
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How well a sub-task can be read at a point, in problems of one size.
-
-    Attributes:
-        hint: the sub-task.
-        site, step: where, see `trm.analysis.probe.Point`.
-        scope: ``row`` or ``all``, of which cells.
-        probe: cells that the linear probe gets right.
-        head: cells that the model's own trained head gets right; None: it has none here.
-        control: cells that the probe of the control task gets right, of those whose type occurred
-            in training.
-        known: cells that the linear probe gets right, of the same cells.
-        majority: cells of the class that is most frequent in training.
-    """
+    """How well a sub-task is read at a point: cells that are right in problems of one size."""
 
     hint: str
-    site: str
+    site: str  # see `trm.analysis.probe.Point`, as of the step
     step: int
-    scope: str
+    scope: str  # `ROW` or `ALL`
     probe: Count
-    head: Count | None
-    control: Count
-    known: Count
-    majority: Count
+    head: Count | None  # the model's own; None: it has none here
+    control: Count  # the probe of the control task, on cells whose type occurred in training
+    known: Count  # the probe, on the same cells
+    majority: Count  # the class that is most frequent in training
 
     def value(self, reader: str) -> float | None:
         """The share of a reader, or the ``selectivity``; None where there is none."""
@@ -129,18 +94,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows or problems by whether all sub-tasks and the answer are right.
-
-    Attributes:
-        both: sub-tasks right, answer right.
-        gap: sub-tasks right, answer wrong.
-        otherwise: a sub-task wrong, answer right.
-        neither: a sub-task wrong, answer wrong.
-    """
+    """Rows or problems by whether all sub-tasks and the answer are right."""
 
     both: int
-    gap: int
-    otherwise: int
+    gap: int  # sub-tasks right, answer wrong
+    otherwise: int  # a sub-task wrong, answer right
     neither: int
 
     @property
@@ -156,67 +114,40 @@ class Table:
 
 @dataclass(frozen=True)
 class Gap:
-    """The compositionality gap of a size (Press et al. 2022): right sub-tasks, wrong answer.
+    """The compositionality gap of a size (Press et al. 2022): right sub-tasks, wrong answer."""
 
-    Attributes:
-        judge: who says what a sub-task's value is: ``head``, the model's own heads, or ``probe``.
-        hints: the sub-tasks that count.
-        rows: teacher-forced rows, after the last step.
-        problems: whole problems, all of whose rows count.
-    """
-
-    judge: str
-    hints: list[str]
-    rows: Table
-    problems: Table
+    judge: str  # who says what a sub-task's value is: the model's own ``head``, or ``probe``
+    hints: list[str]  # the sub-tasks that count
+    rows: Table  # teacher-forced, after the last step
+    problems: Table  # whole problems, all of whose rows count
 
 
 @dataclass(frozen=True)
 class FirstError:
-    """The sub-task that is right least often on the row that is filled in, and where it is wrong.
+    """The sub-task that is right least often in rows that are filled in, and where it is wrong."""
 
-    Attributes:
-        judge: as in `Gap`.
-        hint: the sub-task; empty: no cell of any is wrong.
-        share: its cells that are right.
-        row: of the worked solution, from 1 at the top, and
-        column: from 1 at its right end: the cell that is wrong most often,
-        place: and how often it is right.
-    """
-
-    judge: str
-    hint: str
-    share: Count | None = None
-    row: int | None = None
-    column: int | None = None
-    place: Count | None = None
+    judge: str  # as in `Gap`
+    hint: str  # empty: no cell of any is wrong
+    share: Count | None = None  # of its cells
+    row: int | None = None  # of the cell that is wrong most often, from 1 at the top,
+    column: int | None = None  # and from 1 at the right end of the worked solution
+    place: Count | None = None  # how often that cell is right
 
 
 @dataclass(frozen=True)
 class SizeResult:
-    """Problems of one size.
+    """Problems of one size."""
 
-    Attributes:
-        size: by two measures of the task.
-        name: in words.
-        region: as in ``grid.json``, see `trm.evaluation.grid`.
-        reason: None, or why there are no figures.
-        height, width: of the canvas.
-        problems, rows, cells: how many, of the test split.
-        readings: one for each sub-task, point and scope.
-        gap, first_error: None without figures.
-    """
-
-    size: dict[str, int]
+    size: dict[str, int]  # by two measures of the task
     name: str
-    region: str
-    reason: str | None = None
+    region: str  # as in ``grid.json``, see `trm.evaluation.grid`
+    reason: str | None = None  # why there are no figures
     height: int | None = None
     width: int | None = None
-    problems: int = 0
+    problems: int = 0  # of the test split, as are rows and cells
     rows: int = 0
     cells: int = 0
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)  # by sub-task, point and scope
     gap: Gap | None = None
     first_error: FirstError | None = None
 
@@ -230,13 +161,13 @@ class SizeResult:
 class ProbeStudy:
     """All of it, see the module."""
 
-    settings: dict[str, Any]
-    hints: dict[str, int]
-    main: str
-    last: int
-    train: dict[str, int]
+    settings: dict[str, Any]  # `Settings`
+    hints: dict[str, int]  # the classes of each sub-task
+    main: str  # the name of the points that the model's heads read
+    last: int  # the step of the last point
+    train: dict[str, int]  # how much probes were fitted to; "working": in rows that are filled in
     sizes: list[SizeResult]
-    model: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)  # as in ``grid.json``
     versions: dict[str, str] = field(default_factory=dict)
     created: str = ""
     format: int = FORMAT

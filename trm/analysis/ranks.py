@@ -28,25 +28,14 @@ _CELLS_AT_ONCE = 2**14
 
 @dataclass(frozen=True)
 class Rank:
-    """The effective rank of one matrix.
+    """The effective rank of one matrix: of a feed-forward's weights, or of the states of tokens."""
 
-    Attributes:
-        kind: `WEIGHTS` of a feed-forward, or `STATES` of tokens.
-        layer: from 1; of states, of the layer that passes them on; 0: what the first is given. The
-            layers of a looped GPT are counted on from loop to loop.
-        name: of weights ``up``, ``gate`` or ``down``; of states the tensor, like ``z_H``, of a GPT
-            ``block``; ``input`` of what the first layer is given.
-        rank: the effective rank, 1 to ``full``.
-        full: the largest rank that such a matrix can have.
-        tokens: whose states these are; None of weights.
-    """
-
-    kind: str
-    layer: int
-    name: str
+    kind: str  # `WEIGHTS` or `STATES`
+    layer: int  # that passes the states on; 0: what the first is given; loops are counted on
+    name: str  # ``up``, ``gate`` or ``down``; the state's tensor, a GPT's ``block``, or ``input``
     rank: float
-    full: int
-    tokens: int | None = None
+    full: int  # the largest rank that such a matrix can have
+    tokens: int | None = None  # whose states these are
 
     @property
     def share(self) -> float:

@@ -34,25 +34,18 @@ class Overlap:
     Means over problems, of each the mean over its cells. A cell counts if the selector selects
     another cell (or the cell itself) that the model has a token for.
 
-    Attributes:
-        selector: its name.
-        overlap: attention on the selected cells, 0 to 1.
-        low, high: its 95 % interval over problems, 1.96 standard errors to either side, within 0
-            and 1; not known (0 and 1) of a single problem.
-        baseline: what attention that is uniform over all that the head can see would put there.
-        cells: how many counted.
-        problems: in how many problems.
-        in_program: whether the program of the layout uses the selector.
+    The 95 % interval is 1.96 standard errors over problems to either side, within 0 and 1; it is
+    not known (0 and 1) of a single problem.
     """
 
     selector: str
-    overlap: float
+    overlap: float  # attention on the selected cells, 0 to 1
     low: float
     high: float
-    baseline: float
-    cells: int
+    baseline: float  # what uniform attention over all that the head can see would put there
+    cells: int  # that counted
     problems: int
-    in_program: bool
+    in_program: bool  # whether the program of the layout uses the selector
 
     @property
     def gain(self) -> float:
@@ -65,19 +58,12 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Head:
-    """One head with all selectors.
+    """One head with all selectors."""
 
-    Attributes:
-        update: the tensor of the state that it takes part in updating, such as z_L; of a GPT
-            tokens, or which loop.
-        layer, head: from 1; a GPT's layers are its blocks.
-        overlaps: the largest gain first; of gains that differ by less than 0.05, the program's.
-    """
-
-    update: str
-    layer: int
+    update: str  # the tensor that it takes part in updating; of a GPT tokens, or which loop
+    layer: int  # from 1, as is the head; a GPT's layers are its blocks
     head: int
-    overlaps: tuple[Overlap, ...]
+    overlaps: tuple[Overlap, ...]  # the largest gain first; of gains within 0.05, the program's
 
     @property
     def best(self) -> Overlap:
@@ -91,28 +77,16 @@ class Head:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The heads of a model on problems of one size.
+    """The heads of a model on problems of one size."""
 
-    Attributes:
-        size: of the problems, by two measures of the task.
-        name: of the size, like 4 x 4 digits.
-        split: that the problems are of.
-        problems: how many.
-        rows: canvases, one for each row of each problem.
-        program_right: of these, how many rows the program writes as the truth has them.
-        heads: update by update, layer by layer.
-        untrained: the same heads before training: of a network of the same config with weights
-            drawn anew. A config may give heads a direction to begin with.
-    """
-
-    size: dict[str, int]
-    name: str
+    size: dict[str, int]  # by two measures of the task
+    name: str  # of the size
     split: str
     problems: int
-    rows: int
-    program_right: int
-    heads: tuple[Head, ...]
-    untrained: tuple[Head, ...]
+    rows: int  # of all problems
+    program_right: int  # rows that the program writes as the truth has them
+    heads: tuple[Head, ...]  # update by update, layer by layer
+    untrained: tuple[Head, ...]  # of a network of the same config with weights drawn anew
 
 
 @dataclass(frozen=True)

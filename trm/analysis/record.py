@@ -375,21 +375,9 @@ class SequenceRecorder(Recorder):
             for sites in self.layers()
         ]
 
-    def given(self) -> Site:
-        """What the first block is given."""
-        return Site("input", self.model.layers[0], INPUT, calls=frozenset({0}))
-
-    def norm(self) -> Site:
-        """What the heads read."""
-        return Site("norm", self.model.norm)
-
-    def by_cell(self, value: Tensor) -> Tensor:
-        """Of tokens [N, T, ...], those that write the cells: [N, h * W, ...]."""
-        return value[:, self.writers]
-
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
-        return self.by_cell(value).unflatten(1, self.shape)
+        return value[:, self.writers].unflatten(1, self.shape)
 
     def _name(self, loop: int, block: int) -> str:
         return f"block {block}" if self.loops == 1 else f"loop {loop + 1}, block {block}"
@@ -401,7 +389,7 @@ class SequenceRecorder(Recorder):
             )
         hooks.record.logits = self.model.head(self.on_canvas(x))
         if hints:
-            of_cells = self.model.read_hints(self.by_cell(x))
+            of_cells = self.model.read_hints(x[:, self.writers])
             hooks.record.hints[0] = {k: v.unflatten(1, self.shape) for k, v in of_cells.items()}
 
 

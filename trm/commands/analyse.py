@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     from trm.analysis.ranks import Rank
     from trm.analysis.rasp_heads import Comparison, Head, Overlap
 
+EXAMPLES = """\
+examples:
+  trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
+  trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
+  trm analyse rasp 123x45 --layout lattice                # the program alone
+  trm analyse rasp --output compared                      # beside the heads of the shipped model
+  trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
+
+Into the folder go all figures as JSON, and pictures.
+"""
 PAIR_KINDS = ("digit", "factor", "carry", "total")
 STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
 _SECOND = 0.1  # a gain that makes a second selector worth a word
@@ -44,15 +54,12 @@ _ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
-    for name, (run_kind, files, examples) in KINDS.items():
-        about = (run_kind.__doc__ or "").strip()
+    for name, run_kind in KINDS.items():
+        about = run_kind.__doc__ or ""
         kind = kinds.add_parser(
-            name,
-            help=about.splitlines()[0].rstrip(".").lower(),
-            description=about,
-            epilog=f"examples:\n{examples}\nInto the folder go {files}.",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=about.split(".")[0].split(":")[0].lower(), description=about
         )
         if name == "rasp":
             kind.add_argument("problem", nargs="?", help="like 123x45; with --output, to be drawn")
@@ -94,10 +101,8 @@ def _add_own(name: str, kind: argparse.ArgumentParser) -> None:
             "--steps",
             type=lengths,
             metavar="N",
-            help=f"supervision steps that are probed, like 1..8,16 (default: 1..{STEPS}, or as "
-            "many as the model solves with if these are fewer; of one that works in the order of "
-            "writing also the last, when nothing changes any more); of a looped GPT, the last one "
-            "is how often its blocks are applied",
+            help=f"supervision steps, like 1..8,16 (default: up to {STEPS} of those that the model "
+            "solves with; of one that works in order also the last); the loops of a looped GPT",
         )
         kind.add_argument(
             "--layers", action="store_true", help="probe after each layer within a step, too"
@@ -111,16 +116,14 @@ def _add_own(name: str, kind: argparse.ArgumentParser) -> None:
             type=_pair_kinds,
             default=(),
             metavar="KIND",
-            help="what differs in a pair, like digit,carry: digit (another digit of a, or of an "
-            "addend), factor (another multiplier digit), carry (another carry alone), total "
-            "(another row above) (default: all that the task and the layout have)",
+            help="what differs in a pair, like digit,carry: digit (of a, or of an addend), factor "
+            "(a multiplier digit), carry (alone), total (the row above) (default: all there are)",
         )
     elif name == "ranks":
         kind.add_argument(
             "--step",
             type=whole(1),
-            help=f"the supervision step in which states are read (default: {STEPS}; of a model "
-            "that works in the order of writing the last one, when nothing changes any more)",
+            help=f"supervision step in which states are read (default: {STEPS}; in order the last)",
         )
     else:
         kind.add_argument(
@@ -442,41 +445,11 @@ def _starred(one: Overlap) -> str:
     return f"{one.selector} *" if one.in_program else one.selector
 
 
-KINDS: dict[str, tuple[Callable[[argparse.Namespace], None], str, str]] = {
-    "probe": (
-        run_probe,
-        "probe.json, all figures, and probe.png",
-        """\
-  trm analyse probe --checkpoint runs/standard_base3 --output probed
-  trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
-""",
-    ),
-    "heads": (
-        run_heads,
-        "heads.json, all figures with the problems of each pair, and heads.png",
-        """\
-  trm analyse heads --output heads                                    # of the shipped model
-  trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
-""",
-    ),
-    "rasp": (
-        run_rasp,
-        "rasp.json, all figures; overlap.png, the attention of each head on what\n"
-        "each selector selects; and heads.png, heads and their best selectors on one row",
-        """\
-  trm analyse rasp 123x45 --layout lattice                # the program alone
-  trm analyse rasp --output compared                      # beside the heads of the shipped model
-  trm analyse rasp 2539x839 --checkpoint C --digits-a 4,8 --digits-b 4,8 --output compared
-""",
-    ),
-    "ranks": (
-        run_ranks,
-        "ranks.json, all figures, and ranks.png",
-        """\
-  trm analyse ranks --output ranks                                        # of the shipped model
-  trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
-""",
-    ),
+KINDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "probe": run_probe,
+    "heads": run_heads,
+    "rasp": run_rasp,
+    "ranks": run_ranks,
 }
 
 

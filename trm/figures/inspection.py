@@ -45,6 +45,7 @@ _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
 _FRAME, _SCORED, _DIFFERENT = "#D55E00", "#1A1A1A", "#E69F00"
 _CELL = (0.1, 0.24)  # inches of a cell, fewest and most
 _WIDE = 10.0  # inches that maps side by side take, with cells of the smallest size more
+_NO_TICKS: dict[str, Any] = {"xticks": [], "yticks": []}  # which take long to be laid out
 _SEEN = 0.05  # an attention weight that is worth a row at the edge of the canvas
 _LINES = ("-", "--", ":", "-.")
 _MOST_NAMES = 16  # rows in a legend; of more, a scale
@@ -109,7 +110,8 @@ def _panels(
     figure: Any, number: int, shape: tuple[int, int], across: int, titles: Sequence[str]
 ) -> list[Axes]:
     """Axes for maps of a shape, so many in a line, those that are too many hidden."""
-    axes = figure.subplots(-(-number // across), across, squeeze=False).ravel().tolist()
+    grid = figure.subplots(-(-number // across), across, squeeze=False, subplot_kw=_NO_TICKS)
+    axes = grid.ravel().tolist()
     for one in axes[number:]:
         one.set_visible(False)
     for one, title in zip(axes, titles, strict=False):
@@ -280,7 +282,7 @@ def hints_figure(
     if letters:
         note += f"\nrow_kind: {', '.join(f'{kind[0]} {kind}' for kind in letters)}"
     figure.supxlabel(note, fontsize=8.5, color=GREY)
-    grid = figure.subplots(1 + len(truth), maps, squeeze=False)
+    grid = figure.subplots(1 + len(truth), maps, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
     grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
     for one in grid[0, 1:]:
