@@ -89,7 +89,7 @@ def test_a_checkpoint_with_hints_is_exported_loaded_solved_scored_and_inspected(
     hinted, command, debug, tmp_path
 ):
     file = tmp_path / "hinted.safetensors"
-    assert command("export", "--checkpoint", hinted, "--output", file).code == 0
+    assert command("inspect", "--checkpoint", hinted, "--export", file).code == 0
     solvers = [load_solver(path, device="cpu") for path in (hinted, file)]
     best = load(hinted, "best")
     for solver in solvers:
