@@ -251,20 +251,6 @@ def test_settings_are_held_equal_within_each_value_of_an_axis(counted):
     assert [one.parameters for one in planned.settings] == [2300, 2300, 4300, 4300]
 
 
-@pytest.mark.parametrize(
-    ("many", "nearest"),  # to the 7,300 of the first setting
-    [
-        (lambda width: 10 * width, 7300),
-        (lambda width: width**2, 85**2),
-        (lambda width: 1000 * (width // 100), 7000),
-        (lambda width: 7300, 7300),
-    ],
-)
-def test_it_does_so_however_the_parameters_grow_with_it(monkeypatch, many, nearest):
-    monkeypatch.setattr(module, "count", lambda words: (many(int(words[-1].partition("=")[2])), 1))
-    assert many(module._making_up([], SIZE, 7300)) == nearest
-
-
 def of_gpt(layers: int, width: int, inner: int) -> int:
     """Parameters of a GPT's blocks: four projections, two layer norms, an MLP of two matrices."""
     return layers * (4 * width**2 + 2 * width + 2 * width * inner)
