@@ -45,9 +45,7 @@ class CanvasConfig:
     num_layers: int = 2  # blocks in the one network
     intermediate_size: int | None = None  # inside SwiGLU; None: from expansion
     expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
-    block: str = one_of(
-        "attention", ("attention", "mixer")
-    )  # mixer: an MLP over tokens, for one canvas size
+    block: str = one_of("attention", ("attention", "mixer"))  # mixer: an MLP over tokens
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
     crop: bool = False  # whether cells outside the box of all that is not blank are left out
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
