@@ -152,8 +152,8 @@ class _Page:
         self.high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
         # A chart's regions need more room than the names of most rows.
         labels = 45 + max(50 * compared, 6 * max(len(str(row)) for row in self.rows))
-        slot = max(_SLOT + 50 * compared, labels + wide)
-        self.letters = (slot - 50 * compared) // 10  # of a name
+        slot = labels + max(_SLOT - 45, wide)
+        self.letters = (slot - labels + 45) // 10  # of a name, which stands above the cells
         width = slot * across + 90
         notes = f"{described(grid)}. Intervals: Wilson, 95\u00a0%."
         if differing := differing_problems(grid):
