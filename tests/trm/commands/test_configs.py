@@ -52,7 +52,7 @@ def test_nothing_is_overwritten_and_then_nothing_is_copied(command, tmp_path):
         (["quikstart"], "there is no config quikstart. Did you mean quickstart?"),
         (["frobnicate"], "`trm configs` lists those"),
         (["--copy", ""], "the name after --copy is empty: name a folder"),
-        (["--copy", "file"], "file: "),
+        (["--copy", "file"], "trm configs: file"),
     ],
 )
 def test_a_wrong_call_gets_a_sentence_and_exit_code_2(command, tmp_path, words, told):
