@@ -17,11 +17,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from canvas import TASKS, task_class
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from canvas.task import Task
+from canvas.tasks import TASKS, task_class
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
 from trm.evaluation.grid import AXES

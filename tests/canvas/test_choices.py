@@ -8,7 +8,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from canvas import symbols, task_class, task_data, task_name
+from canvas import symbols
 from canvas.addition import Addition, Column
 from canvas.choices import (
     check_choice,
@@ -24,6 +24,7 @@ from canvas.layouts import Layout
 from canvas.reader import read
 from canvas.render import draw_worked
 from canvas.sampling import sample
+from canvas.tasks import task_class, task_data, task_name
 
 LAYOUT = """
     from canvas.addition import Column

@@ -4,13 +4,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pytest
 
-from canvas import TASKS, task_class, task_data, task_name
 from canvas.addition import Addition
 from canvas.arithmetic import compare
 from canvas.layouts import table
 from canvas.multiplication import Multiplication, Standard
 from canvas.sampling import sample
 from canvas.task import TwoOperands, layout_field
+from canvas.tasks import TASKS, task_class, task_data, task_name
 
 every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 

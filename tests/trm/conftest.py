@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from canvas import task_data
 from canvas.addition import Addition
+from canvas.tasks import task_data
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow

@@ -220,5 +220,5 @@ def test_who_reads_a_pipe_may_stop(tmp_path):
         text=True,
         timeout=120,
     )
-    assert '"answer": 6' in ran.stdout
+    assert '"answer": "6' in ran.stdout
     assert ran.stderr == ""

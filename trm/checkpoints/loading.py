@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
-from canvas import task_class
 from canvas.canvas_size import Canvas
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS
+from canvas.tasks import task_class
 from trm.checkpoints import (
     CHECKPOINT_KEY,
     COST_KEY,

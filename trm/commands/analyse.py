@@ -380,9 +380,9 @@ def _run_program(args: argparse.Namespace) -> None:
     """Work one problem out by the program, and print it."""
     from rich.console import Console
 
-    from canvas import TASKS
     from canvas.picture import to_terminal
     from canvas.render import draw_worked
+    from canvas.tasks import TASKS
     from trm.analysis.rasp_programs import PROGRAMS, check_program, run_program
 
     kinds = [k for k in TASKS.values() if any(sign in args.problem for sign in k.signs)]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from canvas import TASKS, task_class
 from canvas.picture import CELL, save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.task import Task
+from canvas.tasks import TASKS, task_class
 from trm.commands.arguments import (
     add_canvas_size,
     add_import,

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from canvas import task_data
+from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.configs import read_config

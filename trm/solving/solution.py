@@ -13,12 +13,11 @@ from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
 
-_READ_AS_INT = 4000  # digits up to which a number is one in JSON, too: Python reads no more
-
 
 @dataclass(frozen=True)
 class Record:
-    """A solved problem, or what stands in a problem's place. Numbers are in the model's base.
+    """A solved problem, or what stands in a problem's place. Numbers are text, as JSON's readers
+    round them, with the digits of the model's base.
 
     Attributes:
         line: of the file that it came from, or its place among the problems, from 1.
@@ -42,8 +41,8 @@ class Record:
 
     line: int | None = None
     problem: str | None = None
-    operands: list[int | str] | None = None
-    answer: int | str | None = None
+    operands: list[str] | None = None
+    answer: str | None = None
     correct: bool | None = None
     exact: bool | None = None
     in_range: bool | None = None
@@ -176,11 +175,6 @@ class Solution:
 
     def record(self, line: int | None = None, canvas: bool = True) -> Record:
         """The solution as plain data; confidences are rounded to six digits."""
-
-        def number(value: int) -> int | str:
-            digits = self.write(value)
-            return int(digits) if len(digits) < _READ_AS_INT else digits
-
         votes = [
             [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
             for votes in self.votes
@@ -188,8 +182,8 @@ class Solution:
         return Record(
             line=line,
             problem=self.problem,
-            operands=[number(operand) for operand in self.operands],
-            answer=None if self.answer is None else number(self.answer),
+            operands=[self.write(operand) for operand in self.operands],
+            answer=self.answer_text,
             correct=self.correct,
             exact=self.exact,
             in_range=self.in_range,

@@ -23,10 +23,10 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from augment.symmetry import SYMMETRIES
-from canvas import TASKS
 from canvas.choices import did_you_mean, import_code, load_class, look_here
 from canvas.hints import ORIENTATION, hint_classes
 from canvas.task import Task
+from canvas.tasks import TASKS
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.commands.arguments import QUIET, VERBOSE

@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
-from canvas import task_data
 from canvas.canvas_size import Blanks, Canvas
 from canvas.problems import MOST_DIGITS, Split
 from canvas.task import Task
+from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.curriculum import Curriculum, Stage, has_contexts
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown

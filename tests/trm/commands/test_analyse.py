@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from canvas import task_data
 from canvas.multiplication import Multiplication
+from canvas.tasks import task_data
 from trm.analysis.probe_study import read_study
 from trm.checkpoints import DATA_KEY
 

@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -144,7 +145,9 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
     from_files = [json.loads(line) for line in files[0].read_text().splitlines()]
     solver = load_solver(checkpoint)
     for one, file in zip(records, from_files, strict=True):
-        (solution,) = solver.solve(Problems.from_ints([one["operands"]]), with_truth=True)
+        (solution,) = solver.solve(
+            Problems.from_ints([[*map(int, one["operands"])]]), with_truth=True
+        )
         python = solution.record().data()
         assert list(one) == list(python) == list(COLUMNS)
         assert list(file) == [name for name in COLUMNS if name not in ("exact", "views", "votes")]
@@ -154,6 +157,6 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
         # In a validation canvases are larger, which a model of some steps may feel.
         for name in ("problem", "operands", "in_range", "error"):
             assert one[name] == python[name], name
-        assert one["correct"] == (one["answer"] == one["operands"][0] * one["operands"][1])
+        assert one["correct"] == (one["answer"] == str(math.prod(map(int, one["operands"]))))
         assert len(one["row_confidence"]) == len(one["row_steps"]) == len(python["row_steps"])
         assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]

@@ -178,10 +178,10 @@ def test_predictions_are_of_the_problems_that_a_task_allows(folder, command, tas
     records = [json.loads(line) for line in lines]
     assert len(records) == 16
     for record in records:
-        a, b = record["operands"]
+        a, b = map(int, record["operands"])
         assert a >= b
         assert record["problem"] == f"{a} - {b}"
-        assert record["correct"] == (record["answer"] == a - b)
+        assert record["correct"] == (record["answer"] == str(a - b))
 
 
 def test_a_layout_and_a_position_are_trained_and_loaded(folder, command, debug):

@@ -146,10 +146,12 @@ def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, comm
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(records) == 16
     for record in records:
-        assert record["correct"] == (record["answer"] == math.prod(record["operands"]))
+        assert record["correct"] == (
+            record["answer"] == str(math.prod(map(int, record["operands"])))
+        )
         assert record["confidence"] == pytest.approx(math.prod(record["row_confidence"]))
         assert len(set(map(len, record["canvas"].splitlines()))) == 1
-    pairs = Problems.from_ints([record["operands"] for record in records])
+    pairs = Problems.from_ints([[*map(int, record["operands"])] for record in records])
     assert {SPLITS[split] for split in split_of(pairs)} == {"test"}
 
 
