@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from canvas.choices import did_you_mean, import_code
 from trm import __version__
-from trm.commands.arguments import VERBOSE, add_verbosity
+from trm.commands.arguments import QUIET, VERBOSE, add_verbosity
 from trm.processes import (
     INTERRUPTED,
     TERMINATED,
@@ -195,7 +195,8 @@ def _run(name: str, arguments: list[str]) -> int:
 
         from trm.training.cli import run as train
 
-        train(arguments)
+        words = [word for word in arguments if word not in (*QUIET, *VERBOSE)]
+        train(words, quiet=any(word in QUIET for word in arguments))
         return 0
     if name in COMMANDS:
         module = COMMANDS[name][0]

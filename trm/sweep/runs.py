@@ -18,8 +18,10 @@ import json
 import logging
 import math
 import os
+import runpy
 import shutil
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -408,13 +410,15 @@ def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
         redirect_stderr(out),
     ):
         print(f"{time.strftime('%F %T')} trm {words[0]}")
-        from trm.cli import run
-
+        sys.argv = ["trm", *words]
         try:
-            return run(words)
+            runpy.run_module("trm", run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0)
         except Exception:
             traceback.print_exc()
             return 1
+        return 0
 
 
 def _end_with(lock: str) -> None:

@@ -29,7 +29,6 @@ from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
-from trm.commands.arguments import QUIET, VERBOSE
 from trm.configs import check_size, named_code
 from trm.devices import EndAtOnce, start_processes
 from trm.models import configs as shapes
@@ -270,11 +269,11 @@ class TrainingCLI(LightningCLI):
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
-def run(arguments: list[str]) -> None:
+def run(arguments: list[str], quiet: bool = False) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
     look_here()
-    words = [word for word in import_named(arguments) if word not in (*QUIET, *VERBOSE)]
-    if any(word in QUIET for word in arguments):
+    words = import_named(arguments)
+    if quiet:
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
