@@ -8,7 +8,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels
-from trm.solving.iteration import Trace
+from trm.solving.iteration import StepTrace
 
 RULES = Multiplication(layout="standard").rules
 
@@ -19,12 +19,12 @@ def first_rows() -> tuple[WorkedDrawing, RowSteps]:
     return drawing, row_step(drawing, np.array([0, 1]))
 
 
-def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> Trace:
+def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> StepTrace:
     """A trace whose rows are right, or wrong in every cell, as told for each [step][sample]."""
     wrong = np.full_like(steps.labels, DIGIT_ZERO)
     ways = np.stack([wrong, steps.labels])
     canvases = np.stack([ways[np.array(row, dtype=int), np.arange(len(row))] for row in right])
-    return Trace(canvases, np.array(halt_logits, dtype=np.float32), steps.answer)
+    return StepTrace(canvases, np.array(halt_logits, dtype=np.float32), steps.answer)
 
 
 def markers(figure: Figure, sample: int, fill: str) -> list[float]:
@@ -42,7 +42,7 @@ def words(figure: Figure) -> list[str]:
     return [*texts, *(axes.get_title() for axes in figure.axes)]
 
 
-def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
+def orange_pixels(steps: RowSteps, given: np.ndarray, seen: StepTrace) -> int:
     """How much is drawn as wrong."""
     orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
     image = pixels(sample_panels(steps, given, seen, ["a sample"] * len(given)))
@@ -96,7 +96,7 @@ def test_what_a_model_writes_beside_a_working_is_shown():
     seen = made_up(steps, [[-1]], [[True]])
     canvases = seen.canvases.copy()
     canvases[steps.answer[None] & (np.arange(20) == 2)] = DIGIT_ZERO + 7
-    beside = Trace(canvases, seen.halt_logits, seen.masked)
+    beside = StepTrace(canvases, seen.halt_logits, seen.masked)
     assert orange_pixels(steps, drawing.given, seen) == 0
     assert orange_pixels(steps, drawing.given, beside) > 50
 

@@ -247,8 +247,8 @@ def test_two_processes_of_which_one_is_killed_end_and_go_on_with_the_carries_of_
 
 
 def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, trained_copy):
-    words = ("--checkpoint", "runs/debug", "--output", "weights.safetensors")
-    assert command("export", *words, folder=trained_copy).code == 0
+    words = ("--checkpoint", "runs/debug", "--export", "weights.safetensors")
+    assert command("inspect", *words, folder=trained_copy).code == 0
     for stage in ("validate", "test", "predict"):
         given = (stage, *debug, "--ckpt_path", "weights.safetensors")
         ran = command(*given, folder=trained_copy)
@@ -325,7 +325,7 @@ def test_ctrl_c_says_how_to_go_on(command, debug, tmp_path, monkeypatch):
     def interrupted(*_) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trm.training.canvas_module.CanvasModule.evaluate", interrupted)
+    monkeypatch.setattr("trm.training.canvas_module.CanvasModule.score", interrupted)
     ran = command("fit", *debug, folder=tmp_path)
     assert ran.code == 130
     assert "trm fit: stopped; with --ckpt_path last it goes on" in ran.err
