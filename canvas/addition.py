@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers, add_shifted
+from canvas.arithmetic import Numbers, add_shifted, carries
 from canvas.hints import add_row, digit_classes, kind_rows, shifted
 from canvas.layouts import (
     ANSWER,
@@ -80,9 +81,7 @@ class Column(Layout):
             yield HintRow("digit_sum", modular.astype(np.uint8), 0, row, present)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        carried = 0
-        while base**carried < len(lengths):
-            carried += 1
+        carried = next(n for n in count() if base**n >= len(lengths))
         return len(lengths) + 1, max(max(lengths) + carried, lengths[-1] + 2)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
@@ -163,13 +162,9 @@ class ColumnCarries(Column):
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         ((_, total, _, row, everywhere),) = super().rows(operands)
-        n, base = total.digits.shape[1], total.base
-        columns = np.stack([numbers.padded(n) for numbers in operands]).sum(axis=0)
-        carries = np.zeros((len(total), n), dtype=np.uint8)
-        for place in range(1, n):
-            carries[:, place] = (columns[:, place - 1] + carries[:, place - 1]) // base
-        carried = Numbers(carries[:, 1:], total.lengths - 1, base)
-        yield Row(CARRIES, carried, 1, row, everywhere)
+        columns = np.stack([numbers.padded(total.digits.shape[1]) for numbers in operands])
+        carried = carries(columns.sum(axis=0), total.base)[1][:, :-1].astype(np.uint8)
+        yield Row(CARRIES, Numbers(carried, total.lengths - 1, total.base), 1, row, everywhere)
         yield Row(ANSWER, total, 0, row + 1, everywhere)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
@@ -197,7 +192,7 @@ class Addition(Task):
 
     layouts = table([Column(), ColumnCarries()])
     sign, signs = "+", "+"
-    smallest = 0
+    smallest, arity = 0, (2, MOST_OPERANDS)
     grids = (("digits", "addends"), ("digits_a", "digits_b"))
 
     layout: str = layout_field("column", layouts)
@@ -211,10 +206,6 @@ class Addition(Task):
         super().__post_init__()
         self.digits = digits_range("digits", self.digits)
         self.addends = digits_range("addends", self.addends, 2, MOST_OPERANDS)
-
-    @property
-    def arity(self) -> tuple[int, int]:
-        return 2, MOST_OPERANDS
 
     @property
     def longest(self) -> tuple[int, ...]:
@@ -242,10 +233,10 @@ class Addition(Task):
         return found | (dict(zip(_BY_OPERAND, lengths.T, strict=False)) if two else {})
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        low, high = self.digits
+        (low, high), (fewest, most) = self.digits, self.addends
         lengths, counts = problems.lengths, problems.counts
         fits = ((lengths >= low) & (lengths <= high)) | (lengths == 0)
-        return fits.all(axis=1) & (counts >= self.addends[0]) & (counts <= self.addends[1])
+        return fits.all(axis=1) & (counts >= fewest) & (counts <= most)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         """By digits and addends, all as long as the longest, or by digits_a and digits_b."""

@@ -14,16 +14,10 @@ BASES = range(2, 11)
 
 @dataclass(frozen=True)
 class Numbers:
-    """A batch of whole numbers.
+    """A batch of whole numbers."""
 
-    Attributes:
-        digits: ``uint8 [B, n]``, least significant first, zero beyond each number's length.
-        lengths: ``int64 [B]``, digits of each number; zero has length 1.
-        base: 2 to 10.
-    """
-
-    digits: np.ndarray
-    lengths: np.ndarray
+    digits: np.ndarray  # uint8 [B, n], least significant first, zero beyond each number's length
+    lengths: np.ndarray  # int64 [B], digits of each number; zero has length 1
     base: int = 10
 
     @classmethod
@@ -109,18 +103,14 @@ def numbers_from_words(
 ) -> Numbers:
     """Numbers of exactly the given lengths from random words, uniform over all such numbers.
 
-    Args:
-        words: ``uint64 [B, n]``, one a digit.
-        lengths: ``[B]``, 1 to n, or 0 for no number. A top digit is never zero.
-        smallest: one-digit number, 0 or 1.
+    From ``words``, ``uint64 [B, n]``, one a digit, and ``lengths``, ``[B]``, 0 for no number. A
+    top digit is never zero, but that of a one-digit number where ``smallest`` is 0.
     """
     high = words >> np.uint64(32)
     digits = (high * np.uint64(base)) >> np.uint64(32)
     leading = ((high * np.uint64(base - 1)) >> np.uint64(32)) + np.uint64(1)
     place = np.arange(words.shape[1])
-    top = place == lengths[:, None] - 1
-    if smallest == 0:
-        top &= lengths[:, None] > 1
+    top = (place == lengths[:, None] - 1) & ((lengths[:, None] > 1) | (smallest > 0))
     digits = np.where(top, leading, digits)
     digits[place >= lengths[:, None]] = 0
     return Numbers(digits.astype(np.uint8), lengths.astype(np.int64), base)

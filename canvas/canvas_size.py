@@ -66,11 +66,9 @@ class Canvas:
     def size(
         self, rows: int, columns: int, spare: tuple[int, int] | None = None
     ) -> tuple[int, int]:
-        """Height and width for worked solutions of that many rows and columns.
+        """Height and width for worked solutions of at most that many rows and columns.
 
-        Args:
-            rows, columns: of the longest worked solution.
-            spare: rows and columns to add if the canvas is cut; None: the middle of the margin.
+        ``spare`` rows and columns are added if the canvas is cut; None: the middle of the margin.
         """
         if self.height is not None and self.width is not None:
             return self.height, self.width
@@ -100,27 +98,18 @@ class Blanks:
 
 @dataclass(frozen=True)
 class Insertion:
-    """Where blank rows and columns are put into B canvases of one size.
+    """Where blank rows and columns are put into B canvases of one size."""
 
-    Attributes:
-        rows: ``int64 [B, H + rows]``, which row of a canvas each new one is; -1: a blank one.
-        columns: ``int64 [B, W + columns]``, the same of columns.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
+    rows: np.ndarray  # int64 [B, H + rows], which row of a canvas each new one is; -1: a blank one
+    columns: np.ndarray  # int64 [B, W + columns], the same of columns
 
     @staticmethod
     def draw(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
         """Rows between those that are used, and columns between the leftmost given and the last.
 
         So what a row has at a new column is told by the operands above it. Where there is nothing
-        in between, blanks join those at the left and upper edge.
-
-        Args:
-            drawing: of B problems.
-            number: how many rows and how many columns.
-            words: random, ``uint64 [B, rows + columns]``.
+        in between, blanks join those at the left and upper edge. ``number`` is how many rows and
+        columns, ``words`` are random, ``uint64 [B, rows + columns]``.
         """
         _, height, width = drawing.canvases.shape
         shown = np.any(drawing.given, axis=1)

@@ -63,13 +63,8 @@ def check_choices(settings: Any, prefix: str = "") -> None:
 def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | type:
     """What a name stands for: an entry of a table, or a class of the user's own.
 
-    Args:
-        name: a key of the table ``known``, or a dotted name like ``mine.Totals``: it is imported.
-        kind: what an own class has to be derived from.
-        what: is looked for, for messages, like ``layout``.
-
-    Raises:
-        ValueError: there is no such entry, or the class cannot be used; one sentence says why.
+    A dotted name like ``mine.Totals`` is imported, and has to be derived from ``kind``; ``what`` is
+    looked for, like ``layout``, is for messages. ValueError: there is none, or it cannot be used.
     """
     if name in known:
         return known[name]
@@ -80,26 +75,22 @@ def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | typ
 
 def load_class(name: str, kind: type, what: str) -> type:
     """The class of a dotted name, see `resolve`; the working folder is looked through last."""
-    module_name, _, class_name = name.rpartition(".")
+    module_name, _, own = name.rpartition(".")
     module = _import(module_name, f"{what} {name}")
-    found = getattr(module, class_name, None)
+    found = getattr(module, own, None)
     file = Path(getattr(module, "__file__", None) or module_name).name
     if found is None:
         names = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise OwnCodeError(
-            f"{what} {name}: {file} has no {class_name}.{did_you_mean(class_name, names)}"
-        )
+        raise OwnCodeError(f"{what} {name}: {file} has no {own}.{did_you_mean(own, names)}")
     if not isinstance(found, type) or not issubclass(found, kind):
         raise OwnCodeError(
             f"{what} {name} ({file}) is not a {kind.__name__}: derive the class from "
-            f"{kind.__module__}.{kind.__name__}"
+            f"{class_name(kind)}"
         )
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
         base = next(base for base in found.__mro__ if missing[0] in vars(base))
-        raise OwnCodeError(
-            f"{what} {name} ({file}) lacks {', '.join(missing)}: see "
-            f"{base.__module__}.{base.__name__}"
-        )
+        lacking = f"lacks {', '.join(missing)}: see {class_name(base)}"
+        raise OwnCodeError(f"{what} {name} ({file}) {lacking}")
     return found
 
 
@@ -124,8 +115,7 @@ def import_code(word: str) -> ModuleType:
             return loaded
         raise OwnCodeError(f"{what}: another module is already called {file.stem}; rename the file")
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

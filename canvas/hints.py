@@ -43,29 +43,20 @@ def draw_hints(
     step: np.ndarray | None = None,
     names: Iterable[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """The hints of B problems on their canvases.
+    """The hints of B problems on their canvases, by name ``uint8 [B, H, W]`` classes.
 
     Args:
         layout, problems: those of the drawing.
         step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
             undefined. None: the last one.
-        names: of the hints or sub-tasks wanted; None: all hints of the layout. `ORIENTATION` is
-            class 0 in every cell of a drawing, which lies as it was drawn.
-
-    Returns:
-        By name ``uint8 [B, H, W]`` classes.
-
-    Raises:
-        ValueError: a name that is none of the layout's hints or sub-tasks.
+        names: of the hints or sub-tasks wanted, else a ValueError; None: all hints of the layout.
+            `ORIENTATION` is class 0 in every cell of a drawing, which lies as it was drawn.
     """
     asked = tuple(layout.hints if names is None else names)
     wanted = [name for name in asked if name != ORIENTATION]
-    unknown = [name for name in wanted if name not in (*layout.hints, *layout.subtasks)]
-    if unknown:
-        raise ValueError(
-            f"the layout {layout.name} has no hint {unknown[0]!r}; its hints: "
-            f"{', '.join(layout.hints) or 'none'}"
-        )
+    if unknown := [name for name in wanted if name not in (*layout.hints, *layout.subtasks)]:
+        known = ", ".join(layout.hints) or "none"
+        raise ValueError(f"the layout {layout.name} has no hint {unknown[0]!r}; its hints: {known}")
     B, H, W = drawing.canvases.shape
     maps = layout.work_hints(problems, wanted)
     # What holds in the columns at both ends of the content holds all the way to the edge.
@@ -75,15 +66,14 @@ def draw_hints(
     last = drawing.heights - 1 if step is None else drawing.first_step + step
     inside = (row >= 0).astype(np.uint8)[:, :, None]
     below = np.where(row > last[:, None], np.uint8(UNDEFINED), np.uint8(0))[:, :, None]
-    found = {}
     R, C = next(iter(maps.values())).shape[1:] if maps else (1, 1)
     rows = np.arange(B)[:, None] * R + row.clip(0, R - 1)
     index = (rows * C)[:, :, None] + column[:, None, :]  # of every cell, the same for all hints
+    found = {}
     for name, content in maps.items():
-        cells = content.reshape(-1).take(index)
+        found[name] = cells = content.reshape(-1).take(index)
         cells *= inside
         cells |= below
-        found[name] = cells
     if ORIENTATION in asked:
         found[ORIENTATION] = np.zeros((B, H, W), dtype=np.uint8)
     return found
@@ -153,10 +143,7 @@ def kind_rows(
 ) -> Iterator[HintRow]:
     """The hint ``row_kind`` of every row, 1 + its kind from one edge of the canvas to the other.
 
-    Args:
-        kinds: of all rows of a worked solution of a given size, from the top.
-        sizes: ``int64 [B]``, whatever a worked solution's rows follow from.
-        margin: the layout's.
+    ``kinds`` are of all rows, from the top, of a solution of one of ``sizes``, ``int64 [B]``.
     """
     of_size = {size: kinds(size) for size in np.unique(sizes).tolist()}
     table = np.zeros((max(of_size) + 1, max(map(len, of_size.values()))), dtype=np.uint8)
@@ -172,12 +159,7 @@ def product_rows(
 ) -> Iterator[HintRow]:
     """``multiplicand``, ``multiplier`` and ``carry``, out of the cell, of a row with a · digit.
 
-    Args:
-        a: the multiplicands.
-        digit: ``uint8 [B]``, of the multipliers.
-        i: place of that digit, the column in which the product begins.
-        row: of the solutions, ``int64 [B]`` or the same for all.
-        present: ``bool [B]``, which of them have it.
+    The digit ``uint8 [B]`` is the multiplier's in place i, the column in which the product begins.
     """
     yield HintRow("multiplicand", digit_classes(a), i, row, present)
     of_row = 1 + digit

@@ -32,20 +32,13 @@ class Prompt:
     """A batch of problems to be worked out, each in the top left corner of its own array.
 
     Everything here follows from the operands' lengths and digits; nothing from the answer.
-
-    Attributes:
-        symbols: ``uint8 [B, R, C]`` ids, blank but for what is given.
-        given: ``bool [B, R, C]``, cells that are shown from the start.
-        heights, widths: ``int64 [B]``, the space that each worked solution needs at most.
-        first_step: ``int64 [B]``, the first row that has to be worked out; all rows below it have
-            to be, too.
     """
 
-    symbols: np.ndarray
-    given: np.ndarray
-    heights: np.ndarray
+    symbols: np.ndarray  # uint8 [B, R, C] ids, blank but for what is given
+    given: np.ndarray  # bool [B, R, C], cells that are shown from the start
+    heights: np.ndarray  # int64 [B], as the widths: the space that each solution needs at most
     widths: np.ndarray
-    first_step: np.ndarray
+    first_step: np.ndarray  # int64 [B], the first row that has to be worked out, as all below
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -58,15 +51,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Worked(Prompt):
-    """The same with worked solutions.
+    """The same with worked solutions."""
 
-    Attributes:
-        truth: ``uint8 [B, R, C]`` ids, blank outside a worked solution.
-        kinds: ``int8 [B, R]``, each row's index in `ROW_KINDS`, `ABSENT` below the last row.
-    """
-
-    truth: np.ndarray
-    kinds: np.ndarray
+    truth: np.ndarray  # uint8 [B, R, C] ids, blank outside a worked solution
+    kinds: np.ndarray  # int8 [B, R], each row's index in `ROW_KINDS`, `ABSENT` below the last row
 
     def trimmed(self) -> "Worked":
         """A single one without the columns at its left end that its answer leaves blank."""
@@ -155,9 +143,7 @@ class Layout(ABC):
 
         The content ``uint8 [R, C]`` is one worked solution, left to right, cut to its bounding box;
         its one sign is at ``sign``. Blanks may lie around the ids, and these need not be digits.
-
-        Raises:
-            ValueError: the sign is not where the layout puts it.
+        ValueError: the sign is not where the layout puts it.
         """
 
     @abstractmethod
@@ -236,11 +222,7 @@ class Layout(ABC):
         return self._begin(problems)[1]
 
     def work(self, problems: Problems) -> Worked:
-        """Problems with their worked solutions.
-
-        Raises:
-            ValueError: `rows` and `room` of the layout do not agree.
-        """
+        """Problems with their worked solutions; ValueError if `rows` and `room` do not agree."""
         content, prompt = self._begin(problems)
         sizes = prompt.heights, prompt.widths
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)

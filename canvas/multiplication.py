@@ -412,12 +412,9 @@ class Lattice(Layout):
 
 
 def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Iterator[HintRow]:
-    """The hints of rows that add one partial product each to the row above.
+    """The hints of rows, from ``first [B]`` on, that add one partial product each to the row above.
 
-    Args:
-        a, b: the operands.
-        first: ``int64 [B]``, the first of these rows.
-        which: digit of a cell is a hint, that of the ``product`` or of the ``total``.
+    Which digit of a cell is a hint: that of the ``product`` or of the ``total``.
     """
     above = np.zeros((len(a), 1), dtype=np.uint8)
     for i, partial, total, present in running_sums(a, b):
@@ -434,15 +431,11 @@ def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Itera
 
 def _digit_products(a: int, b: int, base: int) -> list[Addend]:
     """The products a · b_i that a · b is the sum of."""
-    factors: list[Addend] = []
-    while b:
-        b, digit = divmod(b, base)
-        factors.append(Addend(a, digit, len(factors)))
-    return factors
+    (digits,) = Numbers.from_ints([b], base).digits.tolist()
+    return [Addend(a, digit, i) for i, digit in enumerate(digits)]
 
 
 def _value(addends: list[Addend], base: int) -> int:
-    """The number that addends come to."""
     return sum(number * factor * base**shift for number, factor, shift in addends)
 
 

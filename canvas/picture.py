@@ -63,10 +63,7 @@ def to_terminal(
 
     Wrong cells stand in brackets and reverse video; below their row is what it should be, without
     the cells that were given. An arrow points at the row being filled, cells that are read off are
-    underlined; for the arguments see `draw_canvas`.
-
-    Args:
-        confidence: one probability per row, written beside it; NaN for none.
+    underlined, and a row's confidence is beside it (NaN: none); else as in `draw_canvas`.
     """
     wrong = _wrong(canvas, truth, given)
     if given is None:
@@ -105,18 +102,13 @@ def draw_canvas(
     highlight_row: int | None = None,
     read: Sequence[CellIndex] = (),
 ) -> None:
-    """Draw the canvas on axes, see `draw_cells`.
+    """Draw the canvas, ``uint8 [H, W]``, on axes, see `draw_cells`.
 
-    Given cells are grey, cells filled in rightly blue, wrong ones orange and framed, with the
-    right symbol on a tag in the corner (empty where blank is right). Without ``truth`` and
-    ``given`` nothing is judged and all cells are plain.
-
-    Args:
-        canvas: ``uint8 [H, W]``.
-        truth: ``uint8 [H, W]``, the right canvas.
-        given: ``bool [H, W]``, the cells that were given and not filled in; these are not judged.
-        highlight_row: the row being filled, framed and pointed at.
-        read: cells that are read off, dark.
+    Given cells ``bool [H, W]``, which are not judged, are grey, cells filled in as in ``truth``
+    ``uint8 [H, W]`` are blue, wrong ones orange and framed, with the right symbol on a tag in the
+    corner (empty where blank is right), and those that are read off dark. Without ``truth`` and
+    ``given`` nothing is judged and all cells are plain. The row being filled is framed and pointed
+    at.
     """
     wrong = _wrong(canvas, truth, given)
     plain = truth is None and given is None
@@ -145,16 +137,12 @@ def draw_cells(
     right: np.ndarray | None = None,
     row: int | None = None,
 ) -> None:
-    """Draw a grid of cells with a sign each, to the scale of the axes.
+    """Draw a grid of cells with a sign each, to the scale of the axes, which lose ticks and frame.
 
     The cell (i, j) has its middle at x = j, y = i; there is half a cell of margin around all.
-
-    Args:
-        axes: which lose their ticks and frame; free of other contents.
-        signs, fills, inks: ``str [H, W]``, what each cell shows, and its colours.
-        wrong: ``bool [H, W]``, cells that are framed, with a tag in the corner.
-        right: ``str [H, W]``, the sign on that tag.
-        row: framed and pointed at.
+    ``signs``, ``fills`` and ``inks``, ``str [H, W]``, are what each cell shows, and its colours;
+    the cells in ``wrong``, ``bool [H, W]``, are framed, and have the sign of ``right`` on a tag in
+    the corner; ``row`` is framed and pointed at.
     """
     from matplotlib.patches import Rectangle
     from matplotlib.path import Path as Outline

@@ -30,18 +30,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 def mix(bits: Any) -> Any:
     """SplitMix64's finaliser: arrays of ``uint64``, or int64 tensors, which have the same bits."""
-    if isinstance(bits, np.ndarray):
-        return _mix(bits.view(np.int64)).view(np.uint64)
-    return _mix(bits)
-
-
-def _mix(x: Any) -> Any:
-    def shifted(by: int) -> Any:  # to the right, zeros coming in at the left
-        return (x >> by) & ((1 << (64 - by)) - 1)
-
-    x = (x ^ shifted(30)) * (0xBF58476D1CE4E5B9 - 2**64)
-    x = (x ^ shifted(27)) * (0x94D049BB133111EB - 2**64)
-    return x ^ shifted(31)
+    x = bits.view(np.int64) if isinstance(bits, np.ndarray) else bits
+    # To the right, zeros coming in at the left.
+    x = (x ^ ((x >> 30) & (2**34 - 1))) * (0xBF58476D1CE4E5B9 - 2**64)
+    x = (x ^ ((x >> 27) & (2**37 - 1))) * (0x94D049BB133111EB - 2**64)
+    x = x ^ ((x >> 31) & (2**33 - 1))
+    return x.view(np.uint64) if isinstance(bits, np.ndarray) else x
 
 
 def keys(seed: int, split: Split, epoch: int, index: np.ndarray, purpose: int = 0) -> np.ndarray:
@@ -92,13 +86,9 @@ def _hash(x: Numbers) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Problems:
-    """A batch of problems, in which some may have fewer operands than others.
+    """A batch of problems, in which some may have fewer operands than others."""
 
-    Attributes:
-        operands: N numbers ``[B]``; one of length 0 is none, and none follows it.
-    """
-
-    operands: tuple[Numbers, ...]
+    operands: tuple[Numbers, ...]  # N of [B] each; one of length 0 is none, and none follows it
 
     def __post_init__(self) -> None:
         if len({(len(numbers), numbers.base) for numbers in self.operands}) > 1:

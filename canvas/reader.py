@@ -11,23 +11,17 @@ from canvas.layouts import CellIndex, Layout
 
 @dataclass(frozen=True)
 class Reading:
-    """What a canvas says, whether or not it is true.
-
-    Attributes:
-        operands, answer: the numbers.
-        answer_cells: row and column on the canvas of each of the answer's digits, the lowest first.
-    """
+    """What a canvas says, whether or not it is true."""
 
     operands: tuple[int, ...]
     answer: int
-    answer_cells: tuple[CellIndex, ...]
+    answer_cells: tuple[CellIndex, ...]  # of the answer's digits on the canvas, the lowest first
 
 
 def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     """Operands and answer of one canvas ``uint8 [H, W]``.
 
-    Raises:
-        ValueError: the canvas is no worked solution in that layout; the message says why.
+    A ValueError says why the canvas is no worked solution in that layout.
     """
     rows, columns = np.nonzero(canvas != symbols.BLANK)
     if not rows.size:
@@ -46,20 +40,16 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
         named[name] = ids[filled[0] : filled[-1] + 1] if filled.size else filled
     operands = tuple(_number(ids, name, base) for name, ids in named.items())
     lengths = [len(ids) for ids in named.values()]
-    height, expected_height = len(content), layout.room(lengths, base)[0]
-    if height != expected_height:
+    if len(content) != (expected := layout.room(lengths, base)[0]):
         raise ValueError(
-            f"operands of {' and '.join(map(str, lengths))} digits take {expected_height} rows in "
-            f"the {layout.name} layout, this canvas has {height}: it is not worked out"
+            f"operands of {' and '.join(map(str, lengths))} digits take {expected} rows in the "
+            f"{layout.name} layout, this canvas has {len(content)}: it is not worked out"
         )
     cells = layout.answer_cells(content)
     answer = np.array([content[cell] for cell in cells], dtype=np.uint8)
     top, left = int(rows.min()), int(columns.min())
-    return Reading(
-        operands,
-        _number(answer, "answer", base),
-        tuple((top + row, left + column) for row, column in cells),
-    )
+    places = tuple((top + row, left + column) for row, column in cells)
+    return Reading(operands, _number(answer, "answer", base), places)
 
 
 def _number(ids: np.ndarray, name: str, base: int) -> int:

@@ -16,20 +16,13 @@ _BLOCK = 2**17  # cells drawn at once
 
 @dataclass(frozen=True)
 class Drawing:
-    """A batch of problems on canvases of one size, to be worked out.
+    """A batch of problems on canvases of one size, to be worked out."""
 
-    Attributes:
-        canvases: ``uint8 [B, H, W]`` ids, blank but for what is given.
-        given: ``bool [B, H, W]``, cells that are shown from the start.
-        top, left: ``int64 [B]``, where each worked solution's space begins.
-        heights, widths, first_step: as in `Prompt`.
-    """
-
-    canvases: np.ndarray
-    given: np.ndarray
-    top: np.ndarray
+    canvases: np.ndarray  # uint8 [B, H, W] ids, blank but for what is given
+    given: np.ndarray  # bool [B, H, W], cells that are shown from the start
+    top: np.ndarray  # int64 [B], as left: where each worked solution's space begins
     left: np.ndarray
-    heights: np.ndarray
+    heights: np.ndarray  # this and the following as in `Prompt`
     widths: np.ndarray
     first_step: np.ndarray
 
@@ -58,21 +51,15 @@ class Drawing:
 
 @dataclass(frozen=True)
 class WorkedDrawing(Drawing):
-    """The same with the worked solutions, for training and evaluation.
+    """The same with the worked solutions, for training and evaluation."""
 
-    Attributes:
-        truth: ``uint8 [B, H, W]`` ids.
-        kinds: ``int8 [B, R]``, as in `Worked`.
-    """
-
-    truth: np.ndarray
-    kinds: np.ndarray
+    truth: np.ndarray  # uint8 [B, H, W] ids
+    kinds: np.ndarray  # int8 [B, R], as in `Worked`
 
     def rows_right(self, canvases: np.ndarray) -> np.ndarray:
         """Which rows of filled canvases ``uint8 [B, H, W]`` are right in every cell.
 
-        Returns:
-            ``bool [B, S]``, S being the most steps of a problem; False beyond its last.
+        ``bool [B, S]``, S being the most steps of a problem; False beyond its last.
         """
         steps = np.arange(int(self.steps.max()))
         rows = self.row_of_step(0)[:, None] + steps
@@ -83,29 +70,17 @@ class WorkedDrawing(Drawing):
 
 @dataclass(frozen=True)
 class RowSteps:
-    """A batch of single steps: fill in one row.
+    """A batch of single steps: fill in one row."""
 
-    Attributes:
-        inputs: ``uint8 [B, H, W]``, the rows so far, the next row masked over the full width.
-        labels: ``uint8 [B, H, W]``, the same with that row filled in.
-        answer: ``bool [B, H, W]``, the masked cells.
-        problem: ``int64 [B]``, which problem of the drawing each step belongs to.
-        step: ``int64 [B]``, which of its steps, from 0.
-    """
-
-    inputs: np.ndarray
-    labels: np.ndarray
-    answer: np.ndarray
-    problem: np.ndarray
-    step: np.ndarray
+    inputs: np.ndarray  # uint8 [B, H, W], the rows so far, the next masked over the full width
+    labels: np.ndarray  # uint8 [B, H, W], the same with that row filled in
+    answer: np.ndarray  # bool [B, H, W], the masked cells
+    problem: np.ndarray  # int64 [B], which problem of the drawing each step belongs to
+    step: np.ndarray  # int64 [B], which of its steps, from 0
 
 
 def draw(
-    prompt: Prompt,
-    height: int,
-    width: int,
-    top: np.ndarray | int = 0,
-    left: np.ndarray | int = 0,
+    prompt: Prompt, height: int, width: int, top: np.ndarray | int = 0, left: np.ndarray | int = 0
 ) -> Drawing:
     """Draw problems on ``height × width`` canvases, each at its own offset.
 
@@ -125,23 +100,14 @@ def draw(
             f"a worked solution of {rows} x {columns} cells{offset} needs a canvas of at least "
             f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
         )
-    return Drawing(
-        _placed(prompt.symbols, symbols.BLANK, (height, width), top, left),
-        _placed(prompt.given, False, (height, width), top, left),
-        top,
-        left,
-        prompt.heights,
-        prompt.widths,
-        prompt.first_step,
-    )
+    canvases = _placed(prompt.symbols, symbols.BLANK, (height, width), top, left)
+    given = _placed(prompt.given, False, (height, width), top, left)
+    sizes = prompt.heights, prompt.widths, prompt.first_step
+    return Drawing(canvases, given, top, left, *sizes)
 
 
 def draw_worked(
-    worked: Worked,
-    height: int,
-    width: int,
-    top: np.ndarray | int = 0,
-    left: np.ndarray | int = 0,
+    worked: Worked, height: int, width: int, top: np.ndarray | int = 0, left: np.ndarray | int = 0
 ) -> WorkedDrawing:
     """As `draw`, with the worked solutions."""
     drawing = draw(worked, height, width, top, left)
@@ -209,11 +175,8 @@ def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
     """Canvases as sequences in the order in which people write: what a GPT reads.
 
     Every row is reversed left to right, so that low digits come first, and ends with ``#``; a start
-    and an end symbol enclose the whole.
-
-    Returns:
-        ids and labels, each ``int64 [B, H · (W + 1) + 1]``. Labels are the ids one place on, and
-        `IGNORE` where `tokens_to_write` is False.
+    and an end symbol enclose the whole. Ids and labels are ``int64 [B, H · (W + 1) + 1]``; labels
+    are the ids one place on, and `IGNORE` where `tokens_to_write` is False.
     """
     return sequences_of(drawing.truth, drawing.given, drawing.row_of_step(0))
 
@@ -231,10 +194,7 @@ def tokens_to_write(drawing: Drawing) -> np.ndarray:
     """Which tokens of a sequence follow from what is before them.
 
     All behind the last row of the operands, but for givens there (a lattice's margin digits), which
-    a generator has to insert.
-
-    Returns:
-        ``bool [B, H · (W + 1) + 2]``, start and end symbol included.
+    a generator has to insert: ``bool [B, H · (W + 1) + 2]``, start and end symbol included.
     """
     return _to_write(drawing.given, drawing.row_of_step(0))
 

@@ -32,15 +32,8 @@ def sample(
     """The problems of the given indices, ``[B]``: lengths first, then operands of those lengths.
 
     Lengths that have no problem in the split (in base 2 there is but one pair of one-digit numbers)
-    are drawn again.
-
-    Args:
-        task: what is drawn.
-        seed, split, epoch, index: decide the problems; the last ``[B]``, from 0 up.
-        lengths_of: digits of each operand; None: as the task draws them.
-
-    Raises:
-        ValueError: no lengths of the task have a problem in this split.
+    are drawn again; ValueError if none has one. ``lengths_of`` are digits of each operand; None: as
+    the task draws them.
     """
     key = keys(seed, split, epoch, index)
     wanted = SPLITS.index(split)
@@ -100,12 +93,12 @@ def _with_repeats(numbers: Numbers, words: np.ndarray, share: float) -> Numbers:
 
 _TRIES = 20  # for each problem that is wanted, of which several may be the same
 
-# Two operands of at most n digits, one of them of exactly n, in a base.
+# A number of n digits in a base; two operands of at most n digits, one of them of exactly n.
+Number = Callable[[Random, int, int], int]
 Family = Callable[[Random, int, int], tuple[int, int]]
 
 
 def _number(draw: Random, n: int, base: int) -> int:
-    """Any number of n digits."""
     return draw.randrange(max(1, base ** (n - 1)), base**n)
 
 
@@ -121,12 +114,12 @@ def _lengths(draw: Random, n: int) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _of(number: Callable[[Random, int, int], int]) -> Family:
-    """Both operands of one kind."""
+def _of(a: Number, b: Number | None = None) -> Family:
+    """Operands of these kinds; of one kind, if it is given alone."""
 
     def family(draw: Random, n: int, base: int) -> tuple[int, int]:
         one, other = _lengths(draw, n)
-        return number(draw, one, base), number(draw, other, base)
+        return a(draw, one, base), (b or a)(draw, other, base)
 
     return family
 
@@ -162,11 +155,6 @@ def _near_power(draw: Random, n: int, base: int) -> int:
     return draw.choice((base**n - away, base ** (n - 1) + away - 1))
 
 
-def _equal_multiplier_digits(draw: Random, n: int, base: int) -> tuple[int, int]:
-    one, other = _lengths(draw, n)
-    return _number(draw, one, base), _repeated(draw, other, base)
-
-
 FAMILIES: dict[str, Family] = {
     "random": _of(_number),
     "nines": _of(lambda _, n, base: base**n - 1),
@@ -183,7 +171,7 @@ FAMILIES: dict[str, Family] = {
     "sparse digits": _of(_sparse),
     "extreme digits": _of(_extreme),
     "palindromes": _of(_palindrome),
-    "equal digits of b": _equal_multiplier_digits,
+    "equal digits of b": _of(_number, _repeated),
     "one digit of a": lambda draw, n, base: (_number(draw, 1, base), _number(draw, n, base)),
     "one digit of b": lambda draw, n, base: (_number(draw, n, base), _number(draw, 1, base)),
 }
@@ -192,14 +180,9 @@ FAMILIES: dict[str, Family] = {
 def family_problems(task: Task, family: str, digits: int, count: int, seed: int) -> Problems:
     """Different problems of a family, none of which can have been trained on.
 
-    They are of the test split, or longer than all that the task draws. Where a family has few
-    problems of a length, the second operand is shorter in some.
-
-    Args:
-        task: of two operands, with the lengths of training.
-        family: a name in `FAMILIES`.
-        digits: of the longer operand.
-        count, seed: how many, fewer where there are not as many; and which ones.
+    They are of the test split, or longer than all that the task, of two operands, draws. ``digits``
+    are of the longer operand. Where a family has few problems of a length, the second operand is
+    shorter in some, and there may be fewer than ``count``.
     """
     draw = Random(f"{family} {digits} {seed}")
     found: dict[tuple[int, ...], None] = {}

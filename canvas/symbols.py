@@ -25,13 +25,8 @@ _IDS[_CODES] = np.arange(VOCAB_SIZE, dtype=np.uint8)
 
 
 def encode(text: str) -> np.ndarray:
-    """Ids of a text's characters, ``uint8 [len(text)]``.
-
-    Raises:
-        ValueError: a character is not in the vocabulary.
-    """
-    codes = np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)
-    ids = _IDS[codes]
+    """Ids of a text's characters, ``uint8 [len(text)]``; ValueError if one is no symbol."""
+    ids = _IDS[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
     unknown = np.flatnonzero(ids == 255)
     if unknown.size:
         raise ValueError(
@@ -41,11 +36,7 @@ def encode(text: str) -> np.ndarray:
 
 
 def decode(ids: np.ndarray) -> str:
-    """Text of a one-dimensional array of ids.
-
-    Raises:
-        ValueError: an id is outside the vocabulary.
-    """
+    """Text of a one-dimensional array of ids; ValueError if one is outside the vocabulary."""
     ids = np.asarray(ids)
     if ids.size and (ids.min() < 0 or ids.max() >= VOCAB_SIZE):
         raise ValueError(f"symbol ids lie in 0..{VOCAB_SIZE - 1}, got {ids.min()}..{ids.max()}")

@@ -46,6 +46,7 @@ class Task(ABC):
         sign: what stands between two operands where a problem is printed.
         signs: the characters that may stand there where a problem is typed.
         smallest: the smallest operand, 0 or 1.
+        arity: fewest and most operands that a problem can have.
         grids: pairs of measures of a problem's size that a grid can have, the usual one first.
     """
 
@@ -53,6 +54,7 @@ class Task(ABC):
     sign: str
     signs: str
     smallest: int = 1
+    arity: tuple[int, int] = (2, 2)
     grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
 
     layout: str
@@ -167,11 +169,6 @@ class Task(ABC):
         self.rules.sizes(problems)  # the layout may have no room for as many operands
         return problems
 
-    @property
-    def arity(self) -> tuple[int, int]:
-        """Fewest and most operands that a problem can have."""
-        return 2, 2
-
     def names(self, problems: Problems) -> list[str]:
         """Each problem as people write it, like ``321 x 654``."""
         columns = [numbers.to_text() for numbers in problems.operands]
@@ -202,12 +199,11 @@ class TwoOperands(Task):
     """A task of two operands, each with a range of lengths.
 
     Attributes:
-        layout, base: see `Task`.
+        layout, base, repeats: see `Task`.
         digits_a: fewest and most digits of the first operand.
         digits_b: fewest and most digits of the second operand.
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
             0 draws every pair of lengths evenly, 1 trains on long operands more.
-        repeats: see `Task`.
     """
 
     layout: str

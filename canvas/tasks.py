@@ -11,11 +11,7 @@ TASKS: dict[str, type[Task]] = {"multiplication": Multiplication, "addition": Ad
 
 
 def task_class(name: str) -> type[Task]:
-    """The task of that name, or a class of one's own, like ``mine.Subtraction``.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The task of that name, or a class of one's own, like ``mine.Subtraction``; or ValueError."""
     found = resolve(name, TASKS, Task, "task")
     assert isinstance(found, type)
     return found
