@@ -45,9 +45,7 @@ def shipped_configs() -> dict[str, Path]:
 def find_config(name: str, own: bool = True) -> Path:
     """The file that a command line means: one of the user's own, else one of the package's.
 
-    Args:
-        name: a path, or a name of the package's own, either with or without the suffix.
-        own: false: one of the package's alone.
+    With or without the suffix; unless ``own``, one of the package's alone.
 
     Raises:
         ValueError: there is neither; the message names the nearest one.
@@ -77,15 +75,9 @@ def about(config: Path) -> str:
 def read_config(
     file: Path, kind: str = "a config", keys: str = "model, data and trainer"
 ) -> dict[str, Any]:
-    """What a configuration's file holds, as plain data.
-
-    Args:
-        file: to read.
-        kind: what it is, in messages.
-        keys: some that it has, in messages.
+    """What a configuration's file holds, as plain data; messages name its kind and some keys.
 
     Raises:
-        FileNotFoundError: there is none.
         ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
     """
     try:
@@ -106,11 +98,7 @@ def read_config(
 
 
 def config_of_run(name: str) -> dict[str, Any]:
-    """What a configuration of one run holds, by its file or the name of one of the package's own.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_config`; or it is of many runs.
-    """
+    """What a configuration of one run holds, see `find_config`; ValueError: it is of many runs."""
     file = find_config(name)
     held = read_config(file)
     if "axes" in held:
@@ -119,10 +107,7 @@ def config_of_run(name: str) -> dict[str, Any]:
 
 
 def check_call(words: list[str]) -> list[str]:
-    """Look at the configurations that the words of a training command name.
-
-    Returns:
-        the words, with files in place of names of the package's own configurations.
+    """The words of a training command, with files in place of names of configurations.
 
     Raises:
         ValueError: none is given, or one cannot be read; the message names it.

@@ -62,11 +62,7 @@ def make_trainer(
 ) -> L.Trainer:
     """A trainer that only predicts, in each of the processes that it takes.
 
-    Args:
-        accelerator, devices, nodes: as Lightning's trainer takes them; a list of devices holds
-            their indices.
-        callbacks: what shows progress.
-        precision: one of `trm.precision.PRECISIONS`, settled.
+    A list of devices holds their indices; the precision is a settled one.
 
     Raises:
         ValueError: there are no such devices.

@@ -25,11 +25,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder that ``--output`` names.
-
-    Raises:
-        ValueError: it is a file, lies below one, or nothing can be written there.
-    """
+    """Make the folder that ``--output`` names; ValueError: it cannot be, or cannot be written."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=output):
@@ -46,15 +42,13 @@ def make_own_folder(
     """Make the folder that ``--output`` names, where nothing of others' is to be replaced.
 
     Args:
-        output: the folder.
-        command: that writes into it.
-        names: of its files, or patterns of them; the first is a JSON object.
+        output, command: the folder, and what writes into it.
+        names: of its files, or patterns; the first is a JSON object.
         key: that this object has if the command wrote it.
         sign: a pattern of files that it leaves before there is such an object; empty: none.
 
     Raises:
-        ValueError: there are files of these names that the command did not write; or see
-            `make_folder`.
+        ValueError: there are files of these names that the command did not write.
     """
     make_folder(output)
     there = [file for name in names for file in sorted(output.glob(name))]
@@ -99,12 +93,7 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path, name: str) -> None:
-    """Remove what processes that were killed in the middle of `replacing` left in a folder.
-
-    Args:
-        folder: where the files are.
-        name: of the files that were to be replaced, a pattern.
-    """
+    """Remove what killed processes left of `replacing` files of these names, a pattern."""
     for part in folder.glob(f".{name}.[0-9]*"):
         with suppress(FileNotFoundError):  # another process may sweep as well
             if part.stat().st_mtime < time.time() - _STALE:
@@ -113,11 +102,7 @@ def sweep(folder: Path, name: str) -> None:
 
 @contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """Work towards a file that no other process works towards meanwhile.
-
-    Raises:
-        ValueError: another one does.
-    """
+    """Work towards a file alone; ValueError: another process works towards it."""
     from filelock import FileLock, Timeout
 
     real = file.resolve()
@@ -135,12 +120,7 @@ def alone(file: Path) -> Iterator[None]:
 
 
 def read_json(file: Path) -> Any:
-    """What a file of JSON holds.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no JSON, or data nested too deeply.
-    """
+    """What a file holds; ValueError: no JSON, or data nested too deeply."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError:
@@ -178,7 +158,6 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not empty, with their numbers from 1; also of one in gzip.
 
     Raises:
-        OSError: it cannot be read.
         ValueError: a line is too long, or what is compressed is damaged.
     """
     with file.open("rb") as raw:
@@ -199,11 +178,7 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
-    """Plain data as what a type says.
-
-    Raises:
-        ValueError: it does not fit; one sentence with the source and the first place in it.
-    """
+    """Plain data as what a type says; ValueError: the source and the first place that is wrong."""
     from pydantic import ValidationError
 
     try:

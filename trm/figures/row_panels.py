@@ -31,11 +31,8 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
     model is along the way. Rows and columns that are blank in every canvas are left out where all
     samples can spare them.
 
-    Args:
-        steps: B row steps, at least one.
-        given: ``bool [B, H, W]``, cells that were shown from the start.
-        seen: how a model filled in the inputs.
-        titles: what each sample is; how it went is added.
+    Cells that were shown from the start are ``given``, ``bool [B, H, W]``; titles say what each
+    sample is, and how it went is added.
     """
     predictions = np.where(steps.answer, seen.answers, steps.inputs)
     used = (steps.labels != BLANK) | (predictions != BLANK)  # [B, H, W]
@@ -57,25 +54,16 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
         top = i * block
         for y, text, weight in ((16, title, "bold"), (36, curve.outcome, "normal")):
             at = _EDGE / width, 1 - (top + y) / height
-            style: dict[str, Any] = {
-                "fontsize": 11,
-                "va": "center",
-                "color": INK,
-                "parse_math": False,
-            }
-            figure.text(*at, text, weight=weight, **style)
+            style: dict[str, Any] = {"fontsize": 11, "va": "center", "color": INK}
+            figure.text(*at, text, weight=weight, parse_math=False, **style)
         canvases = {"input": steps.inputs, "label": steps.labels, "prediction": predictions}
         part = i, rows[i], columns[i]
         for k, (heading, canvas) in enumerate(canvases.items()):
             x = _EDGE + k * ((width - 2 * _EDGE - 3 * wide) // 2 + wide)
             axes = axes_at(x, top + _HEAD, wide, high)
-            draw_canvas(
-                axes,
-                canvas[part],
-                truth=steps.labels[part],
-                given=given[part],
-                highlight_row=int(steps.answer[part].any(axis=1).argmax()),
-            )
+            row = int(steps.answer[part].any(axis=1).argmax())
+            known = {"truth": steps.labels[part], "given": given[part]}
+            draw_canvas(axes, canvas[part], **known, highlight_row=row)
             axes.set_title(heading, fontsize=11, color=INK, pad=2)
         y = top + _HEAD + high + _BETWEEN
         axes = axes_at(_EDGE + _TICKS[0], y, width - _TICKS[0] - 2 * _EDGE, _CHART)
@@ -93,24 +81,15 @@ def _in_use(used: np.ndarray) -> list[slice]:
 
 
 def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
-    """One sample's confidence; filled markers where what it held was right."""
     confidence, T = curve.confidence, len(curve.confidence)
     x = np.arange(1, T + 1)
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.plot(x, confidence, color=HIGHLIGHT, linewidth=1.2)
     for right, label, fill in ((True, "right", HIGHLIGHT), (False, "wrong", PAPER)):
         where = curve.right == right
-        axes.plot(
-            x[where],
-            confidence[where],
-            "o",
-            label=label,
-            markersize=7 if T <= 24 else 4,
-            markerfacecolor=fill,
-            markeredgecolor=HIGHLIGHT,
-            markeredgewidth=1.3,
-            clip_on=False,
-        )
+        style: dict[str, Any] = {"label": label, "mfc": fill, "mec": HIGHLIGHT, "mew": 1.3}
+        style["markersize"] = 7 if T <= 24 else 4
+        axes.plot(x[where], confidence[where], "o", clip_on=False, **style)
     if curve.halt:
         axes.axvline(curve.halt, color=INK, linewidth=7, alpha=0.18, label="halts")
     axes.set(xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04), yticks=(0, 0.5, 1))
@@ -123,14 +102,6 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(GREY)
     axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=9)
-    axes.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1.05),
-        ncols=3,
-        fontsize=10,
-        frameon=False,
-        borderaxespad=0,
-        columnspacing=1,
-        handlelength=0.8,
-        handletextpad=0.5,
-    )
+    space = {"borderaxespad": 0, "columnspacing": 1, "handlelength": 0.8, "handletextpad": 0.5}
+    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1.05), "ncols": 3}
+    axes.legend(fontsize=10, frameon=False, **place, **space)

@@ -13,28 +13,14 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from canvas.picture import pixels
-from trm.evaluation.grid import (
-    BOARD,
-    FIGURES,
-    LABELS,
-    REGIONS,
-    Model,
-    axes_of,
-    pooled,
-    share,
-)
+from trm.evaluation.grid import BOARD, FIGURES, LABELS, REGIONS, Model, axes_of, pooled, share
 from trm.figures.grids import grid_figure
 
 _OURS = ".trm-evaluate"  # what the names of our files end in
 
 
 def write_tensorboard(output: Path, grid: dict[str, Any]) -> None:
-    """Draw a grid for TensorBoard, below ``output``, in the place of an earlier one.
-
-    Args:
-        output: the evaluation's folder.
-        grid: what is in its ``grid.json``.
-    """
+    """Draw an evaluation's ``grid.json`` below its folder, in the place of an earlier drawing."""
     folder = output / BOARD
     for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
         file.unlink(missing_ok=True)  # a second call may be doing the same

@@ -20,13 +20,7 @@ _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
 def size_figure(
     rows: np.ndarray, columns: np.ndarray, solved: np.ndarray, axes_names: tuple[str, str]
 ) -> Figure:
-    """Whole solutions by the sizes of their problems.
-
-    Args:
-        rows, columns: ``int64 [B]``, the sizes along both axes, from 1 up.
-        solved: ``bool [B]``, free-running.
-        axes_names: what the sizes are measured in.
-    """
+    """Whole solutions, solved ``bool [B]``, by sizes along both axes, ``int64 [B]`` from 1 up."""
     figure, axes = _figure(2.8, f"solutions right, % of {len(solved):,}")
     tall, wide = int(rows.max()), int(columns.max())
     asked, right = (np.zeros((tall, wide)) for _ in range(2))
@@ -45,11 +39,7 @@ def size_figure(
 
 
 def kind_figure(rows: Mapping[str, Share]) -> Figure:
-    """Rows by their kind.
-
-    Args:
-        rows: right among the rows of each kind, from the true rows before them.
-    """
+    """The rows that are right among those of each kind, from the true rows before them."""
     figure, axes = _figure(1.3 + 0.6 * len(rows), "rows from true rows, 95 % intervals")
     for y, share in enumerate(rows.values()):
         low, high = share.interval
@@ -65,12 +55,7 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
 
 
 def steps_figure(right: np.ndarray, trained: int) -> Figure:
-    """How many rows are right after each supervision step, in training's number and beyond.
-
-    Args:
-        right: ``bool [T, N]``, whether each of N rows is right after each of T steps.
-        trained: most supervision steps that training takes.
-    """
+    """Rows that are right, ``bool [T, N]``, after each supervision step; training takes a part."""
     figure, axes = _figure(2.6, f"{right.shape[1]} rows after each step, 95 % intervals")
     shares = [Share(int(step.sum()), right.shape[1]) for step in right]
     x = np.arange(1, len(shares) + 1)

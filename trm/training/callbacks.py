@@ -43,7 +43,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     _from: Path | None = None  # the checkpoint that a run goes on from
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+    def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
         """Refuse a figure of problems beyond training's, or a misspelt one, with a ValueError."""
         name = self.monitor or ""
         if name.startswith(f"{BEYOND}/"):
@@ -59,11 +59,8 @@ class BestCheckpoint(ModelCheckpoint):
             raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
         super().setup(trainer, pl_module, stage)
 
-    def on_load_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Remember where it is, if it is to be gone on from."""
-        self._from = Path(trainer.ckpt_path) if trainer.state.fn == "fit" else None  # type: ignore[arg-type]
+    def on_load_checkpoint(self, trainer: Any, *_: Any) -> None:
+        self._from = Path(trainer.ckpt_path) if trainer.state.fn == "fit" else None
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with the best of before: its score, and its file, wherever the run goes on.
@@ -90,14 +87,12 @@ class BestCheckpoint(ModelCheckpoint):
         super().load_state_dict(state_dict)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
-        """Whether the checkpoint is to be kept, given the figure that is monitored."""
         worst = self.best_k_models.get(self.kth_best_model_path)
         equal = current is not None and worst is not None and bool(torch.eq(current, worst))
         return equal or super().check_monitor_top_k(trainer, current)
 
-    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Say where it is."""
-        super().on_fit_end(trainer, pl_module)
+    def on_fit_end(self, *args: Any) -> None:
+        super().on_fit_end(*args)
         if self.best_model_path:
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
 
@@ -118,11 +113,10 @@ class LastCheckpoint(ModelCheckpoint):
             filename="last", save_on_train_epoch_end=True, enable_version_counter=False
         )
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Go where the best one goes."""
-        best = next((c for c in trainer.callbacks if isinstance(c, BestCheckpoint)), None)  # type: ignore[attr-defined]
-        self.dirpath = best.dirpath if best is not None else self.dirpath
-        super().setup(trainer, pl_module, stage)
+    def setup(self, trainer: Any, *args: Any, **more: Any) -> None:
+        best = next((c for c in trainer.callbacks if isinstance(c, BestCheckpoint)), self)
+        self.dirpath = best.dirpath
+        super().setup(trainer, *args, **more)
 
 
 class LearningRates(LearningRateMonitor):
@@ -132,8 +126,7 @@ class LearningRates(LearningRateMonitor):
         super().__init__(logging_interval="step")
 
     def on_train_start(self, trainer: L.Trainer, *args: Any, **more: Any) -> None:
-        """See `LearningRateMonitor`, which insists on a logger."""
-        if trainer.loggers:
+        if trainer.loggers:  # which `LearningRateMonitor` insists on
             super().on_train_start(trainer, *args, **more)
 
 
@@ -150,10 +143,8 @@ class Gradients(L.Callback):
         self.patience = patience
         self._lost: Tensor | None = None  # int64 [2]: such steps in succession, the first of them
 
-    def on_before_optimizer_step(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
-    ) -> None:
-        """Measure, on all devices alike: gradients have been averaged."""
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, _: Any) -> None:
+        # On all devices alike: gradients have been averaged.
         gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         step, logs = trainer.global_step, logs_at(trainer, trainer.global_step + 1)
@@ -164,12 +155,9 @@ class Gradients(L.Callback):
         first = torch.where(before[0] > 0, before[1], step)
         self._lost = torch.stack([(before[0] + 1) * bad, first])
         if logs or norm.device.type == "cpu":
-            self.on_save_checkpoint(trainer, pl_module, {})
+            self.on_save_checkpoint(trainer)
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Stop where numbers are lost: such weights are not written down either."""
+    def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
         lost, first = (0, 0) if self._lost is None else self._lost.tolist()
         scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
         if lost < (self.patience if scaled else 1):
@@ -209,41 +197,29 @@ class Cost(L.Callback):
         self._logged: tuple[int, float, int, int] | None = None  # step, seconds, samples, batches
 
     @property
-    def flops(self) -> float:
-        """Of all batches so far, on one device."""
+    def flops(self) -> float:  # of all batches so far, on one device
         return self.counted_flops / max(1, self.counted_batches) * self.batches
 
     def on_train_batch_start(self, *args: Any, **more: Any) -> None:
-        """Begin to count, perhaps, and start the clock where it was stopped."""
         self._begun = time.perf_counter() if self._begun is None else self._begun
         if self.batches % self.every == 0:
             stack = ExitStack()
             self._counting = stack, stack.enter_context(counted_flops())
 
     def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: dict[str, Any],
-        batch_idx: int,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, _: Any, batch: Any, *more: Any
     ) -> None:
-        """Add the batch up, and log where the trainer does."""
         if self._counting is not None:
-            _, counter = self._counting
+            self.counted_flops += self._counting[1].get_total_flops()
             self.on_exception()
-            self.counted_flops += counter.get_total_flops()
             self.counted_batches += 1
         now = time.perf_counter()
         self.seconds += now - (now if self._begun is None else self._begun)
         self._begun = now
         self.batches += 1
         self.samples += len(next(iter(batch.values()))) * trainer.world_size
-
         state = trainer.global_step, self.seconds, self.samples, self.batches
-        before = self._logged or state
-        if self._logged is None:
-            self._logged = state
+        before = self._logged = self._logged or state
         if state[0] == before[0] or not logs_at(trainer, state[0]):
             return
         self._logged = state
@@ -254,31 +230,22 @@ class Cost(L.Callback):
         pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
 
     def on_validation_start(self, *args: Any, **more: Any) -> None:
-        """Stop the clock until the next batch."""
         self._begun = None
 
     def on_train_end(self, *args: Any, **more: Any) -> None:
-        """Stop the clock."""
         self._begun = self._logged = None
 
     def on_exception(self, *args: Any, **more: Any) -> None:
-        """Stop counting operations."""
         if self._counting is not None:
             self._counting[0].close()
             self._counting = None
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Write down what it has cost so far."""
+    def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         cost = {"samples": self.samples, "seconds": self.seconds}
         checkpoint[COST_KEY] = {"flops": self.flops * trainer.world_size, **cost}
         checkpoint["trm.cost"] = [getattr(self, name) for name in self._STATE]
 
-    def on_load_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Go on from what it has cost; from nothing where a checkpoint does not say."""
+    def on_load_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn == "fit" and "trm.cost" in checkpoint:
             for name, value in zip(self._STATE, checkpoint["trm.cost"], strict=True):
                 setattr(self, name, value)
@@ -308,21 +275,17 @@ class TrainingBar(RichProgressBar):
     )
 
     def configure_columns(self, trainer: L.Trainer) -> list[Any]:
-        """The epoch, a bar as wide as there is space, batches, and the time to the epoch's end."""
         epoch, bar, batches, *_ = super().configure_columns(trainer)
         bar.bar_width = min(40, max(8, get_console().width - 70))
         return [epoch, bar, batches, TimeRemainingColumn()]
 
-    def get_metrics(
-        self, trainer: L.Trainer, pl_module: L.LightningModule
-    ) -> dict[str, int | str | float | dict[str, float]]:
-        """A few figures under short names."""
+    def get_metrics(self, trainer: L.Trainer, *_: Any) -> dict[str, Any]:
         held = trainer.progress_bar_metrics
         return {name: form.format(held[key]) for key, name, form in self._SHORT if key in held}
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """End the line after the last epoch: what is printed next would follow on it."""
-        super().on_train_epoch_end(trainer, pl_module)
+    def on_train_epoch_end(self, trainer: L.Trainer, *args: Any) -> None:
+        super().on_train_epoch_end(trainer, *args)
+        # What is printed after the last epoch would follow on its line.
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
         if last and self.progress is not None:
             self.progress.stop()
@@ -343,8 +306,7 @@ class Milestones(L.Callback):
         *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Say it."""
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
             return
         held = trainer.callback_metrics
@@ -362,23 +324,18 @@ class PredictionWriter(BasePredictionWriter):
     def __init__(self) -> None:
         super().__init__(write_interval="batch")
 
-    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin an empty file."""
+    def on_predict_start(self, trainer: L.Trainer, *_: Any) -> None:
         folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
         folder = folder.parent if folder.name == CHECKPOINTS else folder
         self.file = folder / f"predictions-{trainer.global_rank}.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text("")
 
-    def write_on_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, prediction: Any, *_: Any
-    ) -> None:
-        """Append the batch's records."""
+    def write_on_batch_end(self, trainer: Any, module: Any, prediction: Any, *_: Any) -> None:
         with self.file.open("a") as file:
             file.writelines(json.dumps(record.data()) + "\n" for record in prediction)
 
-    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Say where they are."""
+    def on_predict_end(self, *_: Any) -> None:
         rank_zero_info(f"The solved problems are in {self.file}")
 
 
@@ -390,39 +347,33 @@ class Scores(L.Callback):
 
     _OF_ROWS = ("free_running_rows", "teacher_forced_rows", "confidence_accuracy")
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Begin anew."""
+    def setup(self, *_: Any, **more: Any) -> None:
         self._problems = self._rows = 0  # so far, on this device
 
     def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Count."""
         if trainer.state.fn != "fit" and isinstance(pl_module, CanvasModule):
             self._problems += len(outputs["validated"].problems)
             self._rows += len(outputs["validated"].forced.rows_exact)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Print."""
         if trainer.state.fn == "fit" or not isinstance(pl_module, CanvasModule):
             return
         counts = torch.tensor([self._problems, self._rows], device=pl_module.device)
         problems, rows = trainer.strategy.reduce(counts, reduce_op="sum").tolist()
-        self._print(trainer.callback_metrics, problems, rows)
+        if not trainer.is_global_zero:
+            return
+        totals = {"solved": problems, **dict.fromkeys(self._OF_ROWS, rows)}
+        console = Console(highlight=False, soft_wrap=True)
+        widest = max(map(len, trainer.callback_metrics), default=0)
+        for name, tensor in sorted(trainer.callback_metrics.items()):
+            figure, value, text = name.rpartition("/")[2], float(tensor), f"{float(tensor):.4g}"
+            if total := totals.get(figure):
+                text = str(Share(round(value * total), total))
+            elif figure == "teacher_forced_cells" or figure.startswith(hint_key("")):
+                text = f"{100 * value:.2f} %"
+            console.print(f"{name:<{widest}}  {text}")
 
     on_test_batch_end: Any = on_validation_batch_end
     on_test_end = on_validation_end
-
-    @rank_zero_only
-    def _print(self, figures: dict[str, Tensor], problems: int, rows: int) -> None:
-        console = Console(highlight=False, soft_wrap=True)
-        widest = max(map(len, figures), default=0)
-        for name, value in sorted(figures.items()):
-            figure = name.rpartition("/")[2]
-            total = problems if figure == "solved" else rows if figure in self._OF_ROWS else 0
-            text = f"{float(value):.4g}"
-            if total:
-                text = str(Share(round(float(value) * total), total))
-            elif figure == "teacher_forced_cells" or figure.startswith(hint_key("")):
-                text = f"{100 * float(value):.2f} %"
-            console.print(f"{name:<{widest}}  {text}")

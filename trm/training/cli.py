@@ -72,6 +72,10 @@ _HELPED = re.compile(
     r"|\w*val\w*|log_every_n_steps|accumulate_grad_batches|gradient_clip_val|logger)"
     r"|checkpoint\.(dirpath|monitor|mode|save_top_k)"
 )
+_CALLBACKS = (  # in the order in which they are called
+    *(EndAtOnce, LearningRates, Cost, Gradients, Milestones, LastCheckpoint),
+    *(PredictionWriter, Scores),
+)
 _LIGHTNINGS = ("trainer", "checkpoint", "optimizer", "lr_scheduler", "weights_only")
 
 _HELP = """\
@@ -126,27 +130,15 @@ class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """What every run has, under a key of its own, and what follows from another key."""
+        """What every run has, under a key of its own."""
         parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
-        parser.set_defaults(
-            {
-                "checkpoint.filename": "best",
-                "checkpoint.monitor": "validation/solved",
-                "checkpoint.mode": "max",
-            }
-        )
+        settings = {"filename": "best", "monitor": "validation/solved", "mode": "max"}
+        parser.set_defaults({f"checkpoint.{name}": value for name, value in settings.items()})
         parser.add_argument("--seed", type=int | None, help=_SEED)
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Also settle `--seed`, which stands for all seeds, and look into the checkpoint.
-
-        Lightning itself would read that with a traceback.
-
-        Raises:
-            ValueError: there is no such checkpoint, it is not one of this package, or training
-                cannot go on from it; or the seed is none.
-        """
+        """Also settle `--seed`, and refuse a checkpoint in a sentence, unlike Lightning."""
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
         config = self.config[subcommand] if subcommand else self.config
@@ -173,18 +165,35 @@ class TrainingCLI(LightningCLI):
         """Settle what depends on other keys, on the machine and on earlier runs."""
         config = self.config[self.subcommand] if self.subcommand else self.config
         self._settle_size(config)
-        self._settle_precision(config)
+        asked = config.trainer.precision
+        check_precision(asked)
+        config.trainer.precision = settle(asked, config.trainer.accelerator)
+        if config.trainer.precision != asked:
+            rank_zero_info(NO_UNITS)
         for name in _FROM_1:  # which Lightning would divide by
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
-        if self.subcommand is not None:
-            self._find_earlier_run(config)
-            if self.subcommand in ("validate", "test"):
-                config.verbose = False  # `Scores` says it better
-            if self.subcommand == "predict":
-                config.return_predictions = False  # they are written as they come
-            if self.subcommand != "fit" and not config.ckpt_path:
-                raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
+        if self.subcommand is None:
+            return
+        # Lightning would look for an earlier run in the folder of the new one.
+        runs, fits = Runs(config), self.subcommand == "fit"
+        if config.ckpt_path == "last" and fits:
+            found = runs.to_go_on_from()
+            config.ckpt_path = str(found) if found else None
+        elif config.ckpt_path in NEWEST:
+            config.ckpt_path = str(runs.newest_checkpoint(config.ckpt_path))
+        if not fits:
+            config.trainer.logger = False  # nothing is trained, and there is no curve to draw
+        elif config.ckpt_path:
+            runs.go_on_in_place(Path(config.ckpt_path))
+        else:
+            runs.refuse_to_overwrite()
+        if self.subcommand in ("validate", "test"):
+            config.verbose = False  # `Scores` says it better
+        if self.subcommand == "predict":
+            config.return_predictions = False  # they are written as they come
+        if not fits and not config.ckpt_path:
+            raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
 
     def _settle_size(self, config: Namespace) -> None:
         """What a network is made for is the data's: the size of its canvas, its layout's hints."""
@@ -217,32 +226,6 @@ class TrainingCLI(LightningCLI):
         asked = {name: w for name, w in asked.items() if w or name not in others}
         return {name: classes[name] for name in learned_hints(asked, classes)}
 
-    def _settle_precision(self, config: Namespace) -> None:
-        """What is computed in, see `trm.precision`."""
-        asked = config.trainer.precision
-        check_precision(asked)
-        config.trainer.precision = settle(asked, config.trainer.accelerator)
-        if config.trainer.precision != asked:
-            rank_zero_info(NO_UNITS)
-
-    def _find_earlier_run(self, config: Namespace) -> None:
-        """Settle which checkpoint `best` and `last` mean, and in which folder the run goes on.
-
-        Lightning looks for them in the folder of the new run, where there is nothing yet.
-        """
-        runs = Runs(config)
-        if config.ckpt_path == "last" and self.subcommand == "fit":
-            found = runs.to_go_on_from()
-            config.ckpt_path = str(found) if found else None
-        elif config.ckpt_path in NEWEST:
-            config.ckpt_path = str(runs.newest_checkpoint(config.ckpt_path))
-        if self.subcommand != "fit":
-            config.trainer.logger = False  # nothing is trained, and there is no curve to draw
-        elif config.ckpt_path:
-            runs.go_on_in_place(Path(config.ckpt_path))
-        else:
-            runs.refuse_to_overwrite()
-
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
         """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""
         try:
@@ -272,7 +255,15 @@ class TrainingCLI(LightningCLI):
 def run(arguments: list[str], quiet: bool = False) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
     look_here()
-    words = import_named(arguments)
+    words, rest = [], iter(arguments)
+    for word in rest:
+        if word == IMPORT or word.startswith(f"{IMPORT}="):
+            name = next(rest, "") if word == IMPORT else word.removeprefix(f"{IMPORT}=")
+            if not name or name.startswith("-"):
+                raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
+            import_code(name)
+        else:
+            words.append(word)
     if quiet:
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
@@ -295,28 +286,8 @@ def run(arguments: list[str], quiet: bool = False) -> None:
             raise ValueError(explained(str(error))) from error
 
 
-def import_named(arguments: list[str]) -> list[str]:
-    """Import the user's own code that ``--import`` names; returns the other words."""
-    words, rest = [], iter(arguments)
-    for word in rest:
-        if word == IMPORT or word.startswith(f"{IMPORT}="):
-            name = next(rest, "") if word == IMPORT else word.removeprefix(f"{IMPORT}=")
-            if not name or name.startswith("-"):
-                raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
-            import_code(name)
-        else:
-            words.append(word)
-    return words
-
-
 def train(arguments: list[str], run: bool = True) -> TrainingCLI:
-    """Do what these words of a command line say.
-
-    Args:
-        arguments: without those that Lightning does not know.
-        run: false: there is no subcommand among the words, and model, data and trainer are built
-            alone.
-    """
+    """Do what these words say; without ``run``, which build model, data and trainer alone."""
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
@@ -332,16 +303,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
         save_config_callback=SavedConfig,
         run=run,
         trainer_defaults={
-            "callbacks": [
-                EndAtOnce(),
-                LearningRates(),
-                Cost(),
-                Gradients(),
-                Milestones(),
-                LastCheckpoint(),
-                PredictionWriter(),
-                Scores(),
-            ],
+            "callbacks": [kind() for kind in _CALLBACKS],
             "num_sanity_val_steps": 0,
             "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
         },
@@ -380,10 +342,7 @@ _ALIKE = 0.6  # of a name and the one suggested for it
 
 
 def explained(told: str) -> str:
-    """What jsonargparse or Lightning says of an error, as a sentence.
-
-    Settings and classes that there are none of are named together with the nearest one.
-    """
+    """What jsonargparse or Lightning says of an error, as a sentence, with the nearest name."""
     lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
     keys = re.findall(r'Parser key "([\w.]+)":', told)
     place = ".".join(keys).replace("init_args.", "")
@@ -416,10 +375,7 @@ def explained(told: str) -> str:
 
 
 def _no_setting(name: str, place: str, told: str) -> str:
-    """That there is no such setting, and which one may have been meant.
-
-    One of the same last part, which stands elsewhere, rather than one that looks alike.
-    """
+    """That there is no such setting; nearest is one of the same last part, wherever it stands."""
     known = {key for prefix, kinds in _SETTINGS for kind in kinds for key in _keys(prefix, kind)}
     known |= {"seed_everything", "seed", "config", "ckpt_path"}
     for module, kind in re.findall(r"class_path '([\w.]+)\.(\w+)'", told)[-1:]:

@@ -21,15 +21,10 @@ _UNIT = 2.0**-53
 
 @dataclass
 class Stage:
-    """Some of a task's problems, for the first epochs of a run or those after the last stage.
+    """Some of a task's problems, for the first epochs of a run or those after the last stage."""
 
-    Attributes:
-        until: epochs of the run after which the stage is over.
-        task: settings of the task that differ until then, like ``{digits_a: [1, 2]}``.
-    """
-
-    until: int
-    task: dict[str, Any]
+    until: int  # epochs of the run after which the stage is over
+    task: dict[str, Any]  # settings of the task that differ until then, like {digits_a: [1, 2]}
 
 
 class Curriculum:
@@ -63,7 +58,6 @@ class Curriculum:
 
 
 def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
-    """The task with some settings of a stage."""
     names = [part.name for part in fields(task)]  # type: ignore[arg-type]
     for name in settings:
         check_choice("a setting", name, [name for name in names if name not in _FIXED])
@@ -107,12 +101,9 @@ class RareContexts:
         self._weights = np.concatenate([[0.0], np.cumsum(weights[order])])
 
     def among(self, problems: Problems, share: float, words: np.ndarray) -> Problems:
-        """The problems, so many of them on average exchanged.
+        """The problems, on average such a share of them exchanged by random ``uint64 [B, 2]``.
 
-        Args:
-            problems: ``[B]``, of the task.
-            share: of those that are exchanged; problems of lengths that were not found stay.
-            words: ``uint64 [B, 2]``, random.
+        Problems of lengths that were not found stay.
         """
         at = (words >> np.uint64(11)) * _UNIT  # 0 to 1
         sizes = self._sizes(problems)

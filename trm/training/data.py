@@ -32,8 +32,7 @@ _MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long 
 class EpochSampler(DistributedSampler):
     """Indices epoch · size + rank, + ranks, …: each device its share, no index twice.
 
-    Lightning tells every sampler the epoch. Being a DistributedSampler, it is left alone where
-    Lightning would add its own.
+    Lightning tells a DistributedSampler the epoch, and puts none of its own in its place.
     """
 
     def __init__(self, dataset: Samples, replicas: int, rank: int) -> None:
@@ -135,7 +134,6 @@ class CanvasDataModule(L.LightningDataModule):
         self.curriculum = Curriculum(task, curriculum or ())
 
     def setup(self, stage: str) -> None:
-        """Remember what is to be done: fit, validate, test or predict."""
         self.stage = stage
         if stage != "fit":
             return
@@ -205,7 +203,6 @@ class CanvasDataModule(L.LightningDataModule):
         return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
 
     def val_dataloader(self) -> list[DataLoader]:
-        """Whole problems of each of the `groups`."""
         loaders = []
         for group in self.groups:
             split: Split = "validation"
@@ -218,20 +215,12 @@ class CanvasDataModule(L.LightningDataModule):
         return loaders
 
     def test_dataloader(self) -> DataLoader:
-        """Whole problems of the test split."""
         return self._loader(SolvedProblems, "test", self.validation_problems)
 
-    def predict_dataloader(self) -> DataLoader:
-        """Whole problems of the test split."""
-        return self.test_dataloader()
+    predict_dataloader = test_dataloader
 
     def _loader(
-        self,
-        kind: type[Samples],
-        split: Split,
-        size: int,
-        task: Task | None = None,
-        **more: Any,
+        self, kind: type[Samples], split: Split, size: int, task: Task | None = None, **more: Any
     ) -> DataLoader:
         devices, rank = 1, 0
         if self.trainer:

@@ -69,14 +69,7 @@ class MuonWithAdamW(Optimizer):
     Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) moves a matrix along its
     orthogonalised momentum. The rule is that of `torch.optim.Muon`, which iterates in bfloat16;
     here it is float32 and batched by shape, since many CPUs have no bfloat16 arithmetic and take
-    15 times as long over it.
-
-    Args:
-        matrices: two-dimensional parameters, for Muon.
-        others: parameters or parameter groups, for AdamW.
-        matrix_lr: learning rate of the matrices.
-        matrix_weight_decay: their decoupled weight decay.
-        lr, betas: AdamW's settings.
+    15 times as long over it. ``others`` are parameters or parameter groups.
     """
 
     def __init__(
@@ -115,29 +108,27 @@ class MuonWithAdamW(Optimizer):
         """One update. A closure computes the gradients first; its loss is returned."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
-            if group["algorithm"] == "muon":
-                self._muon_step(group)
+            if group["algorithm"] != "muon":
+                continue
+            by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                mean = state["momentum_buffer"].lerp_(p.grad, 1 - _MOMENTUM)
+                update = p.grad.lerp(mean, _MOMENTUM)  # Nesterov: one step of momentum ahead
+                by_shape.setdefault(p.shape, []).append((p, update))
+            for (rows, columns), members in by_shape.items():
+                updates = orthogonalize(torch.stack([update for _, update in members]))
+                scale = math.sqrt(max(1.0, rows / columns))
+                for (p, _), update in zip(members, updates, strict=True):
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                    p.add_(update, alpha=-group["lr"] * scale)
         if self._adamw is not None:
             self._adamw.step()
         return loss
-
-    def _muon_step(self, group: dict[str, Any]) -> None:
-        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
-        for p in group["params"]:
-            if p.grad is None:
-                continue
-            state = self.state[p]
-            if not state:
-                state["momentum_buffer"] = torch.zeros_like(p)
-            mean = state["momentum_buffer"].lerp_(p.grad, 1 - _MOMENTUM)
-            update = p.grad.lerp(mean, _MOMENTUM)  # Nesterov: one step of momentum ahead
-            by_shape.setdefault(p.shape, []).append((p, update))
-        for (rows, columns), members in by_shape.items():
-            updates = orthogonalize(torch.stack([update for _, update in members]))
-            scale = math.sqrt(max(1.0, rows / columns))
-            for (p, _), update in zip(members, updates, strict=True):
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(update, alpha=-group["lr"] * scale)
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
@@ -189,25 +180,19 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
         names = path.split(".")
         table = any(name.startswith(TABLES) for name in names)
         for name, p in module.named_parameters(recurse=False, remove_duplicate=False):
-            if table or not isinstance(module, nn.Linear) or name != "weight":
-                kind = "rest"
-            else:
-                kind = "heads" if any(name in HEADS for name in names) else "matrices"
+            rest = table or not isinstance(module, nn.Linear) or name != "weight"
+            kind = 2 if rest else int(any(name in HEADS for name in names))
             if p.requires_grad:
-                found[p] = max(found.get(p, 0), order.index(kind))
+                found[p] = max(found.get(p, 0), kind)
     if not found:
         raise ValueError("the model has no trainable parameter; an optimizer needs at least one")
     return {kind: [p for p in found if found[p] == i] for i, kind in enumerate(order)}
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
-    """The optimiser that ``config`` names, over all trainable parameters of ``model``.
+    """The optimiser that ``config`` names, over what `split_parameters` finds.
 
-    Parameters are divided by `split_parameters`; the groups are named ``matrices`` (under Muon),
-    ``decayed`` and ``rest``.
-
-    Raises:
-        ValueError: the model has nothing to train.
+    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``.
     """
     parts = split_parameters(model)
     matrices = parts["matrices"] if config.name == "muon" else []
@@ -217,10 +202,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         {"name": "rest", "params": parts["rest"], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    if config.name == "adam_atan2":
-        return AdamATan2(groups, config.lr, config.betas)
-    if config.name == "adamw":
-        return torch.optim.AdamW(groups, config.lr, config.betas)
+    if config.name != "muon":
+        kind = AdamATan2 if config.name == "adam_atan2" else torch.optim.AdamW
+        return kind(groups, config.lr, config.betas)
     matrix = {"matrix_lr": config.matrix_lr, "matrix_weight_decay": config.matrix_weight_decay}
     return MuonWithAdamW(matrices, groups, lr=config.lr, betas=config.betas, **matrix)
 

@@ -62,7 +62,6 @@ class Pictures(L.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep what the batch came to, and ask the model after the last one."""
         data = getattr(trainer, "datamodule", None)  # set only where there is one
         if not (isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)):
             return
@@ -80,7 +79,6 @@ class Pictures(L.Callback):
 
     # After the epoch's end, at which a GPT's confidence is calibrated.
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Draw the figures."""
         if self._parts and isinstance(pl_module, CanvasModule):
             for name, figure in self._figures(pl_module).items():
                 _add(trainer, f"figures/{name}", pixels(figure))
@@ -90,12 +88,8 @@ class Pictures(L.Callback):
         examples = example_steps(data, self.num_samples)
         chosen = [examples, *worst_steps(self._parts, self.num_samples)]
         steps = [one for _, _, one in chosen]
-        shown = RowSteps(
-            *(
-                np.concatenate([getattr(one, field.name) for one in steps])
-                for field in fields(RowSteps)
-            )
-        )
+        parts = ([getattr(one, field.name) for one in steps] for field in fields(RowSteps))
+        shown = RowSteps(*map(np.concatenate, parts))
         given = np.concatenate([drawing.given[one.problem] for _, drawing, one in chosen])
         names = [name for part in chosen for name in titles(data.task, *part)]
         seen = module.predictor().trace(shown.inputs)
@@ -125,17 +119,13 @@ class Pictures(L.Callback):
             ROW_KINDS[kind]: Share(int(right[kinds == kind].sum()), int((kinds == kind).sum()))
             for kind in np.unique(kinds).tolist()
         }
+        along = (np.concatenate([size[axis] for size in sizes]) for axis in (first, second))
+        solved = np.concatenate([part.solved for part in parts])
+        reliable = {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
         figures = {
-            "by_size": size_figure(
-                np.concatenate([size[first] for size in sizes]),
-                np.concatenate([size[second] for size in sizes]),
-                np.concatenate([part.solved for part in parts]),
-                (AXES[first], AXES[second]),
-            ),
+            "by_size": size_figure(*along, solved, (AXES[first], AXES[second])),
             "by_kind": kind_figure(by_kind),
-            "reliability": reliability_figure(
-                {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
-            ),
+            "reliability": reliability_figure(reliable),
         }
         if self._right_by_step is not None:
             figures["supervision_steps"] = steps_figure(self._right_by_step, module.deepest)
@@ -156,10 +146,9 @@ def _kinds(drawing: WorkedDrawing, steps: RowSteps) -> np.ndarray:
 def worst_steps(
     parts: Sequence[Validated], number: int
 ) -> list[tuple[Problems, WorkedDrawing, RowSteps]]:
-    """So many of the worst rows of a validation, the worst first.
+    """So many of the worst rows of a validation, each with its batch's problems and drawings.
 
-    Wrong ones come before right ones, the surest of the wrong and the least sure of the right. Of
-    each row its batch's problems and their drawings are returned, and the row step.
+    Wrong ones come before right ones, the surest of the wrong and the least sure of the right.
     """
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
     right = np.concatenate([part.forced.rows_exact for part in parts])

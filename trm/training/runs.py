@@ -25,13 +25,7 @@ _EVALUATED = ("verbose", "return_predictions")  # keys of the configs of command
 
 
 class Runs:
-    """The runs of one name, as the settings of a trainer say where they are.
-
-    Attributes:
-        folder: what holds a folder for each run; the one run's own where nothing is logged.
-        logger: the settings of the logger whose folder it is; None: nothing is logged.
-        dirpath: where checkpoints go instead of the run's folder.
-    """
+    """The runs of one name, as the settings of a trainer say where they are."""
 
     def __init__(self, config: Namespace) -> None:
         trainer = config.trainer
@@ -43,15 +37,12 @@ class Runs:
         loggers = trainer.logger if isinstance(trainer.logger, list) else [trainer.logger]
         self.logger = loggers[0] if loggers and loggers[0] else None
         settings = self.logger.init_args if self.logger else {}
+        # Holds a folder for each run; the one run's own where nothing is logged.
         self.folder = Path(settings.get("save_dir") or root, settings.get("name") or "")
         self.dirpath = Path(config.checkpoint.dirpath) if config.checkpoint.dirpath else None
 
     def newest_checkpoint(self, name: str) -> Path:
-        """The newest run's `best` or `last`.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The newest run's `best` or `last`; ValueError: there is none."""
         found = [folder / f"{name}.ckpt" for folder in self._checkpoint_folders()]
         found = [file for file in found if file.is_file()]
         if not found:
@@ -64,11 +55,7 @@ class Runs:
     def to_go_on_from(self) -> Path | None:
         """The newest run's `last`; of one that was killed before it, what that went on from.
 
-        Returns:
-            None, and says so, where there is nothing to go on from.
-
-        Raises:
-            ValueError: what the newest run went on from is gone, or unknown.
+        None, and says so, where there is nothing; ValueError where that is gone, or unknown.
         """
         if self.dirpath is not None or self.logger is None:
             last = self._checkpoint_folders()[0] / _LAST
@@ -105,11 +92,7 @@ class Runs:
             self.logger.init_args.version = int(number) if number.isdecimal() else run.name
 
     def refuse_to_overwrite(self) -> None:
-        """A run that begins does not write over another one.
-
-        Raises:
-            ValueError: it would.
-        """
+        """Raise a ValueError where a run that begins would write over another one."""
         version = self.logger.init_args.get("version") if self.logger else None
         if self.dirpath is not None:
             run, other = self.dirpath, "--checkpoint.dirpath"
@@ -128,7 +111,6 @@ class Runs:
             )
 
     def _run_of(self, checkpoint: Path) -> Path | None:
-        """The folder below this one whose run a checkpoint is the last of."""
         kept = checkpoint.resolve().parent
         if checkpoint.name != _LAST:
             return None
@@ -168,7 +150,6 @@ def keep_config(config: str, run: Path) -> bool:
 
 
 def _settled(config: dict[str, Any]) -> dict[str, Any]:
-    """A config without what says no more than where a run goes on."""
     held = {key: value for key, value in config.items() if key != "ckpt_path"}
     logger = (held.get("trainer") or {}).get("logger")
     for one in logger if isinstance(logger, list) else [logger]:
@@ -178,7 +159,6 @@ def _settled(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trained(run: Path) -> bool:
-    """Whether a folder is of a run that trained, or began to."""
     if not any(any(run.glob(trace)) for trace in _TRACES):
         return False
     try:
@@ -197,7 +177,6 @@ def _dirpath(run: Path) -> Path | None:
 
 
 def _latest(run: Path) -> tuple[int, str]:
-    """When a run last wrote what it is known by."""
     files = [run / CONFIG, run / CHECKPOINTS / _LAST]
     return max(map(_written, [file for file in files if file.is_file()] or [run])), run.name
 

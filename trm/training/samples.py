@@ -90,11 +90,7 @@ class TrainingSamples(Samples):
         self.blanks = blanks or Blanks()
 
     def _hints(
-        self,
-        problems: Problems,
-        drawing: WorkedDrawing,
-        step: np.ndarray | None,
-        inserted: Insertion,
+        self, problems: Problems, drawing: WorkedDrawing, step: Any, inserted: Insertion
     ) -> np.ndarray:
         """The classes of the hints asked for, ``uint8 [B, H, W, hints]``, undefined where inserted.
 
@@ -102,11 +98,10 @@ class TrainingSamples(Samples):
         column number comes last.
         """
         drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
-        names = list(self.hints)
-        classes = inserted(np.stack([drawn[name] for name in names], axis=-1), UNDEFINED)
-        if ORIENTATION in names:
+        classes = inserted(np.stack([drawn[name] for name in self.hints], axis=-1), UNDEFINED)
+        if ORIENTATION in self.hints:
             rows, columns = np.indices(classes.shape[1:3], dtype=np.uint8)
-            classes[..., names.index(ORIENTATION)] = rows
+            classes[..., self.hints.index(ORIENTATION)] = rows
             last = np.broadcast_to(columns, classes.shape[:3])
             classes = np.concatenate([classes, last[..., None]], axis=-1)
         return classes

@@ -118,11 +118,7 @@ def custom_scalars(
 ) -> dict[str, dict[str, list[object]]]:
     """The charts that stand side by side, as `SummaryWriter.add_custom_scalars` takes them.
 
-    Args:
-        groups: of problems that validations work out, names in `trm.training.data.VALIDATED`, or
-            `BEYOND`.
-        recursive: whether the model takes supervision steps.
-        hints: those that are learned.
+    Of the groups of problems that are validated, and of the hints that are learned.
     """
     absent = tuple(f"{group}/" for group in (*VALIDATED, BEYOND) if group not in groups)
     of_hints = {
@@ -130,17 +126,13 @@ def custom_scalars(
         for name in hints
         for group in (VALIDATED[0], BEYOND)
     }
-    categories = _CHARTS | ({"Hints": of_hints} if hints else {})
-    return {
-        title: {
+    found: dict[str, dict[str, list[object]]] = {}
+    for title, charts in (_CHARTS | ({"Hints": of_hints} if hints else {})).items():
+        if recursive or title != "Recursion":
+            present = {name: tag for name, tag in charts.items() if not tag.startswith(absent)}
             # A tag is a pattern there: without its end it would also find longer names.
-            name: ["Multiline", [f"{tag}$"]]
-            for name, tag in charts.items()
-            if not tag.startswith(absent)
-        }
-        for title, charts in categories.items()
-        if recursive or title != "Recursion"
-    }
+            found[title] = {name: ["Multiline", [f"{tag}$"]] for name, tag in present.items()}
+    return found
 
 
 def meaning_of(tag: str) -> str | None:
@@ -184,7 +176,6 @@ class SavedConfig(SaveConfigCallback):
     """
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Write the config, whole or not at all, where a run begins or goes on."""
         if stage != "fit":
             return
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
@@ -194,8 +185,7 @@ class SavedConfig(SaveConfigCallback):
             if keep_config(self.parser.dump(self.config, skip_none=False), folder):
                 self.save_config(trainer, pl_module, stage)
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Let the curves go on from the checkpoint."""
+    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.global_step and trainer.is_global_zero:
             started = SessionLog(status=SessionLog.START)
             for writer in writers(trainer):  # which hide what an earlier file has from here on
@@ -203,7 +193,6 @@ class SavedConfig(SaveConfigCallback):
                 writer._get_file_writer().add_event(event)
 
     def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Write what TensorBoard shows of it, in the first of several processes."""
         config = self.parser.dump(self.config, skip_none=False)
         recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
         groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
@@ -216,10 +205,7 @@ class SavedConfig(SaveConfigCallback):
 
 
 def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
-    """What the HParams tab compares: settings by their names with dots.
-
-    Those of the trainer that say nothing of the model are left out.
-    """
+    """What the HParams tab compares: settings of the run, by their names with dots."""
 
     def flat(value: Any, name: str) -> dict[str, str | float]:
         if isinstance(value, dict):
