@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning as L
 from lightning.fabric.utilities.warnings import PossibleUserWarning
+from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
@@ -83,9 +84,7 @@ def make_trainer(
             callbacks=[EndAtOnce(), *callbacks],
             enable_checkpointing=False,
             enable_model_summary=False,
-            enable_progress_bar=any(
-                isinstance(c, L.pytorch.callbacks.ProgressBar) for c in callbacks
-            ),
+            enable_progress_bar=any(isinstance(one, ProgressBar) for one in callbacks),
         )
     start_processes(trainer)
     return trainer

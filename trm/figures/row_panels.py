@@ -62,7 +62,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
             x = _EDGE + k * ((width - 2 * _EDGE - 3 * wide) // 2 + wide)
             axes = axes_at(x, top + _HEAD, wide, high)
             row = int(steps.answer[part].any(axis=1).argmax())
-            known = {"truth": steps.labels[part], "given": given[part]}
+            known: dict[str, Any] = {"truth": steps.labels[part], "given": given[part]}
             draw_canvas(axes, canvas[part], **known, highlight_row=row)
             axes.set_title(heading, fontsize=11, color=INK, pad=2)
         y = top + _HEAD + high + _BETWEEN
@@ -102,6 +102,6 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(GREY)
     axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=9)
-    space = {"borderaxespad": 0, "columnspacing": 1, "handlelength": 0.8, "handletextpad": 0.5}
-    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1.05), "ncols": 3}
-    axes.legend(fontsize=10, frameon=False, **place, **space)
+    place: dict[str, Any] = {"bbox_to_anchor": (1, 1.05), "ncols": 3, "borderaxespad": 0}
+    place |= {"columnspacing": 1, "handlelength": 0.8, "handletextpad": 0.5}
+    axes.legend(loc="lower right", fontsize=10, frameon=False, **place)

@@ -56,11 +56,7 @@ class Validated(NamedTuple):
 
 
 def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> dict[str, float]:
-    """The weight of each hint that is learned; ``all`` stands for those that are not named.
-
-    Args:
-        asked: weights of 0 or more; a hint of weight 0 is not learned.
-        known: the hints that there are.
+    """The weight of each hint that is learned, above 0; ``all`` stands for those not named.
 
     Raises:
         ValueError: an unknown hint, or a negative weight.
@@ -279,11 +275,7 @@ class CanvasModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse the weights of another model: some would fit, and mean something else.
-
-        Raises:
-            ValueError: the checkpoint is of another family or shape.
-        """
+        """Refuse the weights of another model: some would fit, and mean something else."""
         held = checkpoint.get(CHECKPOINT_KEY, {})
         mine: dict[str, Any] = {
             "family": self.about()["family"],

@@ -21,10 +21,15 @@ _UNIT = 2.0**-53
 
 @dataclass
 class Stage:
-    """Some of a task's problems, for the first epochs of a run or those after the last stage."""
+    """Some of a task's problems, for the first epochs of a run or those after the last stage.
 
-    until: int  # epochs of the run after which the stage is over
-    task: dict[str, Any]  # settings of the task that differ until then, like {digits_a: [1, 2]}
+    Attributes:
+        until: epochs of the run after which the stage is over.
+        task: settings of the task that differ until then, like ``{digits_a: [1, 2]}``.
+    """
+
+    until: int
+    task: dict[str, Any]
 
 
 class Curriculum:

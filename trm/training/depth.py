@@ -88,12 +88,8 @@ def carried_step(
 ) -> tuple[StepResult, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
-    Args:
-        model: in training mode.
-        batch: as for `fresh_step`; a sample's exploration follows from its seed.
-        carry: of the step before, on any device; None at the start.
-        depth: when samples halt.
-        loss, hints: as for `fresh_step`.
+    Arguments are those of `fresh_step`, and the carry of the step before, on any device, None at
+    the start; a sample's exploration follows from its seed.
     """
     # One from a checkpoint comes before the model is where it trains.
     carry = initial_carry(batch) if carry is None else carry.to(batch["inputs"].device)

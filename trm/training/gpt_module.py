@@ -62,12 +62,6 @@ class GPTModule(CanvasModule):
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
     def check(self, data: CanvasDataModule) -> None:
-        """See `CanvasModule`.
-
-        Raises:
-            ValueError: positions are learned for a canvas whose size changes, or samples are to be
-                turned.
-        """
         position = self.model.config.position
         if data.canvas.cut and position.startswith("learned"):
             raise ValueError(
@@ -81,7 +75,6 @@ class GPTModule(CanvasModule):
             )
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
-        """One optimiser step."""
         seed = self.batch_seed(batch_idx)
         generator = torch.Generator().manual_seed(seed)
         loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
@@ -101,7 +94,6 @@ class GPTModule(CanvasModule):
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
-        """See `CanvasModule`; on whole sequences, each symbol after the true ones."""
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
         return float(sequence_loss(logits, labels)[0]), int((labels != IGNORE).sum())
@@ -109,25 +101,20 @@ class GPTModule(CanvasModule):
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
     ) -> tuple[dict[str, np.ndarray], None]:
-        """See `CanvasModule`; on whole sequences, each cell after the true ones."""
         return self.predictor().hints(drawing.truth, forced.filled.steps), None
 
     def predictor(self) -> GPTPredictor:
-        """The GPT as it solves, with its calibration."""
         return GPTPredictor(self.model, self.calibration)
 
     def about(self) -> dict[str, Any]:
-        """The family of GPTs, and the calibration."""
         return {"family": "gpt", "calibration": asdict(self.calibration)}
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """See `CanvasModule`; of log-probabilities."""
         return self.calibration(scores)
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        """Solve whole problems, and keep what there is to calibrate the confidence by."""
         if dataloader_idx:  # of training or beyond it: these calibrate nothing
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
@@ -137,7 +124,6 @@ class GPTModule(CanvasModule):
         return {"validated": validated}
 
     def on_validation_epoch_end(self) -> None:
-        """Calibrate the confidence, alike on all devices."""
         judged = [part for device in self.gathered(self._judged) for part in device]
         self._judged = []
         log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
@@ -147,7 +133,6 @@ class GPTModule(CanvasModule):
         self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the calibration over."""
         super().on_load_checkpoint(checkpoint)
         self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])
 

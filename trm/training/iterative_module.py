@@ -77,20 +77,11 @@ class IterativeModule(CanvasModule):
             )
         super().__init__(network, optimizer, schedule, hints, compile, seed)
         self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
-        self.loss: LossFunction = partial(
-            step_loss,
-            loss=loss.name,
-            givens_weight=loss.givens_weight,
-            halt_weight=loss.halt_weight,
-        )
+        weights: Any = {"givens_weight": loss.givens_weight, "halt_weight": loss.halt_weight}
+        self.loss: LossFunction = partial(step_loss, loss=loss.name, **weights)
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def check(self, data: CanvasDataModule) -> None:
-        """See `CanvasModule`.
-
-        Raises:
-            ValueError: the state cannot be carried over, as canvases differ in size.
-        """
         if self.depth.schedule == "carry" and data.canvas.cut:
             raise ValueError(
                 "depth.schedule carry takes samples over from batch to batch, on canvases of one "
@@ -98,7 +89,6 @@ class IterativeModule(CanvasModule):
             )
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        """One optimiser step."""
         loss, hints = self.loss, self.hints
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
@@ -121,21 +111,19 @@ class IterativeModule(CanvasModule):
         return result.loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See `CanvasModule`; and what the next step goes on with, of every device."""
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
             checkpoint[_CARRY] = self.gathered(self.carry.plain())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See `CanvasModule`; a carry is taken over by as many devices as had it."""
         super().on_load_checkpoint(checkpoint)
-        carries = checkpoint.get(_CARRY)
+        carries = checkpoint.get(_CARRY)  # taken over by as many devices as had it
         if carries and len(carries) == self.trainer.world_size:
             self.carry = Carry.from_plain(carries[self.global_rank])
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
-        """See `CanvasModule`; on one row of each problem, as training has it.
+        """On one row of each problem, as training has it.
 
         All rows get the same supervision steps: under `fresh` the middle number of those without
         gradient and then the supervised ones, under `carry` as many as it may take. A model that
@@ -163,23 +151,17 @@ class IterativeModule(CanvasModule):
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """See `CanvasModule`; on one row of each problem, when it has settled."""
         which = _one_step(drawing)
         row = np.cumsum(drawing.steps) - drawing.steps + which
         return self.predictor().hints(forced.steps.inputs[row], forced.filled.steps[row]), which
 
     def predictor(self) -> IterativePredictor:
-        """The network as it solves, in at most `solve_steps` steps a row."""
         return IterativePredictor(self.model, self.solve_steps)
 
     def about(self) -> dict[str, Any]:
-        """The family of iterative models, and the most steps a row gets."""
         return {"family": "iterative", "solve_steps": self.solve_steps}
 
 
 def _one_step(drawing: WorkedDrawing) -> np.ndarray:
-    """A step of each problem, ``int64 [B]``.
-
-    It follows from the canvas: neither batches nor devices change it.
-    """
+    """A step of each problem, ``int64 [B]``, which neither batches nor devices change."""
     return drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps

@@ -20,12 +20,8 @@ from trm.solving.iteration import likeliest
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
     """Cross entropy under the softmax, one loss per token, in nats.
 
-    Args:
-        logits: ``[..., V]``, any floating dtype; computed in float32 at least.
-        labels: ``[...]``, any integer dtype; tokens with the label ``ignore_index`` cost 0.
-
-    Returns:
-        ``float32 [...]`` (``float64`` for ``float64`` logits).
+    Of logits ``[..., V]`` of any floating dtype and integer labels ``[...]``, ``float32 [...]``
+    (``float64`` for ``float64``); tokens with the label ``ignore_index`` cost 0.
     """
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tokens = exact.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
@@ -38,11 +34,8 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
 
     The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
     below: no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
-    "Grokking at the Edge of Numerical Stability"; in float64, as the reference TRM has it).
-
-    Args:
-        logits: ``[..., V]``, any floating dtype, on a device with float64 (not Apple's MPS).
-        labels, ignore_index: as for `softmax_cross_entropy`.
+    "Grokking at the Edge of Numerical Stability"; in float64, as the reference TRM has it, which
+    Apple's MPS has not). Arguments are those of `softmax_cross_entropy`.
     """
     exact = logits.double()
     # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
@@ -86,11 +79,9 @@ def step_loss(
     """Loss and metrics of one supervision step of a canvas model.
 
     A sample's cells are averaged with weight 1 on its answer cells and ``givens_weight`` on all
-    others, then samples are averaged: a wide canvas counts no more than a narrow one. Cells
-    labelled ``PAD`` lie outside their sample's canvas and never count. The halting head learns
-    whether all answer cells are right. A sample without answer cells is right by definition.
-
-    The reference TRM sums over the batch where this takes the mean.
+    others, then samples are averaged (the reference TRM sums): a wide canvas counts no more than a
+    narrow one. Cells labelled ``PAD`` lie outside their sample's canvas and never count. The
+    halting head learns whether all answer cells are right; without any, a sample is right.
 
     Args:
         logits: ``[B, H, W, V]``, any floating dtype.
@@ -98,9 +89,6 @@ def step_loss(
         labels: ``[B, H, W]`` symbol ids, ``uint8`` or ``int64``.
         answer: ``bool [B, H, W]``, the cells the model was asked to fill in.
         loss: a name in `LOSSES`.
-        givens_weight: weight of the cells that are only copied; 0 trains on the answer alone, 1 on
-            the whole canvas alike.
-        halt_weight: weight of the halting loss in the total.
     """
     B, H, W, V = logits.shape
     labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
@@ -145,13 +133,10 @@ def hint_loss(
     Args:
         logits: of each hint ``[..., C]``, any floating dtype.
         classes: of each hint ``uint8 [...]``; `canvas.hints.UNDEFINED` does not count.
-        weights: of each hint, 0 or more.
+        weights: of each hint, 0 or more; ValueError: there are no logits of one.
 
     Returns:
         The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [].
-
-    Raises:
-        ValueError: there are no logits of a hint that has a weight.
     """
     if missing := [name for name in weights if name not in logits]:
         raise ValueError(

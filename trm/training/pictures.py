@@ -119,11 +119,11 @@ class Pictures(L.Callback):
             ROW_KINDS[kind]: Share(int(right[kinds == kind].sum()), int((kinds == kind).sum()))
             for kind in np.unique(kinds).tolist()
         }
-        along = (np.concatenate([size[axis] for size in sizes]) for axis in (first, second))
+        along = [np.concatenate([size[axis] for size in sizes]) for axis in (first, second)]
         solved = np.concatenate([part.solved for part in parts])
         reliable = {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
         figures = {
-            "by_size": size_figure(*along, solved, (AXES[first], AXES[second])),
+            "by_size": size_figure(along[0], along[1], solved, (AXES[first], AXES[second])),
             "by_kind": kind_figure(by_kind),
             "reliability": reliability_figure(reliable),
         }

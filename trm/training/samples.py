@@ -140,8 +140,8 @@ class TrainingSamples(Samples):
 class RowStepSamples(TrainingSamples):
     """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
 
-    And ``seeds`` int64 [B], of what the model draws for each sample; and of each hint asked for its
-    classes, uint8 [B, H, W], under `hint_key`.
+    And ``seeds`` int64 [B], of what the model draws; and of each hint asked for its classes, uint8
+    [B, H, W], under `hint_key`.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
