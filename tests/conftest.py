@@ -77,7 +77,7 @@ def process() -> Command:
             env=os.environ | {"OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,  # several processes, on cores that other tests share
         )
         return Ran(ran.returncode, ran.stdout, ran.stderr)
 

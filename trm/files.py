@@ -149,9 +149,9 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shortened(text: str) -> str:
     """A text in quotes, as much as an error repeats of it."""
-    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:

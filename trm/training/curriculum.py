@@ -12,7 +12,6 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.contexts import digits_of
-from trm.evaluation.errors import columns_of
 
 _FIXED = ("layout", "base")  # of a run
 _SEARCHED = 50_000  # problems that are looked through for contexts, in some seconds
@@ -76,11 +75,6 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
             )
     sample(found, 0, "train", 0, np.arange(1))
     return found
-
-
-def has_contexts(task: Task) -> bool:
-    """Whether a task's layout says what its rows are sums of."""
-    return columns_of(task, sample(task, 0, "train", 0, np.arange(1))) is not None
 
 
 class RareContexts:

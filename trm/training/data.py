@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader, DistributedSampler
@@ -13,10 +14,12 @@ from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
 from canvas.problems import MOST_DIGITS, Split
+from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
+from trm.evaluation.errors import columns_of
 from trm.training.configs import check_range
-from trm.training.curriculum import Curriculum, Stage, has_contexts
+from trm.training.curriculum import Curriculum, Stage
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
 
 # What a validation works out, and under which names it is logged. Nothing is chosen by problems
@@ -121,7 +124,7 @@ class CanvasDataModule(L.LightningDataModule):
         for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
         check_range("data.rare_contexts", rare_contexts, 0, 1)
-        if rare_contexts and not has_contexts(task):
+        if rare_contexts and columns_of(task, sample(task, 0, "train", 0, np.arange(1))) is None:
             raise ValueError(
                 f"data.rare_contexts: the layout {task.layout} does not say what its rows are sums "
                 "of, so that no context is known: leave it out"

@@ -6,6 +6,7 @@ begins a run of its own. What only evaluates leaves no folder.
 """
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,14 @@ class Runs:
         """Settle that a run goes on in its own folder, if the checkpoint is its `last`."""
         if self.logger is None:
             return
-        run = self._run_of(checkpoint)
+        kept, run = checkpoint.resolve().parent, None  # the folder here whose `last` this is
+        last = checkpoint.name == _LAST
+        if self.dirpath is None:
+            inside = kept.name == CHECKPOINTS and kept.parent.parent == self.folder.resolve()
+            run = kept.parent if last and inside else None
+        elif last and kept == self.dirpath.resolve():
+            mine = [folder for folder in self._folders() if _dirpath(folder) == kept]
+            run = max(mine, key=_latest, default=None)
         if run is None or "version" not in self.logger.init_args:
             _say(
                 f"{checkpoint} is not the last.ckpt of a run below {self.folder}: a new run begins."
@@ -110,17 +118,6 @@ class Runs:
                 f"another {other}"
             )
 
-    def _run_of(self, checkpoint: Path) -> Path | None:
-        kept = checkpoint.resolve().parent
-        if checkpoint.name != _LAST:
-            return None
-        if self.dirpath is None:
-            inside = kept.name == CHECKPOINTS and kept.parent.parent == self.folder.resolve()
-            return kept.parent if inside else None
-        same = kept == self.dirpath.resolve()
-        mine = [f for f in self._folders() if same and _dirpath(f) == kept]
-        return max(mine, key=_latest, default=None)
-
     def _folders(self) -> list[Path]:
         return [path for path in self.folder.glob("*") if path.is_dir()]
 
@@ -138,11 +135,9 @@ def keep_config(config: str, run: Path) -> bool:
     one of a run is `config-2.yaml`.
     """
     kept = sorted(run.glob("config*.yaml"), key=_written)
-    try:
+    with suppress(ValueError):  # damaged: another one stands beside it
         if kept and _settled(_read(kept[-1])) == _settled(yaml.safe_load(config)):
             return False
-    except ValueError:
-        pass  # damaged: another one stands beside it
     run.mkdir(parents=True, exist_ok=True)
     with replacing(run / (f"config-{len(kept) + 1}.yaml" if kept else CONFIG)) as part:
         part.write_text(config, encoding="utf-8")
@@ -159,21 +154,20 @@ def _settled(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trained(run: Path) -> bool:
-    if not any(any(run.glob(trace)) for trace in _TRACES):
-        return False
-    try:
-        return not any(key in _read(run / CONFIG) for key in _EVALUATED)
-    except ValueError:
-        return True
+    traces = any(any(run.glob(trace)) for trace in _TRACES)
+    return traces and not any(key in _undamaged(run) for key in _EVALUATED)
 
 
 def _dirpath(run: Path) -> Path | None:
     """Where a run keeps its checkpoints, if not in its folder."""
-    try:
-        dirpath = (_read(run / CONFIG).get("checkpoint") or {}).get("dirpath")
-    except ValueError:
-        return None
+    dirpath = (_undamaged(run).get("checkpoint") or {}).get("dirpath")
     return Path(dirpath).resolve() if dirpath else None
+
+
+def _undamaged(run: Path) -> dict[str, Any]:
+    with suppress(ValueError):
+        return _read(run / CONFIG)
+    return {}
 
 
 def _latest(run: Path) -> tuple[int, str]:

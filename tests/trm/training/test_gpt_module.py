@@ -126,7 +126,9 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, trai
 
 def test_two_processes_follow_one_on_the_same_global_batch(process, small, trained_gpt, tmp_path):
     words = [*map(str, small), "--trainer.devices=2", "--trainer.strategy=ddp"]
-    words += ["--trainer.enable_progress_bar=false"]
+    # Weights do not depend on validations, whose pictures take longest: one of two is enough.
+    words += ["--trainer.enable_progress_bar=false", "--trainer.check_val_every_n_epoch=2"]
+    words += ["--panels.num_samples=1"]
     ran = process(*words, folder=tmp_path)
     assert ran.code == 0, ran.err
     assert "Starting with 2 processes" in ran.err
