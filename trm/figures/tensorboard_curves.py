@@ -40,13 +40,12 @@ def write_tensorboard(output: Path, grid: dict[str, Any]) -> None:
 
 def describe(value: Summary.Value, meaning: str) -> None:
     """Have a curve's or a picture's first value say what it means, for TensorBoard to show."""
-    kind, plugin = summary_pb2.DATA_CLASS_SCALAR, "scalars"
-    if value.WhichOneof("value") == "image":
-        kind, plugin = summary_pb2.DATA_CLASS_BLOB_SEQUENCE, "images"
     value.metadata.summary_description = f"{meaning[0].upper()}{meaning[1:]}."
     # TensorBoard's quicker reader drops descriptions of values that do not say what they are.
-    value.metadata.data_class = kind
-    value.metadata.plugin_data.plugin_name = plugin
+    image = value.WhichOneof("value") == "image"
+    scalar, images = summary_pb2.DATA_CLASS_SCALAR, summary_pb2.DATA_CLASS_BLOB_SEQUENCE
+    value.metadata.data_class = images if image else scalar
+    value.metadata.plugin_data.plugin_name = "images" if image else "scalars"
 
 
 def _curves(model: Model, first: str, second: str) -> Iterator[tuple[str, float, int, str]]:

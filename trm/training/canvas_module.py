@@ -41,17 +41,11 @@ BEYOND_FIGURES = ("solved", "teacher_forced_rows")  # and accuracy by hint
 
 
 class Validated(NamedTuple):
-    """A batch of problems, worked out.
-
-    Attributes:
-        problems, drawing: the problems on their canvases.
-        solved: ``bool [B]``, whole solutions that are right, each row built on the model's own.
-        forced: every row from the true rows before it.
-    """
+    """A batch of problems, worked out."""
 
     problems: Problems
     drawing: WorkedDrawing
-    solved: np.ndarray
+    solved: np.ndarray  # bool [B]: the whole solution is right, each row built on the model's own
     forced: TeacherForced
 
 
@@ -217,8 +211,7 @@ class CanvasModule(L.LightningModule):
     ) -> Validated:
         """Solve a batch of problems, and log under a group's name how that went.
 
-        With an ``uncalibrated`` predictor in place of the model's own, what its confidence is worth
-        is not logged.
+        Not what the confidence of an ``uncalibrated`` predictor is worth.
         """
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()

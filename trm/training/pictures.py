@@ -192,9 +192,8 @@ def titles(task: Task, problems: Problems, drawing: WorkedDrawing, steps: RowSte
         short = len(name) <= _LONGEST_NAME
         digits = f" {task.sign} ".join(str(n) for n in lengths if n)
         names.append((name if short else f"{digits} digits").replace("x", "×"))
+    rows = zip(steps.problem, steps.step, _kinds(drawing, steps), strict=True)
     return [
         f"{names[problem]}   row {step + 1} of {drawing.steps[problem]}: {ROW_KINDS[kind]}"
-        for problem, step, kind in zip(
-            steps.problem, steps.step, _kinds(drawing, steps), strict=True
-        )
+        for problem, step, kind in rows
     ]

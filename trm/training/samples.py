@@ -227,10 +227,7 @@ def hint_key(name: str) -> str:
     return f"hint_{name}"
 
 
-SAMPLES: dict[str, type[TrainingSamples]] = {
-    "row_steps": RowStepSamples,
-    "sequences": SequenceSamples,
-}
+SAMPLES = {"row_steps": RowStepSamples, "sequences": SequenceSamples}
 
 
 class SolvedProblems(Samples):
