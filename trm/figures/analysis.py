@@ -27,7 +27,7 @@ from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_heads import Head
 from trm.evaluation.grid import INSIDE
-from trm.figures.inspection import EFFECTS, attention_figure, draw_table, new_figure
+from trm.figures.inspection import EFFECTS, attention_figure, draw_table, new_figure, own_scale
 
 _PERCENT = ScalarMappable(Normalize(0, 100), matplotlib.colormaps["viridis"])
 _ACROSS = 4  # panels of curves in a line
@@ -174,7 +174,7 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
         title = f"{one.kind}: {one.meaning} ({len(one.pairs)} pairs)"
         axes.set_title(title, fontsize=10, weight="bold", loc="left")
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
-    figure.colorbar(EFFECTS, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
+    figure.colorbar(own_scale(EFFECTS), ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
     return figure
 
 

@@ -60,6 +60,11 @@ def new_figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
+def own_scale(colours: ScalarMappable) -> ScalarMappable:
+    """A copy for one figure: images and bars register with theirs, and a module's outlives them."""
+    return ScalarMappable(Normalize(*colours.get_clim()), colours.get_cmap())
+
+
 def draw_table(
     axes: Axes,
     values: np.ndarray,
@@ -69,7 +74,7 @@ def draw_table(
     colours: ScalarMappable = SHARES,
 ) -> None:
     """Figures ``float [R, C]`` as colours, each with a text; names of columns above, rows left."""
-    scale: Any = colours
+    scale: Any = own_scale(colours)
     axes.imshow(values, cmap=scale.cmap, norm=scale.norm, aspect="auto")
     for (i, j), text in np.ndenumerate(texts):
         ink = _ink(to_hex(scale.to_rgba(values[i, j])))
@@ -153,7 +158,9 @@ def attention_figure(
     for one, weights in zip(axes, maps, strict=True):
         draw_map(one, canvas, weights, SHARES)
         _frame(one, (cell[0] - int(used[0]), cell[1]), _FRAME)
-    figure.colorbar(SHARES, ax=axes, aspect=25, shrink=min(1, 3 / high), pad=0.01, anchor=(0, 1))
+    figure.colorbar(
+        own_scale(SHARES), ax=axes, aspect=25, shrink=min(1, 3 / high), pad=0.01, anchor=(0, 1)
+    )
     return _within(figure)
 
 
@@ -230,7 +237,9 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
         below.text(-1.3, line, name, ha="right", va="center", fontsize=8.5, **bold)
     for one in (above, below):
         one.set_anchor("N")
-    figure.colorbar(SHARES, ax=[above, below], aspect=20, shrink=min(1, 2.5 / high), pad=0.01)
+    figure.colorbar(
+        own_scale(SHARES), ax=[above, below], aspect=20, shrink=min(1, 2.5 / high), pad=0.01
+    )
     return _within(figure)
 
 
@@ -363,5 +372,5 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
         for i, j in np.argwhere(differ):
             _frame(axes, (int(i), int(j)), _SCORED if scored[i, j] else _DIFFERENT)
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
-    below.colorbar(EFFECTS, ax=maps, shrink=min(1, 2 / high), **bar)
+    below.colorbar(own_scale(EFFECTS), ax=maps, shrink=min(1, 2 / high), **bar)
     return _within(figure)
