@@ -15,8 +15,8 @@ so control accuracy and selectivity are measured on cells of types that occurred
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from canvas.hints import UNDEFINED, draw_subtasks
 from canvas.problems import Problems, keys, mix, random_below, random_words
-from canvas.render import WorkedDrawing, row_step, row_steps, to_sequences
+from canvas.render import row_step, row_steps, to_sequences
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, loops_of, token_of_cell
 from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
@@ -46,15 +46,13 @@ class Examples:
     """What a model reads, B times, and what is known of the cells.
 
     Attributes:
-        inputs: ``uint8 [B, H, W]``, row steps; of a GPT the finished canvases.
-        labels: ``uint8 [B, H, W]``, the right symbols.
-        filled: ``bool [B, H, W]``, cells of the row that is filled in; of a GPT, which writes them
-            all in turn, cells of all such rows.
-        hints: ``uint8 [B, H, W, hints]``, the sub-tasks in the layout's order, see `canvas.hints`;
-            of a GPT undefined outside ``filled``.
+        inputs, labels: ``uint8 [B, H, W]``, row steps and what is right; of a GPT both are the
+            finished canvases.
+        filled: ``bool [B, H, W]``, cells of the row that is filled in; of a GPT of all such rows.
+        hints: ``uint8 [B, H, W, hints]``, the sub-tasks in the layout's order, see `canvas.hints`.
         problem: ``int64 [B]``, index of each example's problem.
-        rows: ``int64 [B, H]``, rows of the canvas counted from the top of the worked solution.
-        columns: ``int64 [B, W]``, columns counted from its right end.
+        rows, columns: ``int64 [B, H]`` from the top of the worked solution, ``int64 [B, W]`` from
+            its right end.
         first: ``int64 [B]``, the first of its rows that has to be filled in.
         types: ``uint64 [B, H, W]``, see `cell_types`.
     """
@@ -73,78 +71,53 @@ class Examples:
         return len(self.inputs)
 
     def __getitem__(self, index: slice) -> Self:
-        return replace(
-            self, **{part.name: getattr(self, part.name)[index] for part in fields(self)}
-        )
+        return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
 
 def examples(
     solver: Solver, problems: Problems, seed: int | None = None, first: int = 0
 ) -> Examples:
-    """The examples of problems that fit the solver's canvas.
+    """The examples of problems: of an iterative model all rows, or with a seed one row of each.
 
-    Args:
-        solver: whose model will read them.
-        problems: at least one.
-        seed: for an iterative model one row of each problem, drawn with this; None: all rows.
-        first: number of the first problem, from which its row is drawn.
-
-    Raises:
-        ValueError: a problem does not fit the canvas.
+    ``first`` is the number of the first problem, from which its row is drawn. ValueError: a problem
+    does not fit the canvas.
     """
     rules, drawing = solver.task.rules, solver.draw_worked(problems)
-    if isinstance(solver.predictor.model, GPT):
-        B, H, W = drawing.truth.shape
-        rows, columns = _counted(drawing)
-        filled = ~drawing.given & (rows >= drawing.first_step[:, None])[:, :, None]
-        filled &= (rows < drawing.heights[:, None])[:, :, None]
-        hints = np.stack([*draw_subtasks(rules, problems, drawing).values()], axis=-1)
-        hints[~filled] = UNDEFINED  # of the operands nothing can be known before they are read
-        read = to_sequences(drawing.truth)[:, token_of_cell(H, W)].reshape(B, H, W)
-        types = cell_types(read, rows[:, :, None], columns[:, None, :])
-        of_problem, begin = np.arange(B), drawing.first_step
-        truth = drawing.truth
-        return Examples(truth, truth, filled, hints, of_problem, rows, columns, begin, types)
-    if seed is None:
-        steps = row_steps(drawing)
+    if gpt := isinstance(solver.predictor.model, GPT):
+        of_step, problem = drawing, np.arange(len(problems))
+        inputs = labels = drawing.truth
+        hints = draw_subtasks(rules, problems, drawing)
     else:
-        key = keys(seed, "train", 0, first + np.arange(len(problems)), purpose=2)
-        steps = row_step(drawing, random_below(random_words(key, 1)[:, 0], drawing.steps))
-    of_step = drawing[steps.problem]
-    rows, columns = _counted(of_step)
-    return Examples(
-        steps.inputs,
-        steps.labels,
-        steps.answer,
-        np.stack(
-            [*draw_subtasks(rules, problems[steps.problem], of_step, steps.step).values()], axis=-1
-        ),
-        steps.problem,
-        rows,
-        columns,
-        of_step.first_step,
-        cell_types(steps.inputs, rows[:, :, None], columns[:, None, :]),
-    )
-
-
-def _counted(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
-    """Rows ``[B, H]`` from the top of each solution, and columns ``[B, W]`` from its right end."""
-    H, W = drawing.truth.shape[1:]
-    rows = np.arange(H) - drawing.top[:, None]
-    columns = (drawing.left + drawing.widths)[:, None] - 1 - np.arange(W)
-    return rows, columns
+        if seed is None:
+            steps = row_steps(drawing)
+        else:
+            key = keys(seed, "train", 0, first + np.arange(len(problems)), purpose=2)
+            steps = row_step(drawing, random_below(random_words(key, 1)[:, 0], drawing.steps))
+        inputs, labels, filled, problem = steps.inputs, steps.labels, steps.answer, steps.problem
+        of_step = drawing[problem]
+        hints = draw_subtasks(rules, problems[problem], of_step, steps.step)
+    of_cells, read = np.stack([*hints.values()], axis=-1), inputs
+    _, H, W = inputs.shape
+    rows = np.arange(H) - of_step.top[:, None]
+    columns = (of_step.left + of_step.widths)[:, None] - 1 - np.arange(W)
+    if gpt:
+        there = (rows >= drawing.first_step[:, None]) & (rows < drawing.heights[:, None])
+        filled = ~drawing.given & there[:, :, None]
+        of_cells[~filled] = UNDEFINED  # of the operands nothing is known before they are read
+        read = to_sequences(inputs)[:, token_of_cell(H, W)].reshape(inputs.shape)
+    types = cell_types(read, rows[:, :, None], columns[:, None, :])
+    begin = of_step.first_step
+    return Examples(inputs, labels, filled, of_cells, problem, rows, columns, begin, types)
 
 
 # What a model makes of them.
 
 
 class Point(NamedTuple):
-    """Where features are read.
+    """Where features are read: after a supervision step, or after so many blocks of a GPT.
 
-    Attributes:
-        name: a tensor of the state, perhaps with a layer, like ``z_H`` or ``z_L, layer 1``; or
-            ``input``, ``block`` or ``norm``.
-        step: after which supervision step, or of a GPT after how many blocks; 0: before any.
+    The name is that of a tensor of the state, perhaps with a layer, like ``z_L, layer 1``; or
+    ``input`` (of step 0), ``block`` or ``norm``.
     """
 
     name: str
@@ -182,14 +155,9 @@ def main_point(predictor: Predictor, steps: Sequence[int]) -> Point:
 def observe(
     predictor: Predictor, examples: Examples, steps: Sequence[int], layers: bool = False
 ) -> Observed:
-    """Let a model read examples.
+    """Let a model read a batch; iterative ones after these steps, a GPT after each block.
 
-    Args:
-        predictor: with the model, where it is to run.
-        examples: a batch.
-        steps: the supervision steps after which an iterative model's states are read, from 1; a GPT
-            is read after each block.
-        layers: whether states are read after each layer of a step's last update, too.
+    With ``layers`` states are read after each layer of a step's last update, too.
 
     Raises:
         ValueError: the states are not made of tokens, layers were asked for and the model does not
@@ -199,13 +167,15 @@ def observe(
     model = predictor.model
     if isinstance(model, GPT):
         sequences = SequenceRecorder(predictor, examples.inputs)
-        given = Site(INPUT, model.layers[0], "input", calls=frozenset({0}))
-        norm = Site(NORM, model.norm)
         blocks = [site for of_loop in sequences.layers() for site in of_loop]
-        record = sequences.run([given, *blocks, norm], hints=True)
         last = len(blocks)
-        points = [Point(INPUT, 0), *(Point(BLOCKS, n) for n in range(1, last + 1))]
-        for point, site in zip([*points, Point(NORM, last)], [given, *blocks, norm], strict=True):
+        sites = {
+            Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0})),
+            **{Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)},
+            Point(NORM, last): Site(NORM, model.norm),
+        }
+        record = sequences.run([*sites.values()], hints=True)
+        for point, site in sites.items():
             features[point] = record.values[site][0][:, sequences.writers]
         cells, hints = sequences.cells, {last: record.hints[0]}
     else:
@@ -243,34 +213,21 @@ def observe(
     return Observed(features, cells, heads, answers)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Cells of examples, with the features of their tokens.
+class Cells(NamedTuple):
+    """N cells of examples, with the features of their tokens."""
 
-    Attributes:
-        features: at each point, floating [N, D].
-        hints: ``uint8 [N, hints]``.
-        filled: ``bool [N]``, cells of the row that is filled in.
-        types: ``uint64 [N]``.
-        example, cell: ``int64 [N]``, of which example, and where on its canvas.
-    """
+    features: dict[Point, Tensor]  # floating [N, D] at each point
+    hints: np.ndarray  # uint8 [N, hints]
+    filled: np.ndarray  # bool [N], cells of the row that is filled in
+    types: np.ndarray  # uint64 [N]
+    example: np.ndarray  # int64 [N]
+    cell: np.ndarray  # int64 [N], where on the example's canvas
 
-    features: dict[Point, Tensor]
-    hints: np.ndarray
-    filled: np.ndarray
-    types: np.ndarray
-    example: np.ndarray
-    cell: np.ndarray
 
-    @classmethod
-    def joined(cls, parts: Sequence["Cells"]) -> "Cells":
-        """Those of several batches; examples keep their numbers of these."""
-        features = {
-            point: torch.cat([part.features[point] for part in parts])
-            for point in parts[0].features
-        }
-        names = ("hints", "filled", "types", "example", "cell")
-        return cls(features, *(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+def joined_cells(parts: Sequence[Cells]) -> Cells:
+    """Those of several batches; examples keep their numbers of these."""
+    features = {p: torch.cat([part.features[p] for part in parts]) for p in parts[0].features}
+    return Cells(features, *(np.concatenate(arrays) for arrays in [*zip(*parts, strict=True)][1:]))
 
 
 def take(
@@ -281,12 +238,8 @@ def take(
 ) -> Cells:
     """The cells that are tokens and have a defined hint.
 
-    Args:
-        examples: a batch.
-        observed: what the model did with it.
-        most: of each example so many cells of the row that is filled in at most, and so many
-            others; None: all.
-        random: which ones.
+    With ``most``, of each example so many of the row that is filled in at most and so many others,
+    drawn at random.
     """
     B, H, W = examples.inputs.shape
     cells = observed.cells.cpu().numpy()
@@ -295,8 +248,7 @@ def take(
     hints = examples.hints.reshape(B, H * W, -1)[example, cell]
     filled = examples.filled.reshape(B, -1)[example, cell]
     kept = np.flatnonzero((hints != UNDEFINED).any(axis=1))
-    if most is not None:
-        random = random or np.random.default_rng(0)
+    if most is not None and random is not None:
         group = 2 * example[kept] + filled[kept]
         order = np.lexsort((random.random(len(kept)), group))
         _, first, count = np.unique(group[order], return_index=True, return_counts=True)
@@ -318,13 +270,7 @@ def take(
 
 
 def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A number for each type of cell, ``uint64``, of arrays that broadcast to one shape.
-
-    Args:
-        symbols: the ids that a model reads.
-        rows: from the top of the worked solution.
-        columns: from its right end.
-    """
+    """A number for each type of cell, ``uint64``, of symbols, rows and columns that broadcast."""
     row, column = ((part + _MIDDLE).astype(np.uint64) for part in (rows, columns))
     return (symbols.astype(np.uint64) * _FIELD + row) * _FIELD + column
 
@@ -332,17 +278,13 @@ def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np
 def control_labels(
     types: np.ndarray, labels: np.ndarray, frequencies: np.ndarray, seed: int, task: int
 ) -> np.ndarray:
-    """A random class for each cell, which follows from its type alone.
+    """A random class ``uint8 [N]`` for each cell, which follows from its type alone.
 
     Args:
         types: ``uint64 [N]``, see `cell_types`.
         labels: ``uint8 [N]``; where they are undefined, the control label is, too.
         frequencies: ``[C]``, how often each class occurs in training, counts or shares.
-        seed: another one gives another random function.
-        task: number of the sub-task, so that each has a function of its own.
-
-    Returns:
-        ``uint8 [N]``.
+        seed, task: of the random function, of which each sub-task has its own.
     """
     key = mix(mix(np.array([seed], dtype=np.uint64) + np.uint64(1)) + np.uint64(task))
     share = (mix(mix(types + key)) >> np.uint64(11)) / float(2**53)
@@ -356,15 +298,10 @@ def control_labels(
 
 @dataclass(frozen=True)
 class LinearProbes:
-    """Logits of classes from features as they are, with their standardisation worked in.
+    """Logits of classes from features as they are, with their standardisation worked in."""
 
-    Attributes:
-        weight: float32 [D, tasks, C], C being the most classes of a task.
-        bias: float32 [tasks, C].
-    """
-
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor  # float32 [D, tasks, C], C being the most classes of a task
+    bias: Tensor  # float32 [tasks, C]
 
     def __call__(self, features: Tensor) -> Tensor:
         """The likeliest class of each task, int64 [N, tasks], of features [N, D]."""
@@ -440,24 +377,14 @@ def fit(
 
 @dataclass(frozen=True)
 class Probes:
-    """Linear probes of all sub-tasks, and of their control tasks, at all points.
+    """Linear probes of all sub-tasks, and of their control tasks, at all points."""
 
-    Attributes:
-        classes: of each sub-task.
-        points: the probes at each point: of all sub-tasks, then of their control tasks.
-        majority: ``uint8 [2, hints]``, the most frequent class of training cells in rows that are
-            filled in, and of all of them.
-        frequencies: of each sub-task, how often its classes occur.
-        types: ``uint64 [M]``, those that occur, sorted.
-        seed: of the control tasks.
-    """
-
-    classes: Mapping[str, int]
-    points: Mapping[Point, LinearProbes]
-    majority: np.ndarray
-    frequencies: Sequence[np.ndarray]
-    types: np.ndarray
-    seed: int
+    classes: Mapping[str, int]  # of each sub-task
+    points: Mapping[Point, LinearProbes]  # of all sub-tasks, then of their control tasks
+    majority: np.ndarray  # uint8 [2, hints]: the most frequent class in rows filled in, and in all
+    frequencies: Sequence[np.ndarray]  # of each sub-task, how often its classes occur
+    types: np.ndarray  # uint64 [M], those that occur, sorted
+    seed: int  # of the control tasks
 
     def __call__(self, point: Point, features: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """What probes, and probes of control tasks, say of features [N, D]: ``[N, hints]`` each."""
@@ -479,11 +406,7 @@ def fit_probes(
 ) -> Probes:
     """A probe for each sub-task at each point, and one for its control task.
 
-    Args:
-        cells: of training problems.
-        classes: of each sub-task, in the layout's order.
-        seed: of the control tasks.
-        l2, iterations: see `fit`.
+    ``classes`` are in the layout's order; the seed is that of the control tasks.
     """
 
     def counts(hints: np.ndarray) -> list[np.ndarray]:
@@ -507,7 +430,5 @@ def fit_probes(
 def _controls(
     types: np.ndarray, hints: np.ndarray, frequencies: Sequence[np.ndarray], seed: int
 ) -> np.ndarray:
-    parts: Any = enumerate(frequencies)
-    return np.stack(
-        [control_labels(types, hints[:, i], counts, seed, i) for i, counts in parts], axis=-1
-    )
+    drawn = [control_labels(types, hints[:, i], c, seed, i) for i, c in enumerate(frequencies)]
+    return np.stack(drawn, axis=-1)

@@ -31,6 +31,7 @@ from trm.analysis.probe import (
     Probes,
     examples,
     fit_probes,
+    joined_cells,
     main_point,
     observe,
     take,
@@ -44,7 +45,6 @@ from trm.solving.solver import Solver
 FILE = "probe.json"  # its name in a study's folder
 FORMAT = 1
 ROW, ALL = "row", "all"  # scopes: cells of the row that is filled in; all that are defined
-_READERS = ("probe", "head", "control", "known")
 _RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
@@ -238,18 +238,12 @@ def run_probes(
     settings: Settings | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> ProbeStudy:
-    """Probe a model.
+    """Probe a frozen model, whose task says what is within the training range.
 
-    Args:
-        solver: the frozen model; its task says what is within the training range.
-        sizes: of the problems, each by two measures of the task, like ``{"digits_a": 4,
-            "digits_b": 2}``; None: `default_sizes`.
-        settings: how; None: the defaults.
-        note: is told what is going on, a line at a time.
-
-    Raises:
-        ValueError: the layout has no hints, no size can be measured, there are no training
-            problems, or the model's states cannot be probed.
+    Sizes are of problems by two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``;
+    None: `default_sizes`. ``note`` is told what is going on, a line at a time. ValueError: the
+    layout has no hints, no size can be measured, there are no training problems, or the states
+    cannot be probed.
     """
     settings = settings or Settings()
     check_hints(solver.task)
@@ -263,7 +257,7 @@ def run_probes(
     there = (cells.hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
     every = subtask_classes(solver.task.rules, solver.task.base)
     classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
-    cells = replace(cells, hints=cells.hints[:, there])
+    cells = cells._replace(hints=cells.hints[:, there])
     note(f"fitting probes to {train['cells']:,} cells at {len(cells.features)} sites")
     probes = fit_probes(cells, classes, settings.seed, settings.l2, settings.iterations)
     last = main_point(solver.predictor, settings.steps)
@@ -282,7 +276,7 @@ def run_probes(
 
 
 def check_hints(task: Task) -> None:
-    """Raise a ValueError where the task's layout names no sub-tasks."""
+    """ValueError where the task's layout names no sub-tasks."""
     if not task.rules.hints:
         known = [name for name, layout in task.layouts.items() if layout.hints]
         raise ValueError(
@@ -306,11 +300,7 @@ def default_sizes(task: Task) -> list[dict[str, int]]:
 
 
 def training_cells(solver: Solver, settings: Settings) -> tuple[Cells, dict[str, int]]:
-    """What probes are fitted to, and how much it is.
-
-    Raises:
-        ValueError: no problem of the task belongs to the training split.
-    """
+    """What probes are fitted to, and how much it is."""
     parts, read = [], 0
     random = np.random.default_rng(settings.seed)
     for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
@@ -319,7 +309,7 @@ def training_cells(solver: Solver, settings: Settings) -> tuple[Cells, dict[str,
         for part, observed in _read(solver, problems, settings, settings.seed, start):
             parts.append(take(part, observed, settings.cells, random))
             read += len(part)
-    cells = Cells.joined(parts)
+    cells = joined_cells(parts)
     return cells, {
         "problems": settings.train_problems,
         "examples": read,
@@ -336,29 +326,25 @@ def _asked(
     axes, (a, b) = tuple(size), size.values()
     lengths, name = task.of_size(**size), size_name(axes, (a, b))
     problems = cell_problems(task, lengths, settings.problems, settings.seed)
-    fitted, reason = None, None
+    fitted, reason = None, ""
     try:
         fitted = solver.for_lengths(lengths)
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    if fitted is None and reason is None:
+    if fitted and not len(problems):
+        reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
+    elif not fitted and not reason:
         height, width = task.rules.room(lengths, task.base)
         reason = (
             f"the model cannot work on a canvas of {height} x {width} cells or more "
             f"(height x width), which {name} need"
         )
-    elif not len(problems):
-        reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
-    result = SizeResult(dict(size), name, region(task.ranges, axes, (a, b)), reason)
+    result = SizeResult(dict(size), name, region(task.ranges, axes, (a, b)), reason or None)
     return result, None if reason else fitted, problems
 
 
 def _read(
-    solver: Solver,
-    problems: Problems,
-    settings: Settings,
-    seed: int | None = None,
-    first: int = 0,
+    solver: Solver, problems: Problems, settings: Settings, seed: int | None = None, first: int = 0
 ) -> Iterator[tuple[Examples, Observed]]:
     """Examples in batches, see `examples`, each with what the model does with it."""
     every = examples(solver, problems, seed, first)
@@ -372,103 +358,119 @@ def _read(
 class Tally:
     """Counts what probes get right by problem, so that intervals can be those of problems.
 
-    Args:
-        probes: fitted.
-        last: the point whose sub-tasks are compared with the answer.
-        problems: how many there will be.
-        seed: of the bootstrap.
+    ``last`` is the point whose sub-tasks are compared with the answer, the seed the bootstrap's.
     """
 
     def __init__(self, probes: Probes, last: Point, problems: int, seed: int) -> None:
         self.probes, self.last, self.problems, self.seed = probes, last, problems, seed
         self.names = tuple(probes.classes)
-        shape = (2, len(self.names), problems)  # scopes: the row that is filled in, all cells
-        self.right: dict[tuple[str, Point], np.ndarray] = {}
-        self.total, self.known, self.majority = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        # Of each reader at each point, and in all of ``total``, ``known`` and ``majority``: cells
+        # int64 [2, hints, problems], those of the row that is filled in, then all.
+        self.cells: dict[tuple[str, Point | None], np.ndarray] = {}
         self.read: set[str] = set()  # the hints that the model's own heads name
-        # By problem and row that is filled in, grown as rows come: is there such a row, are its
-        # sub-tasks right, is its answer?
-        self.there = np.zeros((problems, 0), dtype=bool)
-        self.subtasks = np.ones((problems, 0), dtype=bool)
-        self.answers = np.ones((problems, 0), dtype=bool)
-        self.places: np.ndarray | None = None  # [right or total, hints, rows, columns]
-        self.size = (0, 0)
+        # Is there such a row to fill in, is a sub-task wrong in it, is its answer? Grown as needed.
+        self.rows = np.zeros((3, problems, 0), dtype=bool)
+        self.places = np.zeros((2, len(self.names), 0, 0), dtype=np.int64)  # right, total [H, 2 W]
 
     def add(self, examples: Examples, observed: Observed, first: int) -> None:
         """Count a batch, whose first problem has this number."""
-        cells = take(examples, observed)
-        problem = examples.problem[cells.example] + first
+        cells, of_problem = take(examples, observed), examples.problem + first
+        problem = of_problem[cells.example]
 
-        def count(flags: np.ndarray) -> np.ndarray:
-            """Flags ``bool [N, hints]`` by scope, hint and problem."""
+        def add(reader: str, point: Point | None, row: np.ndarray, every: np.ndarray) -> None:
             counted = [
-                [np.bincount(problem, weights=column, minlength=self.problems) for column in part.T]
-                for part in (flags & cells.filled[:, None], flags)
+                [np.bincount(problem, column, self.problems) for column in flags.T]
+                for flags in (row & cells.filled[:, None], every)
             ]
-            return np.array(counted).astype(np.int64)
-
-        def add(reader: str, point: Point, flags: np.ndarray) -> None:
-            key = reader, point
-            self.right[key] = self.right.get(key, 0) + count(flags)
+            before = self.cells.get((reader, point), 0)
+            self.cells[reader, point] = before + np.array(counted).astype(np.int64)
 
         defined = cells.hints != UNDEFINED
         known = defined & self.probes.known(cells.types)[:, None]
         controls = self.probes.control(cells.types, cells.hints)
-        self.total += count(defined)
-        self.known += count(known)
-        for scope, majority in enumerate(self.probes.majority):
-            self.majority[scope] += count(defined & (cells.hints == majority))[scope]
-        judged = None
+        row, every = (defined & (cells.hints == usual) for usual in self.probes.majority)
+        add("majority", None, row, every)
+        add("total", None, defined, defined)
+        add("known", None, known, known)
+        judged = defined
         for point, features in cells.features.items():
             said, control = self.probes(point, features)
             right = defined & (said == cells.hints)
-            add("probe", point, right)
-            add("known", point, right & known)
-            add("control", point, known & (control == controls))
+            control = known & (control == controls)
+            add("probe", point, right, right)
+            add("known", point, right & known, right & known)
+            add("control", point, control, control)
             if point.name == self.last.name and point.step in observed.heads:
-                named = self._heads(observed, point.step, cells)
-                right = np.where(named == UNDEFINED, right, defined & (named == cells.hints))
-                add("head", point, right)
+                for h, name in enumerate(self.names):
+                    if name in observed.heads[point.step]:
+                        self.read.add(name)
+                        named = observed.heads[point.step][name].flatten(1).cpu().numpy()
+                        own = named[cells.example, cells.cell]
+                        agree = defined[:, h] & (own == cells.hints[:, h])
+                        right[:, h] = np.where(own == UNDEFINED, right[:, h], agree)
+                add("head", point, right, right)
             if point == self.last:
                 judged = right | ~defined
-        assert judged is not None
-        self._rows(examples, observed, cells, judged, first)
+        # Rows whose sub-tasks, and whose answers, are all right; and where cells are wrong.
+        _, H, W = examples.inputs.shape
+        self.rows = np.pad(self.rows, ((0, 0), (0, 0), (0, max(0, H - self.rows.shape[2]))))
+        if not self.places.size:
+            self.places = np.zeros((2, len(self.names), H, 2 * W), dtype=np.int64)
+        step = examples.rows - examples.first[:, None]  # [B, H]
+        example, line, _ = np.nonzero(examples.filled)
+        self.rows[0, of_problem[example], step[example, line]] = True
+        example, line, _ = np.nonzero(examples.filled & (observed.answers != examples.labels))
+        self.rows[2, of_problem[example], step[example, line]] = True
+        counted = [self.names.index(name) for name in self.judged]
+        line, column = np.divmod(cells.cell, W)
+        bad = cells.filled & ~judged[:, counted].all(axis=1)
+        self.rows[1, problem[bad], step[cells.example[bad], line[bad]]] = True
+        at = cells.filled
+        columns = (examples.columns[cells.example, column] + W)[at].clip(0, 2 * W - 1)
+        place = examples.rows[cells.example, line][at], columns
+        for h in counted:
+            there = defined[at, h].astype(np.int64)
+            np.add.at(self.places[0, h], place, there * judged[at, h])
+            np.add.at(self.places[1, h], place, there)
 
     def result(self, size: SizeResult) -> SizeResult:
         """The size with its figures."""
         weights = np.random.default_rng(self.seed).multinomial(
             self.problems, np.full(self.problems, 1 / self.problems), _RESAMPLES
         )
-        readings = []
-        points = dict.fromkeys(point for reader, point in self.right if reader == "probe")
-        for scope, name in enumerate((ROW, ALL)):
-            for h, hint in enumerate(self.names):
-                total, known = self.total[scope, h], self.known[scope, h]
-                if not total.any():
-                    continue
-                majority = share(self.majority[scope, h], total, weights)
-                for point in points:
-                    counts: dict[str, Share | None] = {
-                        reader: share(
-                            self.right[reader, point][scope, h],
-                            known if reader in ("control", "known") else total,
-                            weights,
-                        )
-                        for reader in _READERS
-                        if (reader, point) in self.right and (reader != "head" or hint in self.read)
-                    }
-                    counts = {"head": None, "majority": majority} | counts
-                    readings.append(Reading(hint, *point, name, **counts))  # type: ignore[arg-type]
-        rows = _table(self.subtasks[self.there], self.answers[self.there])
-        subtasks, answers = self.subtasks | ~self.there, self.answers | ~self.there
-        whole = _table(subtasks.all(axis=1), answers.all(axis=1))
+        totals, readings = self.cells["total", None], []
+        points = [point for reader, point in self.cells if reader == "probe" and point]
+
+        def counted(at: tuple[int, int], reader: str, point: Point | None, of: str) -> Share:
+            return share(self.cells[reader, point][at], self.cells[of, None][at], weights)
+
+        for at in np.ndindex(totals.shape[:2]):
+            if not totals[at].any():
+                continue
+            hint, majority = self.names[at[1]], counted(at, "majority", None, "total")
+            for point in points:
+                head = ("head", point) in self.cells and hint in self.read
+                reading = Reading(
+                    hint,
+                    *point,
+                    (ROW, ALL)[at[0]],
+                    counted(at, "probe", point, "total"),
+                    counted(at, "head", point, "total") if head else None,
+                    counted(at, "control", point, "known"),
+                    counted(at, "known", point, "known"),
+                    majority,
+                )
+                readings.append(reading)
+        there, bad, wrong = self.rows
+        rows = _table(~bad[there], ~wrong[there])
+        whole = _table(~bad.any(axis=1), ~wrong.any(axis=1))
         return replace(
             size,
-            height=self.size[0],
-            width=self.size[1],
+            height=self.places.shape[2],
+            width=self.places.shape[3] // 2,
             problems=self.problems,
-            rows=int(self.there.sum()),
-            cells=int(self.total[1].max(axis=0).sum()),
+            rows=int(there.sum()),
+            cells=int(totals[1].max(axis=0).sum()),
             readings=readings,
             gap=Gap(self.judge, self.judged, rows, whole),
             first_error=self._first_error(weights),
@@ -482,60 +484,11 @@ class Tally:
     @property
     def judged(self) -> list[str]:
         """The sub-tasks of a row that are judged: those with a head, if any has one."""
-        asked = self.total[0].any(axis=1)
-        return [
-            name
-            for name, there in zip(self.names, asked, strict=True)
-            if there and (not self.read or name in self.read)
-        ]
-
-    def _heads(self, observed: Observed, step: int, cells: Cells) -> np.ndarray:
-        """What the model's heads name, ``uint8 [N, hints]``; undefined without a head."""
-        named = np.full(cells.hints.shape, UNDEFINED, dtype=np.uint8)
-        for h, name in enumerate(self.names):
-            if name in observed.heads[step]:
-                self.read.add(name)
-                maps = observed.heads[step][name].flatten(1).cpu().numpy()
-                named[:, h] = maps[cells.example, cells.cell]
-        return named
-
-    def _rows(
-        self, examples: Examples, observed: Observed, cells: Cells, right: np.ndarray, first: int
-    ) -> None:
-        """Rows whose sub-tasks, and whose answers, are all right; and where cells are wrong."""
-        B, H, W = examples.inputs.shape
-        self.size = H, W
-        if self.places is None:
-            self.places = np.zeros((2, len(self.names), H, 2 * W), dtype=np.int64)
-        grow = ((0, 0), (0, max(0, H - self.there.shape[1])))
-        self.there = np.pad(self.there, grow)
-        self.subtasks, self.answers = (
-            np.pad(part, grow, constant_values=True) for part in (self.subtasks, self.answers)
-        )
-        steps = examples.rows - examples.first[:, None]  # [B, H]
-        problem = np.broadcast_to((examples.problem + first)[:, None, None], (B, H, W))
-        step = np.broadcast_to(steps[:, :, None], (B, H, W))
-        self.there[problem[examples.filled], step[examples.filled]] = True
-        wrong = examples.filled & (observed.answers != examples.labels)
-        self.answers[problem[wrong], step[wrong]] = False
-        counted = [self.names.index(name) for name in self.judged]
-        row, column = np.divmod(cells.cell, W)
-        at = cells.filled
-        bad = at & ~right[:, counted].all(axis=1)
-        of_bad = cells.example[bad]
-        self.subtasks[examples.problem[of_bad] + first, steps[of_bad, row[bad]]] = False
-        place = (
-            examples.rows[cells.example, row][at],
-            (examples.columns[cells.example, column] + W)[at].clip(0, 2 * W - 1),
-        )
-        for h in counted:
-            defined = (cells.hints[at, h] != UNDEFINED).astype(np.int64)
-            np.add.at(self.places[0, h], place, defined * right[at, h])
-            np.add.at(self.places[1, h], place, defined)
+        asked = zip(self.names, self.cells["total", None][0].any(axis=1), strict=True)
+        return [name for name, there in asked if there and (not self.read or name in self.read)]
 
     def _first_error(self, weights: np.ndarray) -> FirstError:
         """The sub-task with the lowest accuracy, and the cell where it is wrong most often."""
-        assert self.places is not None
         right, total = self.places
         counted = [h for h, name in enumerate(self.names) if name in self.judged and total[h].any()]
         shares = {h: right[h].sum() / total[h].sum() for h in counted}
@@ -543,13 +496,14 @@ class Tally:
         if worst is None or shares[worst] == 1:
             return FirstError(self.judge, "")
         wrong = total[worst] - right[worst]
-        row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        row, column = (int(i) for i in np.unravel_index(wrong.argmax(), wrong.shape))
+        found, asked = self.cells[self.judge, self.last], self.cells["total", None]
         return FirstError(
             self.judge,
             self.names[worst],
-            share(self.right[self.judge, self.last][0, worst], self.total[0, worst], weights),
-            int(row) + 1,
-            int(column) - self.size[1] + 1,
+            share(found[0, worst], asked[0, worst], weights),
+            row + 1,
+            column - wrong.shape[1] // 2 + 1,
             Share(int(right[worst][row, column]), int(total[worst][row, column])),
         )
 
@@ -563,9 +517,7 @@ def _table(subtasks: Any, answers: Any) -> Table:
 def share(right: np.ndarray, total: np.ndarray, weights: np.ndarray) -> Share:
     """A share of cells from counts by problem ``[P]``; its interval is that of problems.
 
-    Args:
-        right, total: of each problem.
-        weights: ``int64 [resamples, P]``, how often each problem is in each bootstrap sample.
+    The weights ``int64 [resamples, P]`` are how often each is in each bootstrap sample.
     """
     k, n = int(right.sum()), int(total.sum())
     if not 0 < k < n:

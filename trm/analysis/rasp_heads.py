@@ -31,11 +31,9 @@ _CLOSE = 0.05  # gains that differ by less are as large
 class Overlap:
     """The attention of one head on what one selector selects.
 
-    Means over problems, of each the mean over its cells. A cell counts if the selector selects
-    another cell (or the cell itself) that the model has a token for.
-
-    The 95 % interval is 1.96 standard errors over problems to either side, within 0 and 1; it is
-    not known (0 and 1) of a single problem.
+    Means over problems, of each the mean over cells, of those for which the selector selects a cell
+    that the model has a token for. The 95 % interval is 1.96 standard errors over problems to
+    either side, within 0 and 1; of a single problem it is 0 and 1.
     """
 
     selector: str
@@ -49,10 +47,7 @@ class Overlap:
 
     @property
     def gain(self) -> float:
-        """Overlap above the baseline, by which selectors are ranked.
-
-        A wide selector has a high overlap with any head, and a high baseline.
-        """
+        """Overlap above the baseline, which is high, too, where a selector is wide."""
         return self.overlap - self.baseline
 
 
@@ -98,12 +93,12 @@ class Watched:
             see `trm.analysis.record.cell_attention`. Of a GPT loop by loop ``[blocks, B, heads, N,
             K]``: from the token that writes each cell to those that show the cells, and then to the
             start and the row ends.
-        selectors: by name, those of `trm.analysis.rasp.NAMES` and of the program, bool [N, N] or
-            [B, N, N].
+        selectors: those of `trm.analysis.rasp.NAMES` and of the program.
         used: names of the program's.
         steps: the supervision step in which that was.
         written: ``uint8 [B, H, W]``, the canvases as the program fills them in.
-        visible: ``bool [N, K]``, what a GPT's tokens see; None: see `Overlaps.add`.
+        visible: ``bool [N, K]``, what a GPT's tokens see; None: what any head of the layer gives
+            some attention to, as a mask gives exactly none.
     """
 
     attention: dict[str, np.ndarray]
@@ -127,15 +122,12 @@ def watch(
     (teacher-forced). That token shows the cell on the right.
 
     Args:
-        predictor: the model.
-        task: whose layout and base the rows are of.
-        inputs: ``uint8 [B, H, W]``, upright, a row of each masked.
-        labels: ``uint8 [B, H, W]``, the same with the row filled in; read by a GPT alone.
+        predictor, task: the model, and the layout and base of the rows.
+        inputs, labels: ``uint8 [B, H, W]``, upright, a row of each masked, and filled in.
         steps: see `trm.analysis.record.cell_attention`.
 
     Raises:
-        ValueError: the model has no attention between cells, or its cells are not those of the
-            canvas.
+        ValueError: the model has no attention between cells, or its cells are not the canvas's.
     """
     written, cells = write_row(task.layout, inputs, task.base)
     used = set(cells.selectors)
@@ -170,11 +162,7 @@ def watch(
 
 
 class Overlaps:
-    """Adds up overlaps over batches of canvases, for all heads of one update of a state.
-
-    Args:
-        update: the tensor that is updated.
-    """
+    """Adds up overlaps over batches of canvases, for all heads of one update of a state."""
 
     def __init__(self, update: str) -> None:
         self.update = update
@@ -190,18 +178,16 @@ class Overlaps:
         used: set[str],
         visible: np.ndarray | None = None,
     ) -> None:
-        """Count a batch of canvases.
+        """Count a batch of canvases, see `Watched`.
 
         Args:
-            attention: ``float [layers, B, heads, N, K]``, queries second to last; rows of cells
-                that are no tokens are 0. Keys are the N cells, and then whatever else heads attend
-                to, which no selector selects.
+            attention: ``float [layers, B, heads, N, K]``; rows of cells that are no tokens are 0,
+                and keys beyond the N cells are selected by nothing.
             selectors: by name, bool [N, N] or [B, N, N].
             cells: ``bool [B, N]``, the queries that count.
             problem: ``int64 [B]``, which problem each canvas is of.
             used: names of those that the program uses.
-            visible: ``bool [N, K]``, what heads can see; None: what any head of the layer gives
-                some attention to, as a mask gives exactly none.
+            visible: ``bool [N, K]`` or None.
         """
         self._used |= used
         attention = np.asarray(attention)
@@ -227,37 +213,32 @@ class Overlaps:
                 found.append(parts[..., of_problem == one])
 
     def heads(self) -> list[Head]:
-        """All heads, layer by layer; none before anything was added."""
+        """All heads, layer by layer; none before anything was added.
+
+        The largest gain comes first; but of gains as large, the program's, and then as they were
+        named. What a head cannot see at all comes last.
+        """
         found: dict[tuple[int, int], list[Overlap]] = {}
         for name, problems in self._mass.items():
             joined = [np.concatenate(parts, axis=-1) for parts in problems.values()]
             cells = sum(part.shape[-1] for part in joined)
             means = np.stack([part.mean(axis=-1) for part in joined])  # [P, layers, heads + 1]
             mean, number = means.mean(axis=0), len(means)
-            low, high = np.zeros_like(mean), np.ones_like(mean)
-            if number > 1:
-                margin = 1.96 * means.std(axis=0, ddof=1) / number**0.5
-                low, high = np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
+            margin = 1.96 * means.std(axis=0, ddof=1) / number**0.5 if number > 1 else np.inf
+            low, high = np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
             for layer, head in np.ndindex(mean.shape[0], mean.shape[1] - 1):
                 share, least, most = (float(of[layer, head]) for of in (mean, low, high))
                 rest = float(mean[layer, -1]), cells, number, name in self._used
                 overlap = Overlap(name, share, least, most, *rest)
                 found.setdefault((layer, head), []).append(overlap)
-        return [
-            Head(self.update, layer + 1, head + 1, _ranked(overlaps))
-            for (layer, head), overlaps in sorted(found.items())
-        ]
-
-
-def _ranked(overlaps: list[Overlap]) -> tuple[Overlap, ...]:
-    """The largest gain first; but of gains as large, the program's, and then as they were named.
-
-    What a head cannot see at all comes last.
-    """
-    found = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
-    close = [one for one in overlaps if one.baseline and one.gain > found[0].gain - _CLOSE]
-    best = min(close, key=lambda one: not one.in_program, default=found[0])
-    return best, *(one for one in found if one is not best)
+        heads = []
+        for (layer, head), overlaps in sorted(found.items()):
+            ranked = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
+            close = [one for one in overlaps if one.baseline and one.gain > ranked[0].gain - _CLOSE]
+            best = min(close, key=lambda one: not one.in_program, default=ranked[0])
+            rest_of = (one for one in ranked if one is not best)
+            heads.append(Head(self.update, layer + 1, head + 1, (best, *rest_of)))
+        return heads
 
 
 def compare_heads(
@@ -269,18 +250,9 @@ def compare_heads(
 ) -> Comparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
-    The rows above are the true ones (teacher-forced). The cells that count are those of the masked
-    row in which a symbol is to be written.
-
-    Args:
-        solver: the model.
-        size: of the problems, by two measures of the task, like ``{"digits_a": 4, "digits_b": 4}``.
-        problems: how many, of the test split; fewer where there are not as many.
-        seed: which ones.
-        note: is told what is going on, a line at a time.
-
-    Raises:
-        ValueError: the layout has no program; see `watch`; or there are no problems of that size.
+    The rows above are the true ones (teacher-forced), and the cells that count those of the masked
+    row in which a symbol is to be written. Fewer problems where not as many are held out; ``note``
+    is told what is going on. ValueError: see `watch`; the layout has no program; no such problems.
     """
     task, predictor = solver.task, solver.predictor
     check_program(task.layout)
