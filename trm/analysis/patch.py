@@ -93,8 +93,7 @@ def patch(
 
     Args:
         predictor: with the model, where it is to run.
-        inputs: ``uint8 [2, H, W]``, A and B with the same row masked.
-        labels: ``uint8 [2, H, W]``, the same with that row filled in.
+        inputs, labels: ``uint8 [2, H, W]``, A and B with the same row masked, and filled in.
         by: of `PATCHED`.
         steps: supervision steps after which states are patched; the last one is that of the answer.
 
@@ -187,12 +186,7 @@ def open_pair(
 
 
 class _Score:
-    """The effect of runs on the answer, see this module.
-
-    Args:
-        labels: ``uint8 [2, H, W]``, A and B.
-        answer: rows and columns of the C cells that are filled in.
-    """
+    """The effect of runs on the answer in some rows and columns of ``uint8 [2, H, W]``, A and B."""
 
     def __init__(self, labels: np.ndarray, answer: tuple[np.ndarray, ...]) -> None:
         self.rows, self.columns = answer
@@ -236,17 +230,10 @@ class _Score:
 def _effects(
     recorder: Recorder, site: Site, groups: Tensor, score: _Score, by: str, places: int
 ) -> np.ndarray:
-    """The effect of each group at a site, float32 [G].
+    """The effect of each group at a site, float32 [G], see `replacement`.
 
-    Where A's and B's activations of a group are equal, nothing is run: its effect is 0.
-
-    Args:
-        recorder: of the model on A and B.
-        site: in it.
-        groups: bool [G, S] of tokens, bool [G, D] of channels, or bool [G, P] of tensors.
-        score: of answers.
-        by: what the groups are.
-        places: of the canvas, by which the runs at once are reckoned.
+    Where A's and B's activations of a group are equal, nothing is run: its effect is 0. By the
+    places of the canvas the runs at once are reckoned.
     """
     base = recorder.run([site])
     score.base(base.logits)
@@ -350,8 +337,7 @@ def head_effects(
     """Patch each head in turn, in pairs of held-out problems that differ in one thing.
 
     Args:
-        solver: with the model.
-        size: of the problems, by two measures of the task.
+        solver, size: the model, and the size of the problems, by two measures of the task.
         kinds: of `trm.analysis.pairs.kinds_of`; none named: all of which there are pairs.
         pairs: of each kind, at most.
         seed: which ones, and of the bootstrap.
@@ -382,7 +368,6 @@ def head_effects(
 def _of_kind(
     predictor: Predictor, kind: str, meaning: str, pairs: Sequence[Pair], seed: int
 ) -> HeadEffects:
-    """See `head_effects`."""
     effects, counted = [], []
     sites: list[str] = []
     for pair in pairs:

@@ -54,11 +54,7 @@ NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *FAR, *LINES)
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """Which keys each query selects; combined with ``&``, ``|`` and ``~``.
-
-    Attributes:
-        chosen: ``bool [..., Q, K]``.
-    """
+    """Which keys each query selects, bool [..., Q, K]; combined with ``&``, ``|`` and ``~``."""
 
     chosen: np.ndarray
 
@@ -78,11 +74,9 @@ class Selector:
 
 
 def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
-    """The selector of all pairs of which a predicate is true.
+    """The selector [..., Q, K] of all pairs of s-ops [..., K] and [..., Q] that meet a predicate.
 
-    Args:
-        keys, queries: s-ops [..., K] and [..., Q].
-        predicate: such as `numpy.equal`; is given arrays that broadcast to [..., Q, K].
+    The predicate, such as `numpy.equal`, is given arrays that broadcast to that shape.
     """
     keys, queries = np.asarray(keys)[..., None, :], np.asarray(queries)[..., :, None]
     shape = np.broadcast_shapes(keys.shape, queries.shape)
@@ -95,14 +89,10 @@ def true_of(condition: SOp) -> Selector:
 
 
 def closest(selector: Selector, keys: SOp, queries: SOp) -> Selector:
-    """Of the keys that a query selects, those whose value is closest to the query's own.
+    """Of the keys that a query selects, those whose number is closest to the query's own.
 
     The paper has no such operation. A head with hard attention does it in one go, if its scores
     fall with the distance, as under a position bias; by `select` alone it takes two selectors.
-
-    Args:
-        selector: ``bool [..., Q, K]``.
-        keys, queries: numbers [..., K] and [..., Q].
     """
     distance = np.abs(np.asarray(keys)[..., None, :] - np.asarray(queries)[..., :, None])
     distance = np.where(selector.chosen, distance, np.inf)
@@ -121,9 +111,6 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
         values: [..., K], batch dimensions that broadcast to those of the selector.
         default: for queries that select nothing; None: there must be none.
 
-    Returns:
-        [..., Q], of the dtype of the values.
-
     Raises:
         ValueError: a query selects nothing, and there is no default; or categories that differ.
     """
@@ -141,43 +128,36 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
         total = np.where(selector.chosen, values[..., None, :], 0).sum(axis=-1)
         found = total / np.maximum(selector.width, 1)
     else:
-        found = _only_value(selector, values)
+        batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
+        first = selector.chosen.argmax(axis=-1)
+        spread = np.broadcast_to(values, (*batch, values.shape[-1]))
+        found = np.take_along_axis(
+            spread, np.broadcast_to(first, (*batch, first.shape[-1])), axis=-1
+        )
+        differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
+        if (selector.width > 1).any() and differ.any():
+            *one, query, key = np.argwhere(differ)[0].tolist()
+            raise ValueError(
+                f"position {query} selects {found[(*one, query)]} and {spread[(*one, key)]}, and "
+                "there is no mean of categories: select keys that agree, or give floats to be "
+                "averaged"
+            )
     return np.where(there, found, values.dtype.type(default))
 
 
-def _only_value(selector: Selector, values: np.ndarray) -> np.ndarray:
-    """The value on which the keys agree that a query selects; that of key 0 if it selects none."""
-    batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
-    first = selector.chosen.argmax(axis=-1)
-    spread = np.broadcast_to(values, (*batch, values.shape[-1]))
-    found = np.take_along_axis(spread, np.broadcast_to(first, (*batch, first.shape[-1])), axis=-1)
-    if selector.width.max(initial=0) > 1:
-        differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
-        if differ.any():
-            *one, query, key = np.argwhere(differ)[0].tolist()
-            pair = found[(*one, query)], spread[(*one, key)]
-            raise ValueError(
-                f"position {query} selects {pair[0]} and {pair[1]}, and there is no mean of "
-                "categories: select keys that agree, or give floats to be averaged"
-            )
-    return found
-
-
 class Cells:
-    """A batch of canvases, a row of which is masked, as s-ops over their H · W cells.
+    """A batch of canvases, a row of which is masked, as s-ops over their N = H · W cells.
 
     Args:
         canvases: ``uint8 [B, H, W]`` ids.
         base: of the digits.
-        order: ``int64 [H * W]``, the place of each cell in the sequence that a decoder reads: what
+        order: ``int64 [N]``, the place of each cell in the sequence that a decoder reads: what
             counts as written for a cell is what comes before it. None: all that is written.
 
     Attributes:
-        symbols: ``int64 [B, H * W]``.
-        digit: ``int64 [B, H * W]``, `NONE` in cells without one.
-        sign: ``bool [B, H * W]``, the cell of the multiplication or plus sign.
-        rows, columns: ``int64 [H * W]``, from the top left.
-        base: of the digits.
+        symbols, digit: ``int64 [B, N]``; of `digit`, `NONE` in cells without one.
+        sign: ``bool [B, N]``, the cell of the multiplication or plus sign.
+        rows, columns: ``int64 [N]``, from the top left.
         selectors: those that have been asked for, by name.
         iterations: how often rules have been applied until nothing changed, all of them together.
 
@@ -202,41 +182,25 @@ class Cells:
         self.iterations = 0
 
     def selector(self, name: str) -> Selector:
-        """One of `NAMES`, or one that a program has added to `selectors`.
-
-        Raises:
-            ValueError: there is none of that name.
-        """
+        """One of `NAMES`, or one that a program has added to `selectors`; else a ValueError."""
         if name not in self.selectors:
             check_choice("selector", name, NAMES)
             self.selectors[name] = self._made(name)
         return self.selectors[name]
 
     def at(self, name: str, values: SOp, default: int | bool = NONE) -> SOp:
-        """The value in the cell that a selector selects; the default where it selects none.
-
-        Args:
-            name: see `selector`.
-            values: [B, H * W].
-            default: such as for cells at the edge.
-        """
+        """The value in the cell that a selector selects; the default where it selects none."""
         return aggregate(self.selector(name), values, default)
 
     def in_row(self, condition: SOp) -> SOp:
-        """Whether a condition ``bool [B, H * W]`` is true of any cell in the row, of that shape."""
+        """Whether a condition is true of any cell in the row, ``bool [B, N]`` both."""
         return (self.selector("same row") & true_of(condition)).width > 0
 
     def settle(self, rule: Callable[[SOp], SOp], start: int | bool = NONE) -> SOp:
-        """What a rule leads to that is applied to all cells until nothing changes.
+        """What a rule leads to that is applied to all cells ``[B, N]`` until nothing changes.
 
-        This is how a value travels cell by cell, as in the loops of a recursive model.
-
-        Args:
-            rule: from values [B, H * W] to values of that shape.
-            start: the value of all cells to begin with.
-
-        Raises:
-            ValueError: the values are still changing when each could have been in every cell.
+        This is how a value travels cell by cell, as in the loops of a recursive model. ValueError:
+        the values are still changing when each could have been in every cell.
         """
         values = np.full(self.symbols.shape, start)
         for _ in range(2 * self.symbols.shape[1] + 2):
@@ -250,19 +214,20 @@ class Cells:
         """One of `NAMES`."""
         rows, columns = self.rows, self.columns
         same_row, same_column = (select(of, of, np.equal) for of in (rows, columns))
-        whole = {
-            "itself": same_row & same_column,
-            "row above": select(rows, rows - 1, np.equal),
-            "same row": same_row,
-            "same column": same_column,
-            "right column": select(columns, columns + 1, np.equal),
-        }
-        if name in whole:
-            return whole[name]
         if name in NEIGHBOURS:
             down, right = NEIGHBOURS[name]
-            at_row = select(rows, rows + down, np.equal)
-            return at_row & select(columns, columns + right, np.equal)
+            below = select(rows, rows + down, np.equal)
+            return below & select(columns, columns + right, np.equal)
+        if name == "itself":
+            return same_row & same_column
+        if name in LINES:
+            above, beside = rows - 1, columns + 1
+            return {
+                "row above": select(rows, above, np.equal),
+                "same row": same_row,
+                "same column": same_column,
+                "right column": select(columns, beside, np.equal),
+            }[name]
         down, right = (FIRST_WRITTEN | FAR)[name]
         across, along = right * rows - down * columns, down * rows + right * columns
         line = select(across, across, np.equal) & select(along, along, np.greater)

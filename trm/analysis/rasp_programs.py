@@ -11,7 +11,7 @@ Canvases are upright: in another symmetry the selectors would have other names.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,12 +28,8 @@ LOOK_UP = "as many rows above as b has digits"
 
 
 def carries_into(cells: Cells, addends: SOp) -> SOp:
-    """The carry into each cell, ``int64 [B, N]``, from what is added up in each, of that shape."""
-
-    def rule(carry: SOp) -> SOp:
-        return cells.at("right", (addends + carry) // cells.base, 0)
-
-    return cells.settle(rule, 0)
+    """The carry into each cell from what is added up in each, ``int64 [B, N]`` both."""
+    return cells.settle(lambda c: cells.at("right", (addends + c) // cells.base, 0), 0)
 
 
 def number(cells: Cells, digits: SOp, lowest: SOp) -> SOp:
@@ -67,18 +63,16 @@ def product(one: SOp, other: SOp) -> SOp:
 
 
 class Given:
-    """What a program reads off the operands.
+    """What a program reads off the operands, ``bool [B, N]`` each.
 
-    Attributes:
-        sign_row: ``bool [B, N]``, cells in the row with the sign.
-        first: ``bool [B, N]``, the row below it, the first to be worked out.
-        last_column: ``bool [B, N]``, the column in which the operands end, from that row down.
+    ``sign_row`` is the row with the sign; ``first`` the row below it, the first to be worked out;
+    ``last_column`` the column in which the operands end, from the sign's row down.
     """
 
     def __init__(self, cells: Cells) -> None:
         self.sign_row = cells.in_row(cells.sign)
         self.first = cells.at("above", self.sign_row, False)
-        ends = (cells.digit != NONE) & (cells.at("right", cells.digit) == NONE)
+        ends = begins(cells, cells.digit)
         self.last_column = cells.settle(
             lambda last: np.where(self.sign_row, ends, cells.at("above", last, False)), False
         )
@@ -95,12 +89,9 @@ def straight_down(cells: Cells, row: SOp) -> SOp:
 
 
 def multiplicand(cells: Cells, given: Given, straight: SOp) -> SOp:
-    """The digit of a that each cell meets, handed down from a's row; `NONE` where there is none.
+    """The digit of a that each cell meets, handed down from a's row, the one above the sign's.
 
-    Args:
-        cells: the canvases, on which a's row is the one above that of the sign.
-        given: what is read off them.
-        straight: ``bool [B, N]``, cells that take it from above; all others from above right.
+    ``straight`` cells take it from above, all others from above right; `NONE` where there is none.
     """
     source = cells.at("below", given.sign_row, False)
 
@@ -241,49 +232,23 @@ def column_carries(cells: Cells) -> SOp:
     return np.where(given.first, np.where(of_sum, carries, NONE), below)
 
 
-PROGRAMS: dict[str, Program] = {
-    program.__name__: program
-    for program in (
-        standard,
-        running_sum,
-        interleaved,
-        accumulate,
-        lattice,
-        direct,
-        column,
-        column_carries,
-    )
-}
+_ALL = (standard, running_sum, interleaved, accumulate, lattice, direct, column, column_carries)
+PROGRAMS: dict[str, Program] = {program.__name__: program for program in _ALL}
 
 
-@dataclass(frozen=True)
-class Ran:
-    """Problems worked out by a program.
+class Ran(NamedTuple):
+    """Problems worked out by a program."""
 
-    Attributes:
-        canvases: ``uint8 [B, H, W]``, with all rows.
-        iterations: for each of the S steps, how often rules were applied until nothing changed.
-        selectors: names of those that it used.
-    """
-
-    canvases: np.ndarray
-    iterations: tuple[int, ...]
-    selectors: tuple[str, ...]
+    canvases: np.ndarray  # uint8 [B, H, W], with all rows
+    iterations: tuple[int, ...]  # row by row, how often rules were applied until nothing changed
+    selectors: tuple[str, ...]  # names of those that it used
 
 
 def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
-    """Fill in the masked row of canvases.
+    """Fill in the masked row of canvases, ``uint8 [B, H, W]``, upright.
 
-    Args:
-        layout: one of `PROGRAMS`.
-        canvases: ``uint8 [B, H, W]``, upright, a row of each masked.
-        base: of the digits.
-
-    Returns:
-        The canvases with that row filled in, and its cells, with the selectors of the program.
-
-    Raises:
-        ValueError: there is no program of that layout.
+    Also the cells are returned, with the selectors of the program. ValueError: there is no program
+    of that layout.
     """
     check_program(layout)
     cells = Cells(canvases, base)
@@ -294,7 +259,7 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
 
 
 def check_program(layout: str) -> None:
-    """Raise a ValueError where there is no program of a layout."""
+    """ValueError where there is no program of a layout."""
     if layout not in PROGRAMS:
         raise ValueError(
             f"there is no program of the layout {layout}, only of {', '.join(PROGRAMS)}"
@@ -302,16 +267,7 @@ def check_program(layout: str) -> None:
 
 
 def run_program(layout: str, drawing: Drawing, base: int) -> Ran:
-    """Work problems out row by row, each row built on the program's own.
-
-    Args:
-        layout: one of `PROGRAMS`.
-        drawing: B problems, of which the operands alone are read.
-        base: of the digits.
-
-    Raises:
-        ValueError: there is no program of that layout.
-    """
+    """Work problems out row by row, each row built on the program's own; see `write_row`."""
     canvases, selectors = drawing.canvases.copy(), dict[str, None]()
     iterations = []
     for step in range(int(drawing.steps.max(initial=0))):

@@ -35,7 +35,6 @@ class Site:
     """A place in a model, and when a value there is meant.
 
     Attributes:
-        name: for people.
         part: a module; None: the tensors of the state after a supervision step, one by one.
         kind: the part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
             [B, heads, S, S], which cannot be replaced.
@@ -73,10 +72,9 @@ class Record:
 
 
 class Recorder(ABC):
-    """A model with B canvases.
+    """A model in evaluation mode, with B canvases.
 
     Attributes:
-        model: in evaluation mode.
         cells: int64 [B, S], the cell of each of the tokens that have one (H * W: padding).
         length: of a sequence of tokens, a prefix left out.
     """
@@ -110,13 +108,9 @@ class Recorder(ABC):
         change: Change | None = None,
         hints: bool = False,
     ) -> Record:
-        """Run the model.
+        """Run the model on N of the canvases, or all, and note the values at sites, changed.
 
-        Args:
-            sites: whose values are wanted.
-            samples: which canvases, N of them; None: all.
-            change: of the values; None: nothing is changed.
-            hints: whether the model's own heads of hints are read, after each step of a site.
+        With ``hints`` the model's own heads of hints are read, after each step of a site.
         """
         record = Record({site: [] for site in sites})
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
@@ -231,7 +225,7 @@ class StepRecorder(Recorder):
         return [Site(f"step {step}", step=step) for step in steps]
 
     def layers(self, step: int | None = None) -> list[list[Site]]:
-        """See `Recorder`: a pass for each of the `updates`, by whose names they are called."""
+        """A pass for each of the `updates`, by whose names they are called."""
         layers: Any = self.model.layers if self.updates else ()
         return [
             [
@@ -242,7 +236,7 @@ class StepRecorder(Recorder):
         ]
 
     def heads(self) -> list[Site]:
-        """See `Recorder`: in the updates of each tensor, or of what works in order in each loop.
+        """In the updates of each tensor, or of what works in order in each loop.
 
         Raises:
             ValueError: the model has no attention between cells, or does not tell its updates.
@@ -280,11 +274,7 @@ class StepRecorder(Recorder):
         }
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
-        """See `Recorder`.
-
-        Raises:
-            ValueError: it is not made of tokens of cells.
-        """
+        """As [B, S, D]; ValueError: it is not made of tokens of cells."""
         S = self.cells.shape[1]
         if value.ndim == 4 and value.shape[1] * value.shape[2] == S:
             value = value.flatten(1, 2)
@@ -325,12 +315,9 @@ class StepRecorder(Recorder):
 
 
 class SequenceRecorder(Recorder):
-    """A GPT that reads canvases as they stand, from their first row on.
+    """A GPT that reads canvases ``uint8 [B, h, W]`` as they stand, from their first row on.
 
-    Args:
-        predictor: with the GPT, and how often its blocks are applied.
-        canvases: ``uint8 [B, h, W]``.
-        height: of the whole canvas; None: h.
+    The predictor says how often its blocks are applied; the height is that of the whole canvas.
     """
 
     model: GPT
@@ -348,29 +335,33 @@ class SequenceRecorder(Recorder):
         self.length, self.loops = self.ids.shape[1], loops_of(predictor)
 
     def layers(self, step: int | None = None) -> list[list[Site]]:
-        """See `Recorder`: one pass for each loop."""
+        """One pass for each loop."""
         return [
             [
-                Site(self._name(loop, k), block, calls=frozenset({loop}))
+                Site(
+                    joined(f"loop {loop + 1}" if self.loops > 1 else "", f"block {k}"),
+                    block,
+                    calls=frozenset({loop}),
+                )
                 for k, block in enumerate(self.model.layers, start=1)
             ]
             for loop in range(self.loops)
         ]
 
     def heads(self) -> list[Site]:
-        """See `Recorder`: of each block in each loop."""
-        return [
-            replace(site, part=layer.out, kind=INPUT)
-            for sites in self.layers()
-            for site, layer in zip(sites, attention_of(self.model), strict=True)
-        ]
+        """Of each block in each loop."""
+        return [site for sites in self._attention(INPUT) for site in sites]
 
     def attention(self) -> list[list[Site]]:
         """The attention of each block in each loop, float32 [B, heads, T, T] each."""
+        return self._attention(ATTENTION)
+
+    def _attention(self, kind: str) -> list[list[Site]]:
+        parts = attention_of(self.model)
         return [
             [
-                replace(site, part=layer, kind=ATTENTION)
-                for site, layer in zip(sites, attention_of(self.model), strict=True)
+                replace(site, part=layer.out if kind == INPUT else layer, kind=kind)
+                for site, layer in zip(sites, parts, strict=True)
             ]
             for sites in self.layers()
         ]
@@ -378,9 +369,6 @@ class SequenceRecorder(Recorder):
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
-
-    def _name(self, loop: int, block: int) -> str:
-        return f"block {block}" if self.loops == 1 else f"loop {loop + 1}, block {block}"
 
     def _take(self, index: Tensor, hooks: _Hooks, hints: bool) -> None:
         with hooks.of_step(0):
@@ -394,18 +382,11 @@ class SequenceRecorder(Recorder):
 
 
 def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
-    """How far the state of a model goes in each of its updates.
+    """How far the state of a model goes in each update, in so many supervision steps T.
 
-    A model that does not tell its updates has one of each tensor in a step.
-
-    Args:
-        model: on the device where it is to run.
-        canvases: ``uint8 [B, H, W]``.
-        steps: supervision steps T, from the initial state.
-
-    Returns:
-        Of each tensor of the state, float32 [T, C, B] in each of its C updates: the root mean
-        square of the difference over a sample's tokens and channels.
+    Of each tensor of the state, float32 [T, C, B] in each of its C updates (one of a model that
+    does not tell them): the root mean square of the difference over a sample's tokens and channels.
+    The canvases are ``uint8 [B, H, W]``.
     """
     recorder = StepRecorder(model, canvases, steps)
     initial = named(recorder.initial)
@@ -468,12 +449,7 @@ def attention_of(model: nn.Module) -> list[Attention]:
 
 
 def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    """The attention of a call without a cache, float32 [B, heads, S, S].
-
-    Args:
-        layer: that is called.
-        given, named: what it is called with.
-    """
+    """The attention of a layer's call without a cache, float32 [B, heads, S, S]."""
     x, rotation, bias, keys = (*given, None, None, None)[:4]
     q, k, _ = layer.project(x, rotation, named.get("seen"))
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
@@ -500,10 +476,7 @@ def token_of_cell(height: int, width: int) -> np.ndarray:
 
 
 def update_names(updates: Sequence[str]) -> list[str]:
-    """What each update of a supervision step is called.
-
-    A cycle ends with an update of the tensor that the head reads, the last one.
-    """
+    """What each update of a step is called; a cycle ends with that of the last tensor."""
     main = updates[-1] if updates else ""
     several = updates.count(main) > 1
     if set(updates) == {main}:
