@@ -43,11 +43,7 @@ class Lens:
         return self.log_probs.argmax(axis=-1).astype(np.uint8)
 
     def of(self, truth: np.ndarray) -> np.ndarray:
-        """The log-probability of each cell's true symbol, ``float32 [N, C]``.
-
-        Args:
-            truth: ``uint8 [H, W]``, the canvas with the row filled in.
-        """
+        """The log-probability of each cell's symbol in ``uint8 [H, W]``, ``float32 [N, C]``."""
         right = truth[self.row, self.columns].astype(np.int64)
         return np.take_along_axis(self.log_probs, right[None, :, None], axis=-1)[..., 0]
 
@@ -75,8 +71,12 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     masked = canvas == MASK
     if not masked.any():
         raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
-    if isinstance(predictor.model, GPT):
-        found = _of_gpt(predictor, canvas)
+    if isinstance(model := predictor.model, GPT):
+        decoder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
+        passed = [site for of_loop in decoder.layers() for site in of_loop]
+        held = decoder.run(passed).values
+        heads = (model.head(model.norm(decoder.on_canvas(held[site][0]))) for site in passed)
+        found = [(site.name, logits) for site, logits in zip(passed, heads, strict=True)]
     else:
         found = _of_steps(predictor, canvas, steps)
     cells = torch.from_numpy(masked)
@@ -121,19 +121,8 @@ def _of_steps(
                 own = site.name if of_head else name
                 read.append((own if ordered else joined(f"step {step}", own), site))
     values = recorder.run([site for _, site in read]).values
-    main = updates[-1]
     whole = named(recorder.initial)
     return [
-        (name, recorder.read([*(whole | {main: values[site][0]}).values()])) for name, site in read
-    ]
-
-
-def _of_gpt(predictor: Predictor, canvas: np.ndarray) -> list[tuple[str, Tensor]]:
-    """Names of sites, and logits [1, H, W, V]."""
-    model: GPT = predictor.model
-    recorder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
-    sites = [site for of_loop in recorder.layers() for site in of_loop]
-    values = recorder.run(sites).values
-    return [
-        (site.name, model.head(model.norm(recorder.on_canvas(values[site][0])))) for site in sites
+        (name, recorder.read([*(whole | {updates[-1]: values[site][0]}).values()]))
+        for name, site in read
     ]

@@ -42,10 +42,8 @@ Operands = tuple[int, ...]
 class Pair:
     """Two problems, one row of which is compared.
 
-    Attributes:
-        names: of both, as people write them.
-        row: the row, of those that are filled in, from 0.
-        inputs, labels: ``uint8 [2, H, W]``, with the row masked, and filled in.
+    ``row`` counts those that are filled in, from 0; ``inputs`` and ``labels`` are ``uint8
+    [2, H, W]``, with the row masked, and filled in.
     """
 
     names: tuple[str, str]
@@ -55,11 +53,7 @@ class Pair:
 
 
 def kinds_of(task: Task) -> dict[str, str]:
-    """The kinds of pairs of a task, and what differs in each.
-
-    Raises:
-        ValueError: there are none of this task.
-    """
+    """The kinds of pairs of a task, and what differs in each; ValueError: it has none."""
     if task.name not in KINDS:
         raise ValueError(
             f"there are no pairs of the task {task.name}, only of {' and '.join(KINDS)}"
@@ -70,21 +64,11 @@ def kinds_of(task: Task) -> dict[str, str]:
 def draw_pairs(
     solver: Solver, kind: str, size: dict[str, int], pairs: int, seed: int
 ) -> list[Pair]:
-    """Draw pairs of held-out problems.
+    """Draw pairs of held-out problems of a size; fewer where there are not as many, perhaps none.
 
     First problems are those that `cell_problems` names, in its order; the second is drawn from all
     that differ from it as the kind says. The row is the first that differs, and of `TOTAL` the
-    second.
-
-    Args:
-        solver: whose task and canvas they are of.
-        kind: of `kinds_of`.
-        size: of the problems, by two measures of the task.
-        pairs: how many; fewer where there are not as many, perhaps none.
-        seed: which ones.
-
-    Raises:
-        ValueError: there is no such kind, or the problems do not fit the canvas.
+    second. ValueError: there is no such kind, or the problems do not fit the canvas.
     """
     task = solver.task
     check_choice("kind", kind, tuple(kinds_of(task)))
@@ -100,55 +84,41 @@ def draw_pairs(
 
 
 def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int) -> Iterator[Pair]:
-    """At most one pair of each problem.
-
-    Args:
-        solver, kind, seed: see `draw_pairs`.
-        problems: the first ones of pairs.
-        first: number of the first of them, with which second ones are drawn.
-    """
+    """At most one pair of each problem; second ones are drawn with numbers from ``first`` on."""
     task = solver.task
     asked: list[tuple[int, Operands, Operands]] = []
-    for number, operands in enumerate(problems.to_ints()):
+    for number, operands in enumerate(problems.to_ints(), start=first):
         others = [*dict.fromkeys(_others(task, kind, operands))]
-        if not others:
-            continue
-        second = Problems.from_ints(others, task.base)
-        held_out = (split_of(second) == SPLITS.index(SPLIT)) & task.allows(second)
-        order = np.random.default_rng((seed, first + number)).permutation(len(others))
-        chosen = [others[i] for i in order if held_out[i]][:_TRIED]
-        asked += [(number, operands, other) for other in chosen]
+        if others:
+            second = Problems.from_ints(others, task.base)
+            held_out = (split_of(second) == SPLITS.index(SPLIT)) & task.allows(second)
+            order = np.random.default_rng((seed, number)).permutation(len(others))
+            chosen = [others[i] for i in order if held_out[i]][:_TRIED]
+            asked += [(number, operands, other) for other in chosen]
     if not asked:
         return
-    both = [(a, b) for _, a, b in asked]
-    drawing = solver.draw_worked(
-        Problems.from_ints([one for pair in both for one in pair], task.base)
-    )
-    done: set[int] = set()
-    for k, (number, a, _) in enumerate(asked):
-        if number in done:
-            continue
+    both = Problems.from_ints([one for _, *pair in asked for one in pair], task.base)
+    drawing, done = solver.draw_worked(both), set[int]()
+    for k, (number, *operands_of) in enumerate(asked):
         pair = drawing[np.array([2 * k, 2 * k + 1])]
-        row = _row(kind, pair)
+        row = None if number in done else _row(kind, pair)
         if row is None:
             continue
         steps = row_step(pair, np.full(2, row))
-        if not _comparable(steps) or (
-            kind == CARRY and not _carry_alone(task, steps, a, both[k][1])
+        blanks = (steps.inputs == symbols.BLANK, steps.labels == symbols.BLANK)
+        if any((of[0] != of[1]).any() for of in blanks) or (
+            kind == CARRY and not _carry_alone(task, steps, *operands_of)
         ):
             continue
         done.add(number)
-        names = task.names(Problems.from_ints(both[k], task.base))
-        yield Pair((names[0], names[1]), row, steps.inputs, steps.labels)
+        a, b = task.names(Problems.from_ints(operands_of, task.base))
+        yield Pair((a, b), row, steps.inputs, steps.labels)
 
 
 def _row(kind: str, pair: WorkedDrawing) -> int | None:
     """The row that is compared; None: there is none, or the two lie in other cells."""
-    same = (pair.given[0] == pair.given[1]).all() and all(
-        len(set(getattr(pair, name).tolist())) == 1
-        for name in ("top", "left", "heights", "widths", "first_step")
-    )
-    if not same:
+    names = ("given", "top", "left", "heights", "widths", "first_step")
+    if any((getattr(pair, name)[0] != getattr(pair, name)[1]).any() for name in names):
         return None
     rows = [int(pair.row_of_step(step)[0]) for step in range(int(pair.steps[0]))]
     differ = [
@@ -156,14 +126,6 @@ def _row(kind: str, pair: WorkedDrawing) -> int | None:
     ]
     which = 1 if kind == TOTAL else 0
     return differ[which] if len(differ) > which else None
-
-
-def _comparable(steps: RowSteps) -> bool:
-    """Whether symbols stand in the same cells, with the row masked and filled in."""
-    return all(
-        ((one == symbols.BLANK)[0] == (one == symbols.BLANK)[1]).all()
-        for one in (steps.inputs, steps.labels)
-    )
 
 
 def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
@@ -176,7 +138,12 @@ def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
         number = 0
         for digit in digits.tolist():
             number = number * task.base + digit
-        if number != _written(task, operands):
+        # What a row holds in which each column has its own digits alone.
+        if task.name == "addition":
+            alone = sum(operands)
+        else:
+            alone = operands[0] * (operands[1] % task.base)
+        if number != alone:
             return False
     rightmost = len(written[0]) - 1 - int(np.flatnonzero(written[0] != written[1])[-1])
     changed = max(
@@ -190,47 +157,31 @@ def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
     return rightmost > changed
 
 
-def _written(task: Task, operands: Operands) -> int:
-    """What a row holds in which each column has its own digits alone."""
-    if task.name == "addition":
-        return sum(operands)
-    return operands[0] * (operands[1] % task.base)
-
-
 def _others(task: Task, kind: str, operands: Operands) -> Iterator[Operands]:
-    """All problems that differ as a kind says, but for what is looked at when they are drawn."""
-    base = task.base
-    digits = [_digits(one, base) for one in operands]
-    if kind == CARRY:
-        yield from _other_carries(task, operands, digits)
+    """All problems that differ as a kind says, but for what is looked at when they are drawn.
+
+    Another carry is one out of a column in which the same digit is written.
+    """
+    base, digits = task.base, [_digits(one, task.base) for one in operands]
+    if kind == CARRY and task.name == "addition":
+        for one, two in combinations(range(len(operands)), 2):
+            for place in range(min(len(digits[one]), len(digits[two]))):
+                total = digits[one][place] + digits[two][place]
+                for wanted in (total - base, total + base):
+                    for first in range(max(0, wanted - base + 1), min(base, wanted + 1)):
+                        change = {(one, place): first, (two, place): wanted - first}
+                        yield from _changed(task, operands, change)
         return
     if task.name == "addition":
         places = [(k, place) for k, of in enumerate(digits) for place in range(len(of))]
     else:
-        k = 0 if kind == DIGIT else 1
+        k = 0 if kind in (DIGIT, CARRY) else 1
         places = [(k, place) for place in range(len(digits[k]) - (kind == TOTAL))]
+    lowest = digits[-1][0]  # of the multiplier
     for k, place in places:
         for digit in range(base):
-            yield from _changed(task, operands, {(k, place): digit})
-
-
-def _other_carries(task: Task, operands: Operands, digits: list[list[int]]) -> Iterator[Operands]:
-    """Problems with another carry out of a column in which the same digit is written."""
-    base = task.base
-    if task.name != "addition":
-        lowest = digits[1][0]
-        for place, digit in enumerate(digits[0]):
-            for other in range(base):
-                if other != digit and (other - digit) * lowest % base == 0 and lowest:
-                    yield from _changed(task, operands, {(0, place): other})
-        return
-    for one, two in combinations(range(len(operands)), 2):
-        for place in range(min(len(digits[one]), len(digits[two]))):
-            total = digits[one][place] + digits[two][place]
-            for wanted in (total - base, total + base):
-                for first in range(max(0, wanted - base + 1), min(base, wanted + 1)):
-                    change = {(one, place): first, (two, place): wanted - first}
-                    yield from _changed(task, operands, change)
+            if kind != CARRY or (lowest and (digit - digits[k][place]) * lowest % base == 0):
+                yield from _changed(task, operands, {(k, place): digit})
 
 
 def _changed(

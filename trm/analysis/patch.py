@@ -24,7 +24,7 @@ from torch import Tensor
 
 from canvas.choices import check_choice
 from canvas.symbols import MASK, ROW_END
-from trm.analysis.pairs import Pair, draw_pairs, kinds_of
+from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import (
     Change,
     Recorder,
@@ -140,16 +140,8 @@ def patch(
         effects = np.where(place < 0, np.float32(np.nan), effects[:, place])
     scored = np.zeros(grid.shape, dtype=bool)
     scored[answer[0], shift + answer[1]] = score.differ
-    return Patching(
-        by,
-        [site.name for site in sites],
-        effects,
-        canvases,
-        scored,
-        score.differences,
-        score.right,
-        tuple(things),
-    )
+    ends, names = (score.differences, score.right), [site.name for site in sites]
+    return Patching(by, names, effects, canvases, scored, *ends, tuple(things))
 
 
 def open_pair(
@@ -197,16 +189,14 @@ class _Score:
                 "the two problems have the same symbols in this row, so no effect on it can be "
                 "measured: take another row, or another problem"
             )
-        self.differences = (0.0, 0.0)
-        self.right = (False, False)
+        self.differences, self.right = (0.0, 0.0), (False, False)
 
     def base(self, logits: Tensor) -> None:
         """Take the runs on A and B, logits [2, H, W, V], as the ends of the scale."""
-        of_a, of_b = self.difference(logits).tolist()
-        self.differences = (of_a, of_b)
+        self.differences = of_a, of_b = tuple(self.difference(logits).tolist())
         written = logits[:, self.rows, self.columns].argmax(dim=-1).cpu()
         a, b = (written == self.symbols).all(dim=1).tolist()
-        self.right = (a, b)
+        self.right = a, b
         if not of_b > of_a:
             raise ValueError(
                 "the model does not tell the two problems apart in this row: the logit difference "
@@ -220,11 +210,6 @@ class _Score:
         a, b = (one.expand(len(logits), -1).unsqueeze(-1) for one in self.symbols.to(logits.device))
         each = (logits.gather(-1, b) - logits.gather(-1, a)).squeeze(-1).double()
         return each[:, torch.from_numpy(self.differ).to(each.device)].mean(dim=1)
-
-    def effect(self, logits: Tensor) -> Tensor:
-        """Of patched runs, float64 [N], from logits [N, H, W, V]."""
-        of_a, of_b = self.differences
-        return (self.difference(logits) - of_a) / (of_b - of_a)
 
 
 def _effects(
@@ -251,7 +236,9 @@ def _effects(
     for index in matter.split(max(1, _PAIRS // places**2)):
         put = replacement(groups[index], seen, by)
         logits = recorder.run([site], [0] * len(index), put).logits
-        effects[index.cpu().numpy()] = score.effect(logits).cpu().numpy()
+        of_a, of_b = score.differences
+        effect = (score.difference(logits) - of_a) / (of_b - of_a)
+        effects[index.cpu().numpy()] = effect.cpu().numpy()
     return effects
 
 
@@ -299,9 +286,8 @@ def _tokens(grid: np.ndarray, recorder: Recorder, by: str) -> tuple[Tensor, np.n
 
 def _spread(sites: list[Site]) -> list[Site]:
     """At most twelve of them, evenly, the first and the last among them."""
-    if len(sites) <= _SITES:
-        return sites
-    return [sites[i] for i in np.linspace(0, len(sites) - 1, _SITES).round().astype(int)]
+    shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
+    return [sites[i] for i in shown.round().astype(int)]
 
 
 @dataclass(frozen=True)
@@ -347,52 +333,36 @@ def head_effects(
         ValueError: there are no pairs, the model is right in none of them, or its heads cannot be
             patched.
     """
-    meanings, found = kinds_of(solver.task), []
-    low, high = size.values()
-    name = size_name(tuple(size), (low, high))
+    meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
+    a, b = size.values()
+    name = size_name(tuple(size), (a, b))
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         note(f"{kind}: {len(drawn)} pairs of {name}")
-        if drawn:
-            found.append(_of_kind(solver.predictor, kind, meanings[kind], drawn, seed))
-        elif kinds:
+        if not drawn and kinds:
             raise ValueError(
                 f"no two held-out problems of {name} differ in a {kind} alone in the layout "
                 f"{solver.task.layout}: name another size, or other kinds"
             )
+        patched, counted = list[Patching](), []
+        for pair in drawn:
+            written = predictor(pair.inputs)
+            if (written.canvases == pair.labels)[pair.inputs == MASK].all():
+                used = max(1, int(written.steps.max()))
+                patched.append(patch(predictor, pair.inputs, pair.labels, "heads", (used,)))
+                counted.append((*pair.names, pair.row + 1))
+        if drawn and not patched:
+            raise ValueError(
+                f"the model is right in none of {len(drawn)} pairs ({kind}): what brings it to a "
+                "wrong row is no answer. Name a size that it solves"
+            )
+        if patched:
+            values = np.stack([one.effects for one in patched]).astype(np.float64)  # [P, L, heads]
+            shares = values.mean(axis=0), *bootstrap(values, seed=seed)
+            mean, low, high = (part.tolist() for part in shares)
+            left, sites = len(drawn) - len(patched), patched[0].sites
+            of_kind = HeadEffects(kind, meanings[kind], sites, mean, low, high, counted, left)
+            found.append(of_kind)
     if not found:
         raise ValueError(f"there are no pairs of held-out problems of {name}: name another size")
     return found
-
-
-def _of_kind(
-    predictor: Predictor, kind: str, meaning: str, pairs: Sequence[Pair], seed: int
-) -> HeadEffects:
-    effects, counted = [], []
-    sites: list[str] = []
-    for pair in pairs:
-        written = predictor(pair.inputs)
-        if (written.canvases != pair.labels)[pair.inputs == MASK].any():
-            continue
-        used = max(1, int(written.steps.max()))
-        one = patch(predictor, pair.inputs, pair.labels, "heads", (used,))
-        sites = one.sites
-        effects.append(one.effects)
-        counted.append((*pair.names, pair.row + 1))
-    if not effects:
-        raise ValueError(
-            f"the model is right in none of {len(pairs)} pairs ({kind}): what brings it to a wrong "
-            "row is no answer. Name a size that it solves"
-        )
-    values = np.stack(effects).astype(np.float64)  # [P, L, heads]
-    low, high = bootstrap(values, seed=seed)
-    return HeadEffects(
-        kind,
-        meaning,
-        sites,
-        values.mean(axis=0).tolist(),
-        low.tolist(),
-        high.tolist(),
-        counted,
-        len(pairs) - len(effects),
-    )

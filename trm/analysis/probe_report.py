@@ -48,8 +48,7 @@ def _by_size(study: ProbeStudy) -> Table:
 
 
 def _word(reading: Reading | None, reader: str) -> str:
-    value = None if reading is None else reading.value(reader)
-    if value is None or reading is None:
+    if reading is None or (value := reading.value(reader)) is None:
         return ""
     if reader == "selectivity":  # in points
         return f"{100 * value:+.1f}".replace("-", "−")

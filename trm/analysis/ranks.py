@@ -8,14 +8,13 @@ number of parameters stops helping (Petty et al. 2024, "The impact of depth on c
 generalization in transformer language models", arXiv 2310.19956).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trm.analysis.probe import BLOCKS, INPUT, Point, examples, observe
+from trm.analysis.probe import INPUT, NORM, examples, observe
 from trm.evaluation.cell_problems import cell_problems
 from trm.models.gpt import GPT, Block
 from trm.models.layers import PostNormBlock, SwiGLU
@@ -54,28 +53,27 @@ def effective_rank(matrix: Tensor) -> float:
 
 def weight_ranks(model: nn.Module) -> list[Rank]:
     """Of the feed-forward weights of each layer; none of a model whose layers are its own."""
-    return [
-        Rank(WEIGHTS, layer, name, effective_rank(weight.detach()), min(weight.shape))
-        for layer, block in enumerate(getattr(model, "layers", ()), start=1)
-        for name, weight in _feed_forward(block)
-    ]
+    found = []
+    for layer, block in enumerate(getattr(model, "layers", ()), start=1):
+        named: dict[str, Tensor] = {}
+        if isinstance(block, Block):
+            named = {"up": block.up.weight, "down": block.down.weight}
+        elif isinstance(block, PostNormBlock) and isinstance(block.mlp, SwiGLU):
+            gate, up = block.mlp.gate_up.weight.chunk(2)
+            named = {"gate": gate, "up": up, "down": block.mlp.down.weight}
+        for name, weight in named.items():
+            rank = effective_rank(weight.detach())
+            found.append(Rank(WEIGHTS, layer, name, rank, min(weight.shape)))
+    return found
 
 
 def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8) -> list[Rank]:
     """Of the states after each layer, with their mean taken away.
 
     Over the tokens of the rows of problems of the test split, as long as the longest of training
-    and built on true rows; at most 4,096 of them. The fewer there are the lower the rank: compare
-    models over about as many, several times as many as they have channels.
-
-    Args:
-        solver: with the model.
-        problems: how many.
-        seed: which.
-        step: the supervision step in which the states are read; of a GPT no matter.
-
-    Raises:
-        ValueError: no problem is held out, or the states are not made of tokens.
+    and built on true rows; at most 4,096 of them, after a supervision step (of a GPT no matter).
+    The fewer there are the lower the rank: compare models over about as many, several times as many
+    as they have channels. ValueError: no problem is held out, or states are not made of tokens.
     """
     task, predictor = solver.task, solver.predictor
     model = predictor.model
@@ -93,36 +91,17 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
         seen = observe(predictor, every[start : start + size], (step,), between)
         there = seen.cells < H * W
         for point, value in seen.features.items():
-            if place := _place(point, gpt, layers):
-                states.setdefault(place, []).append(value[there].float())
+            tensor, _, layer = point.name.partition(", layer ")
+            place = point.step if gpt else int(layer or layers or 1)
+            if point.name != NORM:
+                key = 0 if tensor == INPUT else place, tensor
+                states.setdefault(key, []).append(value[there].float())
     ranks = []
-    for (layer, name), parts in sorted(states.items()):
+    for (number, name), parts in sorted(states.items()):
         value = torch.cat(parts)
         chosen = np.linspace(0, len(value) - 1, min(len(value), _TOKENS)).round().astype(np.int64)
         value = value[torch.from_numpy(chosen).to(value.device)]
         value = value - value.mean(dim=0)  # of N tokens at most N - 1 directions are left
         full = max(1, min(len(value) - 1, value.shape[1]))
-        ranks.append(Rank(STATES, layer, name, effective_rank(value), full, len(value)))
+        ranks.append(Rank(STATES, number, name, effective_rank(value), full, len(value)))
     return ranks
-
-
-def _place(point: Point, gpt: bool, layers: int) -> tuple[int, str] | None:
-    """The layer and the tensor of a point; None: a GPT's norm."""
-    if point.name == INPUT:
-        return 0, point.name
-    if gpt:
-        return (point.step, point.name) if point.name == BLOCKS else None
-    tensor, _, layer = point.name.partition(", layer ")
-    return int(layer or layers or 1), tensor
-
-
-def _feed_forward(block: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The weights of a block's feed-forward by name, each [out, in]."""
-    if isinstance(block, Block):
-        yield "up", block.up.weight
-        yield "down", block.down.weight
-    elif isinstance(block, PostNormBlock) and isinstance(block.mlp, SwiGLU):
-        gate, up = block.mlp.gate_up.weight.chunk(2)
-        yield "gate", gate
-        yield "up", up
-        yield "down", block.mlp.down.weight

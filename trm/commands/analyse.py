@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from canvas.task import Task
-    from trm.analysis.patch import HeadEffects
-    from trm.analysis.ranks import Rank
-    from trm.analysis.rasp_heads import Comparison, Head, Overlap
+    from trm.analysis.rasp_heads import Head, Overlap
 
 EXAMPLES = """\
 examples:
@@ -216,8 +214,14 @@ def run_heads(args: argparse.Namespace) -> None:
         "settings": {"pairs": pairs, "seed": args.seed, "size": size},
         "head_effects": [asdict(one) for one in found],
     }
+    rows = []
+    for layer, site in enumerate(found[0].sites):
+        for head in range(len(found[0].mean[layer])):
+            ends = [[of[layer][head] for of in (one.mean, one.low, one.high)] for one in found]
+            shown = ["{} ({}–{})".format(*map(_signed, of_kind)) for of_kind in ends]
+            rows.append(("" if head else site, str(head + 1), *shown))
     console = Console(highlight=False)
-    console.print(_effects(found))
+    console.print(_table(("layer", "head", *(one.kind for one in found)), rows))
     for one in found:
         left = f"; {one.left_out} left out, as the model is wrong in a row of them"
         line = f"{one.kind}: {one.meaning}, {len(one.pairs)} pairs"
@@ -229,22 +233,9 @@ def run_heads(args: argparse.Namespace) -> None:
     _write(args, output, "heads", data, {"heads": heads_figure(found, title)})
 
 
-def _effects(found: Sequence[HeadEffects]) -> Table:
-    """Heads down, kinds of pairs across, each like 0.79 (0.77–0.80); no minus before a zero."""
-    rows = []
-    for layer, site in enumerate(found[0].sites):
-        for head in range(len(found[0].mean[layer])):
-            shown = [
-                "{} ({}–{})".format(
-                    *(
-                        f"{ends[layer][head]:.2f}".replace("-0.00", "0.00").replace("-", "−")
-                        for ends in (one.mean, one.low, one.high)
-                    )
-                )
-                for one in found
-            ]
-            rows.append(("" if head else site, str(head + 1), *shown))
-    return _table(("layer", "head", *(one.kind for one in found)), rows)
+def _signed(value: float) -> str:
+    """Like −0.12; no minus before a zero."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def run_ranks(args: argparse.Namespace) -> None:
@@ -276,24 +267,18 @@ def run_ranks(args: argparse.Namespace) -> None:
     settings = {"problems": problems, "seed": args.seed, "step": args.step}
     data = {"settings": settings, "effective_ranks": models}
     for name, ranks in found.items():
-        Console(highlight=False).print(_ranks(name, ranks))
+        rows, kind = [], ""
+        for one in ranks:
+            first, kind = one.kind if one.kind != kind else "", one.kind
+            share = f"{one.rank:.1f}", str(one.full), f"{one.share:.2f}"
+            rows.append((first, str(one.layer), one.name, *share))
+        table = _table(("", "layer", "", "effective rank", "of", "share"), rows, name)
+        for column in table.columns:
+            column.justify = "right" if column.header else "left"
+        tokens = next((one.tokens for one in ranks if one.tokens), 0)
+        table.caption = f"states of {tokens:,} tokens"
+        Console(highlight=False).print(table)
     _write(args, output, "ranks", data, {"ranks": ranks_figure(found)})
-
-
-def _ranks(name: str, ranks: Sequence[Rank]) -> Table:
-    """The ranks of one model."""
-    rows, kind = [], ""
-    for one in ranks:
-        first = one.kind if one.kind != kind else ""
-        share = f"{one.rank:.1f}", str(one.full), f"{one.share:.2f}"
-        rows.append((first, str(one.layer), one.name, *share))
-        kind = one.kind
-    table = _table(("", "layer", "", "effective rank", "of", "share"), rows, name)
-    for column in table.columns:
-        column.justify = "right" if column.header else "left"
-    tokens = next((one.tokens for one in ranks if one.tokens), 0)
-    table.caption = f"states of {tokens:,} tokens"
-    return table
 
 
 def run_rasp(args: argparse.Namespace) -> None:
@@ -335,10 +320,10 @@ def run_rasp(args: argparse.Namespace) -> None:
     found = [compare_heads(solver, size, count, args.seed, note) for size in sizes]
     row, at, seen = one_row(solver, problem, args.row and args.row - 1)
     cells = np.argwhere(row.answer[0] & (row.labels[0] != symbols.BLANK))
-    cell = int(cells[len(cells) // 2][0]), int(cells[len(cells) // 2][1])
+    i, j = cells[len(cells) // 2].tolist()
     canvas = row.inputs[0].copy()
     if isinstance(solver.predictor.model, GPT):  # it has read the row as far as the cell
-        canvas[cell[0], cell[1] + 1 :] = row.labels[0][cell[0], cell[1] + 1 :]
+        canvas[i, j + 1 :] = row.labels[0][i, j + 1 :]
     attention = {n: weights[:, 0, :, :, : canvas.size] for n, weights in seen.attention.items()}
     selectors = seen.selectors
     if seen.visible is not None:
@@ -349,7 +334,7 @@ def run_rasp(args: argparse.Namespace) -> None:
         f"and what the head attends to\n(selectors by their overlap over {found[0].problems} "
         f"problems of {found[0].name})"
     )
-    figures = {"heads": rasp_figure(canvas, cell, attention, selectors, found[0].heads, title)}
+    figures = {"heads": rasp_figure(canvas, (i, j), attention, selectors, found[0].heads, title)}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
         heading = (
@@ -366,7 +351,25 @@ def run_rasp(args: argparse.Namespace) -> None:
         old.unlink()
     console = Console(highlight=False)
     for one in found:
-        console.print(_overlaps(one))
+        several = len({head.update for head in one.heads}) > 1
+        rows = []
+        for head, before in zip(one.heads, one.untrained, strict=True):
+            layer, best = f"{head.update}, {head.layer}" if several else str(head.layer), head.best
+            half = max(best.overlap - best.low, best.high - best.overlap)
+            rows.append(
+                (
+                    layer if head.head == 1 else "",
+                    str(head.head),
+                    _starred(best),
+                    f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else ""),
+                    f"{best.baseline:.2f}",
+                    f"{before.of(best.selector).overlap:.2f}",
+                    _next_best(head),
+                )
+            )
+        columns = ("layer", "head", "selector", "overlap", "baseline", "untrained", "next best")
+        about = f"{one.name}: {one.problems} problems, {one.rows} rows"
+        console.print(_table(columns, rows, about))
         console.print(
             f"* in the program of {task.layout}, which writes {one.program_right} of these rows "
             "right. Overlap: attention on the selected cells, with its 95 % interval; baseline: "
@@ -402,29 +405,6 @@ def _run_program(args: argparse.Namespace) -> None:
     console.print(f"rows right: {right.sum()} of {len(right)}")
     console.print(f"rules applied, row by row: {', '.join(map(str, ran.iterations))}")
     console.print(f"selectors: {', '.join(ran.selectors)}")
-
-
-def _overlaps(found: Comparison) -> Table:
-    """Each head with the selector that matches it best, and the next one."""
-    several = len({head.update for head in found.heads}) > 1
-    rows = []
-    for head, before in zip(found.heads, found.untrained, strict=True):
-        layer = f"{head.update}, {head.layer}" if several else str(head.layer)
-        best = head.best
-        half = max(best.overlap - best.low, best.high - best.overlap)
-        rows.append(
-            (
-                layer if head.head == 1 else "",
-                str(head.head),
-                _starred(best),
-                f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else ""),
-                f"{best.baseline:.2f}",
-                f"{before.of(best.selector).overlap:.2f}",
-                _next_best(head),
-            )
-        )
-    columns = ("layer", "head", "selector", "overlap", "baseline", "untrained", "next best")
-    return _table(columns, rows, f"{found.name}: {found.problems} problems, {found.rows} rows")
 
 
 def _next_best(head: Head) -> str:

@@ -169,7 +169,12 @@ def run(args: argparse.Namespace) -> int:
 
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
-    steps, used = _row_steps(drawing, moments), np.array(solution.row_steps)
+    # Every row as the model met it, built on its own rows.
+    met = np.stack([moment.canvas for moment in moments if moment.masked])
+    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
+    labels = np.where(answer, drawing.truth, met)
+    steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
+    used = np.array(solution.row_steps)
     canvas, truth = steps.inputs[row], steps.labels[row]
     predictor = solver.predictor
     iterative = isinstance(predictor, IterativePredictor)
@@ -181,26 +186,25 @@ def run(args: argparse.Namespace) -> int:
     given = np.repeat(drawing.given, number, axis=0)
     figures: dict[str, Figure] = {"rows": sample_panels(steps, given, seen, titles)}
     if most is not None:
-        changes = state_changes(predictor.model, steps.inputs, most)
-        moved = {state: values.numpy() for state, values in changes.items()}
-        figures["states"] = changes_figure(moved, f"{name}: do the states settle?")
+        moved = state_changes(predictor.model, steps.inputs, most)
+        changes = {state: values.numpy() for state, values in moved.items()}
+        figures["states"] = changes_figure(changes, f"{name}: do the states settle?")
     if iterative:
         at = int(used[row]) if stepwise else None
         attention, _ = cell_attention(predictor, canvas[None], at)
         if attention:  # none in a mixer
             query = cell[0] * canvas.shape[1] + cell[1]
-            maps = np.concatenate([of.numpy()[:, 0, :, query] for of in attention.values()])
-            names = [
-                f"{state}, layer {layer + 1}, head {head + 1}"
+            maps = {
+                f"{state}, layer {layer + 1}, head {head + 1}": of[layer, 0, head, query].numpy()
                 for state, of in attention.items()
                 for layer, head in np.ndindex(len(of), of.shape[2])
-            ]
+            }
             title = (
                 f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
                 f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
             )
-            maps = maps.reshape(-1, *canvas.shape)
-            figures["attention"] = attention_figure(canvas, cell, maps, names, title)
+            shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
+            figures["attention"] = attention_figure(canvas, cell, shaped, [*maps], title)
     at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
     believed = predictor.hints(np.repeat(canvas[None], len(at_steps), 0), at_steps)
     drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
@@ -258,15 +262,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row_steps(drawing: WorkedDrawing, moments: list[Moment]) -> RowSteps:
-    """Every row as the model met it, built on its own rows."""
-    inputs = np.stack([moment.canvas for moment in moments if moment.masked])
-    number = len(inputs)
-    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
-    labels = np.where(answer, drawing.truth, inputs)
-    return RowSteps(inputs, labels, answer, np.zeros(number, np.int64), np.arange(number))
-
-
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
     """The cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
@@ -292,12 +287,7 @@ def _cell(text: str) -> tuple[int, int]:
 def _patched(
     args: argparse.Namespace, solver: Solver, drawing: WorkedDrawing, row: int
 ) -> Patching:
-    """The effects of another problem's activations on a row, counted from 0.
-
-    Raises:
-        ValueError: the other problem does not lie in the same cells, has the same row, or cannot
-            be patched (`trm.analysis.patch.patch`).
-    """
+    """The effects of another problem's activations on a row, from 0; ValueError: it has none."""
     from trm.analysis.lens import some_steps
     from trm.analysis.patch import patch
 
@@ -311,15 +301,13 @@ def _patched(
     differ = (drawing.truth != other.truth).any(axis=2)[0]
     rows = [k for k in range(int(drawing.steps[0])) if differ[int(drawing.row_of_step(k)[0])]]
     if row not in rows:
-        named = ", ".join(str(k + 1) for k in rows)
+        named = f"a --row that differs: {', '.join(str(k + 1) for k in rows)}"
         raise ValueError(
             f"--patch {args.patch}: its row {row + 1} reads as that of {args.problem}, so nothing "
-            "can be measured. "
-            + (f"Take a --row that differs: {named}" if rows else "Take another problem")
+            f"can be measured. Take {named if rows else 'another problem'}"
         )
     pair = [row_step(one, np.array([row])) for one in (drawing, other)]
-    inputs = np.concatenate([step.inputs for step in pair])
-    labels = np.concatenate([step.labels for step in pair])
+    inputs, labels = (np.concatenate([getattr(p, n) for p in pair]) for n in ("inputs", "labels"))
     used = max(1, int(solver.predictor(inputs).steps.max()))
     by = args.patch_by or BY[0]
     taken = range(1, used + 1) if by == "steps" else some_steps(used)
@@ -382,20 +370,18 @@ def _print_patching(
         return
     console.print("strongest effects (0: A's answer stands, 1: the model says B's)")
     effects = np.nan_to_num(found.effects)
-    said: set[tuple[int, ...]] = set()
+    said: dict[str, None] = {}
     for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
-        place = tuple(int(i) for i in np.unravel_index(index, effects.shape))
-        group = {"rows": place[:2], "columns": (place[0], place[-1])}.get(found.by, place)
-        if group in said:
-            continue
-        if len(said) == _STRONGEST or abs(effects[place]) < 0.005:
+        place = np.unravel_index(index, effects.shape)
+        line = f"{found.sites[int(place[0])]}, {_thing(found, [*map(int, place[1:])], width)}"
+        if line not in said and (len(said) == _STRONGEST or abs(effects[place]) < 0.005):
             break
-        said.add(group)
-        thing = _thing(found, place[1:], width)
-        console.print(f"  {effects[place]:5.2f}  {found.sites[place[0]]}, {thing}")
+        if line not in said:
+            console.print(f"  {effects[place]:5.2f}  {line}")
+        said[line] = None
 
 
-def _thing(found: Patching, place: tuple[int, ...], width: int) -> str:
+def _thing(found: Patching, place: list[int], width: int) -> str:
     """What was patched, counted from 1; row ends of a GPT are left of the first column."""
     if found.things:
         return found.things[place[0]]
@@ -448,27 +434,18 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
-    """A checkpoint's figures in an evaluation: what was asked, and what each cell gave.
-
-    Raises:
-        FileNotFoundError: there is no such evaluation.
-        ValueError: it is damaged, or measured other checkpoints.
-    """
+    """A checkpoint's figures in an evaluation; ValueError: it measured other checkpoints."""
     from trm.evaluation.grid import read_grid
 
-    grid = read_grid(evaluation)
-    sha256 = fingerprint(checkpoint)
-    for model in grid["models"]:
-        if model["sha256"] == sha256:
-            settings = ("split", "seed", "axes", "problems")
-            return {
-                "checkpoint_sha256": sha256,
-                "measured": grid["created"],
-                "settings": {key: grid["settings"][key] for key in settings},
-                "cells": [
-                    {key: cell[key] for key in _CARD_FIGURES}
-                    for cell in model["cells"]
-                    if cell["applicable"]
-                ],
-            }
-    raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
+    grid, sha256 = read_grid(evaluation), fingerprint(checkpoint)
+    model = next((model for model in grid["models"] if model["sha256"] == sha256), None)
+    if model is None:
+        raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
+    asked = ("split", "seed", "axes", "problems")
+    cells = [cell for cell in model["cells"] if cell["applicable"]]
+    return {
+        "checkpoint_sha256": sha256,
+        "measured": grid["created"],
+        "settings": {key: grid["settings"][key] for key in asked},
+        "cells": [{key: cell[key] for key in _CARD_FIGURES} for cell in cells],
+    }
