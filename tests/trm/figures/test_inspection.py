@@ -1,5 +1,7 @@
 """Figures of one problem: what they show, and that nothing overlaps or is cut off."""
 
+import gc
+import weakref
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -74,6 +76,16 @@ def test_every_head_has_a_map(problem, heads):
     (frame,) = axes_of(figure)[0].patches
     x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2
     assert (x, y) == (3, 1)  # the blank row above is left out
+
+
+def test_no_colour_scale_of_the_module_keeps_a_figure_that_is_done_with():
+    """Or its bars are told of by weak references, which fail now and then as they are collected."""
+    canvas = steps_of(LATTICE, 12, 3)[0].inputs[-1]
+    maps = np.zeros((1, *canvas.shape))
+    figure = weakref.ref(attention_figure(canvas, (1, 1), maps, ["head"], "why"))
+    gc.collect()
+    assert figure() is None
+    assert not inspection.SHARES.callbacks.callbacks
 
 
 @pytest.mark.parametrize("rows", [1, 16, 40])
