@@ -69,15 +69,10 @@ def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
 
 
 def recognise(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which symmetry canvases have undergone, from the numbers of the rows and columns of cells.
+    """Which symmetry canvases have undergone, from the rows and columns that their cells stood in.
 
-    Args:
-        rows: ``uint8 [B, H, W]``, of each cell the row that it stood in; canvases may have been
-            rolled, too.
-        columns: of the same shape, the column that it stood in.
-
-    Returns:
-        Indices in `SYMMETRIES`, ``int64 [B]``.
+    From ``uint8 [B, H, W]`` each; canvases may have been rolled, too. Indices in `SYMMETRIES`,
+    ``int64 [B]``.
     """
 
     def slope(numbers: np.ndarray, axis: int) -> np.ndarray:

@@ -21,18 +21,10 @@ from canvas.symbols import BLANK, MASK
 
 @dataclass(frozen=True)
 class View:
-    """A symmetry of the square, then a shift of the content by whole cells.
+    """A symmetry of the square, then a shift of the content by whole cells."""
 
-    Args:
-        symmetry: a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H.
-        down, right: cells to move after the symmetry; negative is up and left.
-
-    Raises:
-        ValueError: an unknown symmetry.
-    """
-
-    symmetry: str = "e"
-    down: int = 0
+    symmetry: str = "e"  # a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H
+    down: int = 0  # cells to move after the symmetry; negative is up, or left
     right: int = 0
 
     def __post_init__(self) -> None:
@@ -65,16 +57,14 @@ def distinct_views(
     """Different views of one canvas: the identity first, the others in random order.
 
     None comes twice, and every symmetry comes once before any comes with another shift: turned
-    canvases differ more to a model than shifted ones.
+    canvases differ more to a model than shifted ones. The same content and seed give the same
+    views, the first of them whatever `most` is; there may be fewer.
 
     Args:
-        content: `bool [H, W]`, before the views; square if any allowed symmetry transposes.
+        content: `bool [H, W]`, before the views; square if any allowed symmetry transposes, else a
+            ValueError.
         symmetries_allowed: the names to draw from, besides the identity.
-        most: how many; fewer where there are no more.
-        seed: the same views for the same content and seed; the first of them whatever `most` is.
-
-    Raises:
-        ValueError: unknown symmetries; a transposing symmetry with H ≠ W.
+        most, seed: how many; which ones.
     """
     possible = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
@@ -97,20 +87,12 @@ def distinct_views(
 
 
 def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:
-    """One view of a whole batch: `[B, H, W, ...]` to `[B, H', W', ...]`, of the same dtype.
+    """One view of a whole batch: `[B, H, W, ...]` to `[B, H', W', ...]`, of the same, any, dtype.
 
-    Use the same `content` for the inputs, labels and answer mask of a sample: it is what decides
-    whether the view is accepted.
-
-    Args:
-        view: the view; a transposing symmetry gives H' = W and W' = H.
-        canvases: any dtype and any trailing dimensions.
-        content: `bool [B, H, W]`, the cells that must stay on the canvas: the non-blank cells of
-            the worked canvas, or while solving the operands and the space that a solution may take.
-            Default: the cells of `uint8` canvases that are neither blank nor masked.
-
-    Raises:
-        ValueError: the shift would push content off the canvas.
+    ValueError if the shift would push `content`, `bool [B, H, W]`, off the canvas: the non-blank
+    cells of the worked canvas, or while solving the operands and the space that a solution may
+    take; by default the cells of `uint8` canvases that are neither blank nor masked. Use the same
+    for the inputs, labels and answer mask of a sample.
     """
     if content is None:
         content = (canvases != BLANK) & (canvases != MASK)
@@ -126,11 +108,7 @@ def undo(view: View, viewed: Tensor) -> Tensor:
 
 
 def apply_views(views: Sequence[View], canvases: Tensor, content: Tensor | None = None) -> Tensor:
-    """As `apply`, with a view of its own for each of B samples `[B, H, W, ...]`.
-
-    Raises:
-        ValueError: as in `apply`; a transposing symmetry with H ≠ W.
-    """
+    """As `apply`, with a view of its own for each of B samples; a transposing one needs H = W."""
     if content is None:
         content = (canvases != BLANK) & (canvases != MASK)
     unmoved = _source_index([View(view.symmetry) for view in views], content)
@@ -145,15 +123,10 @@ def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
 
 
 class Drawn(NamedTuple):
-    """Views that are drawn for B samples on canvases of H x W.
+    """Views that are drawn for B samples on canvases of H x W."""
 
-    Attributes:
-        symmetry: ``int64 [B]``, indices in `augment.symmetry.SYMMETRIES`.
-        source: ``int64 [B, H * W]``, for each cell the one that it comes from.
-    """
-
-    symmetry: Tensor
-    source: Tensor
+    symmetry: Tensor  # int64 [B], indices in `augment.symmetry.SYMMETRIES`
+    source: Tensor  # int64 [B, H * W], for each cell the one that it comes from
 
     def show(self, canvases: Tensor) -> Tensor:
         """``[B, H, W]`` of any dtype as the samples' views show them."""
@@ -187,15 +160,10 @@ class RandomViews:
             symmetries.lookup(name)
 
     def draw(self, labels: Tensor, numbers: Tensor) -> Drawn:
-        """A view of each sample.
+        """A view of each sample; ValueError if a symmetry exchanges H and W, and they differ.
 
-        Args:
-            labels: ``uint8 [B, H, W]``, the canvases with their answers: what is not blank stays
-                on the canvas.
-            numbers: ``float [B, 3]``, random, from 0 up to, and without, 1, on the same device.
-
-        Raises:
-            ValueError: a symmetry exchanges H and W, and they differ.
+        What is not blank on the canvases with their answers ``labels``, ``uint8 [B, H, W]``, stays
+        on them. ``numbers``, ``float [B, 3]`` on the same device, are random in [0, 1).
         """
         height, width = labels.shape[1:]
         if height != width and any(symmetries.lookup(name).transpose for name in self.symmetries):

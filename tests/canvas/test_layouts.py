@@ -270,41 +270,33 @@ def test_a_prompt_does_not_tell_how_long_the_answer_is(layout, short, long, monk
     layout.prompt(Problems.from_ints([short]))
 
 
-class Low(Standard):
-    """Room for one row too few."""
+class Misjudged(Standard):
+    """Room for so many rows and columns too many."""
 
-    name = "low"
-
-    def height(self, digits_b: int) -> int:
-        return super().height(digits_b) - 1
-
-
-class High(Standard):
-    """Room for one row too many."""
-
-    name = "high"
-
-    def height(self, digits_b: int) -> int:
-        return super().height(digits_b) + 1
-
-
-class Narrow(Standard):
-    """Room for one column too few."""
-
-    name = "narrow"
+    def __init__(self, name: str, rows: int, columns: int) -> None:
+        self.name, self.more = name, (rows, columns)
 
     def room(self, lengths, base):
         height, width = super().room(lengths, base)
-        return height, width - 1
+        return height + self.more[0], width + self.more[1]
 
 
 @pytest.mark.parametrize("pairs", [[(999, 99)], [(999, 99), (99999, 999)], [(99999, 999), (9, 9)]])
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (Low(), r"layout low writes outside the \d x \d cells that its room\(\) says"),
-        (Narrow(), r"layout narrow writes outside the \d x \d cells that its room\(\) says"),
-        (High(), r"layout high draws \d rows where its room\(\) says \d: make the two agree"),
+        (
+            Misjudged("low", -1, 0),
+            r"layout low writes outside the \d x \d cells that its room\(\) says",
+        ),
+        (
+            Misjudged("narrow", 0, -1),
+            r"layout narrow writes outside the \d x \d cells that its room\(\) says",
+        ),
+        (
+            Misjudged("high", 1, 0),
+            r"layout high draws \d rows where its room\(\) says \d: make the two agree",
+        ),
     ],
 )
 def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):

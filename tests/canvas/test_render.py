@@ -150,39 +150,21 @@ def test_a_step_shows_the_rows_so_far_masks_the_next_and_hides_the_rest(layout):
         assert steps.answer[k].sum() == drawing.canvases.shape[2] - given[row].sum()
 
 
-def test_only_the_margin_digit_of_a_lattice_row_stays_in_sight():
-    drawing = drawn("lattice", (321, 654), 6, 10, top=1, left=2)
-    steps = row_steps(drawing)
-    assert [symbols.decode(row) for row in steps.inputs[1]] == [
-        "__________",
-        "___321_*__",
-        "__1284_4__",
-        ".......5..",
-        "_______6__",
-        "__________",
-    ]
-
-
 @every_layout
-def test_one_step_of_each_problem_is_among_all_its_steps(layout):
+def test_one_step_of_each_problem_is_among_all_its_steps_drawn_at_once_or_in_blocks(
+    layout, monkeypatch
+):
     drawing = scattered(layout)
     chosen = np.arange(len(drawing)) % drawing.steps
     one, every = row_step(drawing, chosen), row_steps(drawing)
+    monkeypatch.setattr("canvas.render._BLOCK", 7 * drawing.canvases[0].size)
+    in_blocks = row_steps(drawing)
     where = np.cumsum(drawing.steps) - drawing.steps + chosen
     for name in ("inputs", "labels", "answer", "problem", "step"):
         assert np.array_equal(getattr(one, name), getattr(every, name)[where])
+        assert np.array_equal(getattr(every, name), getattr(in_blocks, name))
     assert one.inputs.dtype == one.labels.dtype == np.uint8
     assert one.answer.dtype == bool
-
-
-@every_layout
-def test_more_steps_than_are_drawn_at_once_are_drawn_alike(layout, monkeypatch):
-    drawing = scattered(layout)
-    at_once = row_steps(drawing)
-    monkeypatch.setattr("canvas.render._BLOCK", 7 * drawing.canvases[0].size)
-    in_blocks = row_steps(drawing)
-    for name in ("inputs", "labels", "answer"):
-        assert np.array_equal(getattr(at_once, name), getattr(in_blocks, name))
 
 
 @every_layout

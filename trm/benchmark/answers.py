@@ -10,6 +10,7 @@ Blank rows and columns around what is written do not count.
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import groupby
 
 RULES = ("stated", "last", "exact")  # what is taken of a text as its number
 _FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
@@ -68,10 +69,8 @@ _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
 def read_number(text: str, rule: str = "stated") -> str | None:
     """The number that a text says, in digits, with a minus if it is negative; None: none.
 
-    Args:
-        text: of a model.
-        rule: `stated`: the stated answer, or else the last number, see docs/benchmark.md; `last`:
-            the last whole number, whatever touches it, of what follows *answer* or is in a box.
+    By the rule `stated` it is the stated answer, or else the last number, see docs/benchmark.md; by
+    `last` the last whole number, whatever touches it, of what follows *answer* or is in a box.
 
     >>> read_number("12 x 34: the answer is **408**. I used 3 steps.")
     '408'
@@ -101,9 +100,8 @@ def _claimed(claim: str) -> str | None:
     results = [side for side in sides if not _WORKED.search(side)] if len(sides) > 1 else sides
     if not results:
         return None
-    if len(sides) > 1 and results[-1] is sides[-1]:  # 12 * 34 = 408, and what follows
-        return next(_numbers(results[-1]), None)
-    return next(_numbers(results[0]), None)
+    last = results[-1] is sides[-1]  # 12 * 34 = 408, and what follows
+    return next(_numbers(results[-1 if last else 0]), None)
 
 
 def _numbers(text: str) -> Iterator[str | None]:
@@ -154,17 +152,11 @@ def _boxed(text: str) -> Iterator[str]:
 
 def read_canvas(text: str) -> str | None:
     """The canvas in a text, cut to what is written on it; None where there is none."""
-    block: list[str] = []
-    last: list[str] = []
-    for line in [*text.replace("\r", "").split("\n"), ""]:
-        drawn = line.translate(_DRAWN)
-        if _CANVAS.fullmatch(drawn):
-            block.append(drawn)
-            continue
-        if any(row.strip("_") for row in block):
-            last = block
-        block = []
-    return _cut(last) if last else None
+    lines = (line.translate(_DRAWN) for line in text.replace("\r", "").split("\n"))
+    groups = groupby(lines, lambda line: _CANVAS.fullmatch(line) is not None)
+    blocks = [list(some) for drawn, some in groups if drawn]
+    written = [block for block in blocks if any(row.strip("_") for row in block)]
+    return _cut(written[-1]) if written else None
 
 
 def _cut(rows: list[str]) -> str:
@@ -181,10 +173,7 @@ def _cut(rows: list[str]) -> str:
 def read_answer(text: str, canvas: bool = False, rule: str = "stated") -> str | None:
     """What a prediction says, in the form in which `is_right` compares it; None: nothing.
 
-    Args:
-        text: the prediction.
-        canvas: whether a canvas is asked for, or a number.
-        rule: one of `RULES`; `exact` takes the text to the letter.
+    Whether a canvas is asked for, or a number; the rule `exact` takes the text to the letter.
     """
     return text if rule == "exact" else read_canvas(text) if canvas else read_number(text, rule)
 

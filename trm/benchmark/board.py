@@ -74,17 +74,11 @@ class Entry:
     solved: dict[str, Solved]  # of each of its suites
     by_chance: dict[str, Share]  # of each suite, with random weights
 
-    def overall(self, suite: str) -> Share:
-        """The share of all problems of a suite."""
-        return sum(self.solved[suite].values(), Share(0, 0))
-
 
 def page(board: Path) -> str:
     """The page of the board as Markdown: it follows from the files alone.
 
-    Raises:
-        FileNotFoundError: there is no such folder.
-        ValueError: there is no entry in it, or one is not complete, or is refused.
+    ValueError if there is no entry, or one is not complete, or is refused.
     """
     if not board.is_dir():
         raise FileNotFoundError(f"there is no folder {board}: name the board's by --folder")
@@ -175,7 +169,7 @@ def ladder(suite: Suite) -> dict[int, list[Key]]:
 
 def _table(suite: Suite, entries: list[Entry]) -> str:
     """Entries with their ranks on a suite, equal where as many are right; small ones first."""
-    shares = {entry.folder: entry.overall(suite.name) for entry in entries}
+    shares = {e.folder: sum(e.solved[suite.name].values(), Share(0, 0)) for e in entries}
     entries.sort(key=lambda e: (-shares[e.folder].right, e.card.parameters, e.folder))
     rights, rows = [shares[entry.folder].right for entry in entries], []
     for entry in entries:

@@ -79,9 +79,6 @@ def export(
         training: what to draw to train on; None: nothing.
         layout: in which problems that ask for numbers are drawn as canvases; None: as numbers, and
             in the format trm the task's usual one.
-
-    Raises:
-        ValueError: the folder holds something else, or there is no such format or layout.
     """
     check_choice("--format", format, FORMATS)
     if layout is not None and suite.whole:
@@ -103,12 +100,12 @@ def export(
         raise ValueError(
             f"{output} holds something else already: choose another --output, or empty this one"
         )
+    files: Files = {}
     if format == "trm":
         files = _puzzles(parts)
     elif format == "txt":
         files = _tokens(parts, canvases=suite.whole or layout is not None)
     else:
-        files = {}
         for name, part in parts.items():
             name = label_of(suite, secret) if name == "test" else name
             lines = "".join(map(json_line, part)).encode()
@@ -186,13 +183,12 @@ def _puzzles(parts: Parts) -> Files:
             sink = io.BytesIO()
             np.save(sink, array)
             files[f"{part}/all__{name}.npy"] = sink.getvalue()
-        described: dict[str, Any] = {"pad_id": symbols.PAD}
-        described |= {"ignore_label_id": symbols.PAD}  # which no label is: every cell counts
+        no_label = symbols.PAD  # every cell counts
+        described: dict[str, Any] = {"pad_id": symbols.PAD, "ignore_label_id": no_label}
         described |= {"blank_identifier_id": 0, "vocab_size": symbols.VOCAB_SIZE}
         described |= {"seq_len": height * width, "num_puzzle_identifiers": 1 + len(names)}
         described |= {"total_groups": n, "mean_puzzle_examples": 1.0, "total_puzzles": n}
-        described |= {"sets": ["all"]}
-        files[f"{part}/dataset.json"] = _json(described)
+        files[f"{part}/dataset.json"] = _json(described | {"sets": ["all"]})
         files[f"{part}/ids.txt"] = "".join(f"{item.id}\n" for item in problems).encode()
     return files
 
@@ -244,10 +240,7 @@ def card(
         ["problems", f"{len(problems):,} in {len(suite.cells)} cells, {each}"],
         ["cells", f"{LABELS[suite.axes[0]]} x {LABELS[suite.axes[1]]}"],
         ["format", FORMATS[format] + (f"; layout {layout}" if layout else "")],
-        [
-            "checksum",
-            f"`{checksum(problems)}` (SHA-256 of the JSON Lines, `{label}.jsonl`)",
-        ],
+        ["checksum", f"`{checksum(problems)}` (SHA-256 of the JSON Lines, `{label}.jsonl`)"],
         ["licence", "MIT"],
     ]
     if training is not None:

@@ -54,10 +54,8 @@ def read_predictions(
 ) -> dict[str, Prediction]:
     """The predictions of a file by the ids of their problems, which are the keys of `problems`.
 
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: a line is no prediction, is about another problem, or one comes again; the
-            message names the line. Or there is none.
+    A ValueError names a line that is no prediction, is about another problem, or comes again; or
+    there is none.
     """
     found: dict[str, Prediction] = {}
     for number, line in numbered_lines(Path(file)):
@@ -137,15 +135,9 @@ def score(
 ) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    Args:
-        file: see `read_predictions`.
-        suite, problems: what was asked.
-        name, parameters: of the model; None: not known.
-        ranges: fewest and most of each measure of the problems it was trained on; None: not known.
-        rule: by which texts are read, one of `trm.benchmark.answers.RULES`.
-
-    Raises:
-        OSError, ValueError: see `read_predictions`.
+    ``name``, ``parameters`` and ``ranges``, the fewest and most of each measure of the problems it
+    was trained on, are the model's; None: not known. Texts are read by a rule of
+    `trm.benchmark.answers.RULES`. Errors are those of `read_predictions`.
     """
     whole, read = suite.whole, {}
     for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
@@ -158,10 +150,8 @@ def score(
     cells = []
     for (row, column), asked in by_cell.items():
         said = [read.get(item.id, Prediction(None)) for item in asked]
-        right = [
-            is_right(one.text, item.answer, whole, rule)
-            for one, item in zip(said, asked, strict=True)
-        ]
+        pairs = zip(said, asked, strict=True)
+        right = [is_right(one.text, item.answer, whole, rule) for one, item in pairs]
         sure = [one.confidence for one in said if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
@@ -231,21 +221,15 @@ def predict(
     """Answer a suite's problems with a model of this package, or go on with it.
 
     Beside the predictions stand a hidden file of problems, one of records, and the shards of
-    `trm.batch`, until all is done.
+    `trm.batch`, until all is done. Says what became of them; None in all processes but the first.
 
     Args:
-        checkpoint, suite, secret: of the model and of what is asked, numbers.
+        checkpoint, suite, secret: of the model and of what is asked, numbers; ValueError if it was
+            not made for that.
         output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
         problems: how many of each cell, the first ones; None: all of them.
         how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
             ``devices`` and ``quiet`` of `trm.batch.work_through`.
-
-    Returns:
-        What became of them, in words; None in all processes but the first.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the suite is not what the model was made for, or the output is no such file.
     """
     from trm.batch import Job, work_through
     from trm.checkpoints.loading import load_solver
@@ -299,9 +283,6 @@ class SuiteDataset(Sequence[dict[str, Any]]):
 
         data = SuiteDataset("multiply-v1")
         data.score_answer("It is 1,234.", data[0])  # 1.0 or 0.0
-
-    Raises:
-        ValueError: there is no such suite.
     """
 
     def __init__(self, suite: str, secret: bytes | None = None) -> None:
@@ -323,9 +304,8 @@ class SuiteDataset(Sequence[dict[str, Any]]):
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """1.0 if the text that a model gave is right, read by `trm.benchmark.answers`, else 0."""
-        canvas = self.suite.whole
-        said = None if answer is None else read_answer(answer, canvas)
-        return float(is_right(said, entry["answer"], canvas))
+        said = None if answer is None else read_answer(answer, self.suite.whole)
+        return float(is_right(said, entry["answer"], self.suite.whole))
 
 
 def prediction(answer: str | None, entry: dict[str, Any]) -> dict[str, Any]:

@@ -65,11 +65,7 @@ class Suite:
         return self.canvases[str(row)][0] if self.whole else self.task
 
     def within(self, most: int | None) -> "Suite":
-        """The part whose operands have at most so many digits; None: all of it.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The part whose operands have at most so many digits; None: all. Or a ValueError."""
         sizes = [i for i, axis in enumerate(self.axes) if axis.startswith("digits")]
         cells = [c for c in self.cells if most is None or all(int(c[i]) <= most for i in sizes)]
         if not cells:
@@ -161,9 +157,7 @@ SUITES: dict[str, Suite] = {
 def read_secret(file: str | Path) -> bytes:
     """An organiser's secret: what a file holds, without blanks around it.
 
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is too short to be kept from those who guess.
+    ValueError if it is too short to be kept from those who guess.
     """
     secret = Path(file).read_bytes().strip()
     if len(secret) < SECRET_BYTES:
@@ -235,10 +229,8 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
         sizes = {name: numbers.tolist() for name, numbers in task.measures(problems).items()}
         longest = problems.lengths.max(axis=1).tolist()
         names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
-        cells: list[Key]
-        if suite.axes[0] == FAMILY:
-            cells = [(row if suite.whole else "random", digits) for digits in longest]
-        else:
+        cells: list[Key] = [(row if suite.whole else "random", digits) for digits in longest]
+        if suite.axes[0] != FAMILY:
             cells = list(zip(sizes[suite.axes[0]], sizes[suite.axes[1]], strict=True))
         yield from _made(suite, row, names, problems, cells)
         number += len(problems)
@@ -277,11 +269,8 @@ def make_canvases(
         worked = task.rules.work(part)
         drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
         for i, operands in enumerate(part.to_ints()):
-            cut = np.s_[: worked.heights[i], : worked.widths[i]]
-            given, truth = (
-                to_text(apply(view, canvases[i][cut]))
-                for canvases in (drawing.canvases, drawing.truth)
-            )
+            cut = np.s_[i, : worked.heights[i], : worked.widths[i]]
+            given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))
             name, cell = names[start + i], cells[start + i]
             yield Item(name, *cell, operands, given, truth, task.layout, view)
 

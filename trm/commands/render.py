@@ -43,30 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, first in (("--top", "row"), ("--left", "column")):
         more = f"first {first} of the worked solution (default: centred)"
         add(name, type=whole(0, MOST_CELLS), help=more)
-    add(
-        "--step",
-        type=whole(1),
-        help="show the input of this step, from 1: the rows so far, the next one masked",
+    more = "show the input of this step, from 1: the rows so far, the next one masked"
+    add("--step", type=whole(1), help=more)
+    more = (
+        "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e), then "
+        "shift it, like r90,1,-2"
     )
-    add(
-        "--view",
-        type=_view,
-        metavar="NAME[,DOWN,RIGHT]",
-        help="turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e), then "
-        "shift it, like r90,1,-2",
-    )
+    add("--view", type=_view, metavar="NAME[,DOWN,RIGHT]", help=more)
     add_import(parser)
     for ending, what in (
         ("png", "a picture"),
         ("svg", "the same picture, sharp at any size,"),
         ("gif", "an animation of all steps"),
     ):
-        add(
-            f"--{ending}",
-            type=partial(_file, ending=ending),
-            metavar="FILE",
-            help=f"write {what} instead",
-        )
+        kind = partial(_file, ending=ending)
+        add(f"--{ending}", type=kind, metavar="FILE", help=f"write {what} instead")
     scale = f"of pictures, from 0.5; 1, the default, is {CELL} pixels a cell"
     add("--scale", type=number(0.5), help=scale)
 
@@ -157,10 +148,8 @@ def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
     asked = zip((args.height or 0, args.width or 0), needed, offset, strict=True)
     cells = prod(max(side, size + start) for side, size, start in asked)
     if cells > _MOST_DRAWN:
-        raise ValueError(
-            f"a canvas of {cells:,} cells is too large to look at"
-            f"; at most {_MOST_DRAWN:,} are drawn"
-        )
+        what = f"a canvas of {cells:,} cells is too large to look at"
+        raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     worked = task.rules.work(problems).trimmed()
     sizes = []
     for side, start, used in (

@@ -8,16 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from trm.evaluation.grid import (
-    BOARD,
-    FAMILY,
-    REGIONS,
-    SHORTER,
-    Cell,
-    axes_of,
-    pooled,
-    size_name,
-)
+from trm.evaluation.grid import BOARD, FAMILY, REGIONS, SHORTER, Cell, axes_of, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
 from trm.files import read_object, replacing
@@ -38,8 +29,6 @@ _EQUAL_LOSS = (
     "Evaluated is each run's first checkpoint whose loss on validation is at or below the best "
     "loss of the worst run that it is compared with; costs of training are those up to it."
 )
-
-
 Namer = Callable[[Cell], str]  # of a cell to its column
 
 
@@ -90,16 +79,11 @@ def _columns(cells: Sequence[Cell], axes: tuple[str, str]) -> tuple[list[str], N
 def gathered(output: Path, study: Study, states: States, evaluation: str) -> list[Gathered]:
     """What one evaluation found by setting, of each that has a seed evaluated."""
     outcome = found(output, study, states, evaluation)
-    settings = [
-        Gathered(
-            one.name,
-            one.labels,
-            one.parameters,
-            tuple(f for run, f in outcome.items() if run.setting.name == one.name),
-        )
-        for one in study.settings
-    ]
-    return [one for one in settings if one.seeds]
+    settings = []
+    for one in study.settings:
+        seeds = tuple(f for run, f in outcome.items() if run.setting.name == one.name)
+        settings += [Gathered(one.name, one.labels, one.parameters, seeds)] if seeds else []
+    return settings
 
 
 def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, float]]:
@@ -129,14 +113,7 @@ def _number_of(setting: Setting, axis: str) -> float | None:
 def write_report(
     output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
 ) -> None:
-    """Write the page; ``drawn``: and the pictures and TensorBoard's page.
-
-    Args:
-        output: the study's folder.
-        study, states: of `trm.sweep.runs.plan` and `begin`.
-        stages: what is under way, by run.
-        drawn: whether something new is to be drawn.
-    """
+    """Write the page, with the stages under way; ``drawn``: and pictures and TensorBoard's page."""
     evaluations = {name: gathered(output, study, states, name) for name in study.evaluations}
     if drawn:
         figures = {PICTURE: study_figure(evaluations)}

@@ -103,10 +103,9 @@ def wanted(study: Study, states: States) -> dict[Run, dict[str, list[str]] | Non
                 goal = max((min(losses.values()) for losses in trained.values()), default=0.0)
                 for run, losses in trained.items():
                     checkpoints[run] = min(name for name, loss in losses.items() if loss <= goal)
+    asked = study.evaluations.items()
     return {
-        run: {name: [checkpoint, *options] for name, options in study.evaluations.items()}
-        if checkpoint
-        else None
+        run: {name: [checkpoint, *options] for name, options in asked} if checkpoint else None
         for run, checkpoint in checkpoints.items()
     }
 
@@ -121,13 +120,8 @@ def plan(
 ) -> Study:
     """The study with the models of its settings counted, and made equal where it asks for that.
 
-    Args:
-        study: what is asked for.
-        tell: is told each setting's name before its model is built.
-        check: is given the task of each that is, and may refuse it by a ValueError.
-
-    Raises:
-        ValueError: options of a setting are wrong; the message names it.
+    ``tell`` is told each setting's name before its model is built, ``check`` given its task, which
+    it may refuse. A ValueError names a setting whose options are wrong.
     """
     settled: list[Setting] = []
     first: dict[str, int] = {}  # parameters that others are held equal to, by group
@@ -148,14 +142,8 @@ def plan(
     return replace(study, settings=tuple(settled))
 
 
-def count(
-    words: Sequence[str], check: Callable[[Task], None] = lambda task: None
-) -> tuple[int, int]:
-    """Parameters and optimiser steps of the run that these options of `trm fit` ask for.
-
-    Raises:
-        ValueError: an option is wrong, or the run has no end.
-    """
+def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) -> tuple[int, int]:
+    """Parameters and optimiser steps of the run that these options of `trm fit` ask for."""
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
     from canvas.choices import look_here
@@ -185,11 +173,7 @@ def count(
 
 
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
-    """The value of a key with which a model has about this number of parameters.
-
-    Raises:
-        ValueError: there is none, or an option is wrong.
-    """
+    """The value of a key with which a model has about this number of parameters."""
 
     @cache
     def many(value: int) -> int:
@@ -224,8 +208,7 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
 def begin(output: Path, study: Study) -> dict[Run, State]:
     """Make the folders of all runs, with copies of their configs; returns how far each run is.
 
-    Raises:
-        ValueError: a run was started with other settings.
+    ValueError if a run was started with other settings.
     """
     states = states_of(output, study)
     for run, state in states.items():
@@ -247,14 +230,10 @@ def begin(output: Path, study: Study) -> dict[Run, State]:
 
 
 class Jobs:
-    """The runs of a study at work.
+    """The runs of a study, of `plan` and `begin`, at work, so many at once.
 
-    Args:
-        output: the study's folder.
-        study, states: of `plan` and `begin`.
-        at_once: most runs at the same time.
-        slurm: options of sbatch; None: this machine.
-        devices: its GPUs, as CUDA_VISIBLE_DEVICES names them; each run has one.
+    ``slurm`` are options of sbatch; None: this machine, with ``devices``, its GPUs, as
+    CUDA_VISIBLE_DEVICES names them; each run has one.
     """
 
     def __init__(
@@ -273,11 +252,7 @@ class Jobs:
         self._held: dict[Run, str] = {}
 
     def work(self, tell: Callable[[Run | None], None]) -> None:
-        """Do what is left to do; ``tell`` is given each run whose stage changed, and at times None.
-
-        Raises:
-            ValueError: submitit does not take the options of SLURM.
-        """
+        """Do what is left; ``tell`` is given each run whose stage changed, and at times None."""
         told = time.monotonic()
         try:
             while True:

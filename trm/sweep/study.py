@@ -177,14 +177,8 @@ def _study(held: _File) -> Study:
         _folder(name): [word for option in options.items() for word in _evaluate_options(*option)]
         for name, options in held.evaluate.items()
     }
-    return Study(
-        tuple(settings),
-        tuple(held.seeds),
-        held.equal.parameters,
-        within,
-        held.checkpoint,
-        evaluations,
-    )
+    equal = held.equal.parameters, within
+    return Study(tuple(settings), tuple(held.seeds), *equal, held.checkpoint, evaluations)
 
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
