@@ -116,14 +116,9 @@ def run(args: argparse.Namespace) -> int:
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
         solver = load_solver(checkpoint, device="cpu")
         tasks.append(solver.task)
-        if args.view != "e":
-            solver = solver.turned(args.view)
-        with_voting(solver, args)
-    axes, rows, columns = sizes_of(args, tasks[0])
+        with_voting(solver if args.view == "e" else solver.turned(args.view), args)
     settings = Settings(
-        axes=axes,
-        rows=rows,
-        columns=columns,
+        *sizes_of(args, tasks[0]),
         problems=args.problems or (BATTERY_PROBLEMS if args.battery else PROBLEMS),
         seed=args.seed,
         steps=args.steps,
@@ -132,17 +127,8 @@ def run(args: argparse.Namespace) -> int:
         view=args.view,
         precision=precision_of(args),
     )
-    output = Path(args.output)
-    grid = measure(
-        checkpoints,
-        settings,
-        output,
-        args.name,
-        args.accelerator,
-        args.devices,
-        args.nodes,
-        args.quiet,
-    )
+    output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
+    grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
         from trm.figures.tensorboard_curves import write_tensorboard
 
@@ -201,11 +187,7 @@ def sizes_of(
 
 
 def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
-    """Show, judge, draw and sum up what can meet in a cell.
-
-    Raises:
-        ValueError: arguments that belong to a grid, or a layout whose contexts are not known.
-    """
+    """Show, judge, draw and sum up what can meet in a cell."""
     given = [f"--{axis.replace('_', '-')}" for axis in AXES if getattr(args, axis) is not None]
     given += ["--battery"] * args.battery + ["--view"] * (args.view != "e")
     given += ["--precision"] * (args.precision != FLOAT32)
@@ -273,11 +255,8 @@ def _print_contexts(console: Console, coverage: ContextCoverage) -> None:
     )  # fmt: skip
     for i in failing[:_LISTED]:
         *parts, end, _ = coverage.contexts[i].tolist()
-        table.add_row(
-            *map(str, parts),
-            ENDS[end],
-            f"{coverage.right[i]} of {coverage.shown[i]}",
-            f"{coverage.confidence[i]:.3f}",
-            f"{1e5 * coverage.trained[i] / coverage.digits:.1f}",
-        )
+        right_of = f"{coverage.right[i]} of {coverage.shown[i]}"
+        sure = f"{coverage.confidence[i]:.3f}"
+        met = f"{1e5 * coverage.trained[i] / coverage.digits:.1f}"
+        table.add_row(*map(str, parts), ENDS[end], right_of, sure, met)
     console.print(table)

@@ -43,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
         return _calibration(args, answers)
     files = [grid_file(path).resolve() for path in paths]
     if len(set(files)) < len(files):
-        twice = [
-            str(path) for path, file in zip(paths, files, strict=True) if files.count(file) > 1
-        ]
+        twice = [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]
         raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
     labels = [file.parent.name for file in files]
     if len(set(labels)) < len(labels):
@@ -66,31 +64,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
-    """Draw and describe how models differ from one of them.
-
-    Args:
-        grid: two models at least.
-        reference: the name of the one.
-        output: a folder.
-
-    Returns:
-        What was written, a line for each file.
-    """
+    """Draw and describe how models differ from the one named; what was written, line by line."""
     from trm.evaluation.report import compare_markdown
     from trm.figures.grids import comparison_figure, row_errors_figure
 
     picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
     with replacing(picture) as part:
         comparison_figure(grid, reference, figure_shown(grid)).savefig(part, format="png")
-    errors = row_errors_figure(grid)
-    if errors is None:
-        rows.unlink(missing_ok=True)  # of an earlier comparison
-    else:
-        with replacing(rows) as part:
-            errors.savefig(part, format="png")
     with replacing(report) as part:
         part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
-    drawn = "" if errors is None else f"wrong rows {rows}\n"
+    rows.unlink(missing_ok=True)  # of an earlier comparison
+    if errors := row_errors_figure(grid):
+        with replacing(rows) as part:
+            errors.savefig(part, format="png")
+    drawn = f"wrong rows {rows}\n" if errors else ""
     return f"heat maps  {picture}\n{drawn}report     {report}"
 
 
@@ -98,11 +85,7 @@ def _calibration(args: argparse.Namespace, files: list[Path]) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
     if args.reference:
         raise ValueError("--reference is a model of evaluations; files of answers have none")
-    ways = (
-        [file.stem for file in files],
-        [file.name for file in files],
-        [str(file) for file in files],
-    )
+    ways = ([f.stem for f in files], [f.name for f in files], [str(f) for f in files])
     names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
     output = Path(args.output)
@@ -142,9 +125,7 @@ def _calibration(args: argparse.Namespace, files: list[Path]) -> int:
 def read_answers(file: Path) -> list[tuple[bool, float, float]]:
     """Of each solved problem in a file, CSV or JSON Lines: right, confidence, agreement.
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it holds something else, or no solved problem.
+    FileNotFoundError or ValueError if there is no such file, or none of solved problems.
     """
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")

@@ -22,12 +22,8 @@ def problems_of(
 ) -> tuple[tuple[int, ...], Problems]:
     """The problems of a cell, and the most digits of each operand.
 
-    Args:
-        task: whose problems are asked.
-        axes: what the size is measured in: two of the task's measures; or `FAMILY` and digits, for
-            problems of a family of `canvas.sampling`.
-        size: of the cell.
-        problems, seed: see `cell_problems`.
+    The size is in two of the task's measures; or, by `FAMILY` and digits, of problems of a family
+    of `canvas.sampling`.
     """
     if axes[0] == FAMILY:
         family, digits = str(size[0]), int(size[1])
@@ -39,14 +35,9 @@ def problems_of(
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:
     """Different problems of the test split with operands of exactly so many digits.
 
-    Every set of such problems is equally likely. It depends on the arguments alone, and not on the
-    task's layout or ranges, so that all models of a task are asked the same.
-
-    Args:
-        task: whose problems are asked, in its base.
-        lengths: digits of each operand.
-        problems: how many; fewer where there are not as many, perhaps none.
-        seed: which ones.
+    Every set of such problems is equally likely; fewer where there are not as many, perhaps none.
+    It depends on the arguments and the task's base, but not on its layout or ranges, so that all
+    models of a task are asked the same.
     """
     base = task.base
     ranges = [(task.smallest if n == 1 else base ** (n - 1), base**n) for n in lengths]

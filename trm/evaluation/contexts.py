@@ -65,16 +65,13 @@ class ContextCoverage:
         """Plain data; a line for each context."""
         counts = np.column_stack([self.contexts, self.trained, self.shown, self.right]).tolist()
         sure = self.confidence.round(4).tolist()
-        return {
-            "searched": self.searched,
-            "training_digits": self.digits,
-            "problems": self.problems,
-            "columns": [*FIELDS, "trained", "shown", "right", "confidence"],
-            "contexts": [
-                [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], confidence]
-                for line, confidence in zip(counts, sure, strict=True)
-            ],
-        }
+        contexts = [
+            [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], confidence]
+            for line, confidence in zip(counts, sure, strict=True)
+        ]
+        columns = [*FIELDS, "trained", "shown", "right", "confidence"]
+        totals = {"searched": self.searched, "training_digits": self.digits}
+        return totals | {"problems": self.problems, "columns": columns, "contexts": contexts}
 
 
 class Digits(NamedTuple):
@@ -123,15 +120,13 @@ def cover_contexts(
     """Show a model every context that held-out problems of its training range have.
 
     Args:
-        solver: the model.
         searched: problems that are looked through, of the test split for what can be shown, and of
             the training split for what was met there; at least 1.
         times: how often a context is shown at least, where there are as many problems with it.
-        seed: which problems.
         done: told of problems when they have been looked through.
 
     Raises:
-        ValueError: the layout does not say what its rows are sums of.
+        ValueError: see `digits_of`.
     """
     task = solver.task
 
@@ -160,7 +155,7 @@ def cover_contexts(
         chosen = problems[np.array(wanted, dtype=np.int64)]
         # Those whose operands are of the same lengths, as many at once as are quick to solve.
         _, which = np.unique(chosen.lengths, axis=0, return_inverse=True)
-        for kind in range(int(which.max(initial=-1)) + 1):
+        for kind in np.unique(which):
             index = np.flatnonzero(which.reshape(-1) == kind)
             for start in range(0, len(index), _AT_ONCE):
                 judged.append(_judged(solver, chosen[index[start : start + _AT_ONCE]]))

@@ -41,8 +41,7 @@ class Columns(NamedTuple):
 def columns_of(task: Task, problems: Problems) -> Columns | None:
     """The columns of all rows that have to be worked out, problem by problem.
 
-    None where the layout does not say what its rows are sums of, see
-    `canvas.layouts.Layout.addends`.
+    None where the layout does not say of what, see `canvas.layouts.Layout.addends`.
     """
     named = [task.rules.addends(operands, task.base) or () for operands in problems.to_ints()]
     rows = [row for one in named for row in one]
@@ -106,12 +105,12 @@ class Diagnostics:
     reached: tuple[int, int] = (0, 0)
 
     def __add__(self, other: "Diagnostics") -> "Diagnostics":
-        return Diagnostics(
-            Counter(self.rows) + Counter(other.rows),
-            Counter(self.wrong) + Counter(other.wrong),
-            (self.digits[0] + other.digits[0], self.digits[1] + other.digits[1]),
-            (self.reached[0] + other.reached[0], self.reached[1] + other.reached[1]),
+        digits, reached = (
+            (one[0] + two[0], one[1] + two[1])
+            for one, two in ((self.digits, other.digits), (self.reached, other.reached))
         )
+        rows, wrong = Counter(self.rows) + Counter(other.rows), Counter(self.wrong)
+        return Diagnostics(rows, wrong + Counter(other.wrong), digits, reached)
 
     def wrong_rows(self, kind: str | None = None) -> int:
         """Wrong rows of a kind, or of all kinds."""
@@ -125,12 +124,11 @@ class Diagnostics:
     def first_wrong_digits(self) -> tuple[int, int]:
         """How many digits are the first wrong one of their row, and how many of them get a carry.
 
-        Only rows whose right end is in place count; a digit too many is none of the row's. Errors
-        sit on carries if their share here exceeds that in ``reached``: of all digits more get a
-        carry, for none enters a lowest digit, which errors reach first.
+        Only of rows whose right end is in place. Errors sit on carries if their share here exceeds
+        that in ``reached``: of all digits more get a carry, for none enters a lowest digit.
         """
-        digits = sum(n for way, n in self.wrong.items() if way.carry is not None)
-        return digits, sum(n for way, n in self.wrong.items() if way.carry)
+        carries = Counter({way: n for way, n in self.wrong.items() if way.carry is not None})
+        return carries.total(), sum(n for way, n in carries.items() if way.carry)
 
     def to_json(self) -> dict[str, Any]:
         """As it is written to ``grid.json``, with totals for readers."""
@@ -150,11 +148,7 @@ class Diagnostics:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Diagnostics":
-        """What `to_json` made.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """What `to_json` made; ValueError if it is something else."""
         try:
             digits, reached = ((data[of]["total"], data[of]["with_carry"])
                                for of in ("digits", "reached"))  # fmt: skip
@@ -174,8 +168,7 @@ def diagnose(
     """What went wrong in rows that were each filled from the true rows before them.
 
     Args:
-        task: layout and base.
-        problems: B of them, as they were drawn.
+        problems: B of them.
         drawing: of the problems.
         forced: all rows of the drawing, as a model filled them.
     """

@@ -8,9 +8,8 @@ solutions alone.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -176,7 +175,7 @@ def grid_file(path: str | Path) -> Path:
 def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
     """Where a size lies as seen from those that a model was trained on.
 
-    One of `REGIONS`, or below; without ranges, `UNKNOWN`. A measure that has no range, as the
+    One of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A measure that has no range, as the
     second of two operands of a model of three addends, is beyond it. Of a family, where either
     operand may be the longer one, it is both or none.
     """
@@ -201,9 +200,7 @@ def axes_of(grid: dict[str, Any]) -> tuple[str, str]:
 def regions_of(grid: dict[str, Any]) -> list[str]:
     """The regions that a table has columns for; families are not told apart by operand."""
     found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
-    known = [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
-    if found == {UNKNOWN}:
-        known = []
+    known = [] if found == {UNKNOWN} else [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
     return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
 
 
@@ -214,8 +211,8 @@ def cells_of(model: Model) -> dict[Key, Cell]:
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
     """The rows or columns of a grid: sizes from small to large, families as they are listed."""
-    found = dict.fromkeys(labels)
-    return list(found) if any(isinstance(label, str) for label in found) else sorted(found)
+    found = list(dict.fromkeys(labels))
+    return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
 def size_name(axes: Sequence[str], size: Key) -> str:
@@ -229,12 +226,11 @@ def size_name(axes: Sequence[str], size: Key) -> str:
 
 def figure_shown(grid: dict[str, Any]) -> str:
     """Which share tells how good models are: solutions, or answers if one has nothing else."""
-    answers_alone = any(
-        any(cell["answers"] for cell in model["cells"])
-        and not any(cell["solutions"] for cell in model["cells"])
-        for model in grid["models"]
-    )
-    return "answers" if answers_alone else "solutions"
+    for model in grid["models"]:
+        some = {of for of in SHOWN if any(cell[of] for cell in model["cells"])}
+        if some == {"answers"}:
+            return "answers"
+    return "solutions"
 
 
 def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
@@ -254,11 +250,11 @@ def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
 def described(grid: dict[str, Any]) -> str:
     """Which problems were asked, in a line: number, split, seed."""
     asked = _problem_settings(grid)
-    number, split, seed = (_either(asked[key]) for key in ("problems", "split", "seed"))
+    number, split, seed = (" or ".join(asked[key]) for key in ("problems", "split", "seed"))
     counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
-    fewest, fewer = min(counts, default=0), ""
-    if counts and fewest < min(asked["problems"]):
-        fewer = f" (as few as {fewest} where lengths have no more)"
+    fewest = min(counts, default=0)
+    few = counts and fewest < min(map(int, asked["problems"]))
+    fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
     suites = {((m.get("settings") or grid["settings"]).get("suite") or {}).get("name", "")
               for m in grid["models"]}  # fmt: skip
     suite = f", suite {suites.pop()}" if len(suites) == 1 and "" not in suites else ""
@@ -267,25 +263,21 @@ def described(grid: dict[str, Any]) -> str:
 
 def differing_problems(grid: dict[str, Any]) -> str:
     """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
-    asked = _problem_settings(grid)
-    return "; ".join(f"{k} {_either(values)}" for k, values in asked.items() if len(values) > 1)
+    asked = _problem_settings(grid).items()
+    return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
 
 
-def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[Any, None]]:
+def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[str, None]]:
     """All values of the settings that problems follow from, over a grid's models, in order."""
-    asked: dict[str, dict[Any, None]] = {}
+    asked: dict[str, dict[str, None]] = {}
     for model in grid["models"]:
         settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
         # Those of a battery may be of any split, if only they are longer than training's.
         suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
         settings["suite"] = suite["name"] if suite else "none"
         for key in ("seed", "split", "problems", "base", "suite"):
-            asked.setdefault(key, {})[settings[key]] = None
+            asked.setdefault(key, {})[str(settings[key])] = None
     return asked
-
-
-def _either(values: Iterable[Any]) -> str:
-    return " or ".join(str(value) for value in values)
 
 
 def reference_of(grid: dict[str, Any], name: str | None) -> Model:
@@ -300,13 +292,13 @@ def reference_of(grid: dict[str, Any], name: str | None) -> Model:
             "a comparison needs at least two models; give another folder of trm evaluate, or "
             "evaluate several checkpoints"
         )
-    name = next(iter(models)) if name is None else name
+    if name is None:
+        return next(iter(models.values()))
     check_choice("--reference", name, models)
     return models[name]
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """One cell's shares of a model and of its reference."""
 
     key: Key

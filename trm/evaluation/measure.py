@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -80,8 +80,7 @@ class Settings:
         return solver if self.voting is None else solver.with_voting(self.voting)
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One cell of one checkpoint, and the file for its figures."""
 
     checkpoint: Path
@@ -109,11 +108,9 @@ def measure(
 
     Args:
         checkpoints: files, or folders of runs.
-        settings: what is asked.
         output: folder, the same for all nodes.
         names: a label for each checkpoint; None: the names of their runs.
         accelerator, devices, nodes: see `trm.devices.make_trainer`.
-        quiet: without a progress bar.
 
     Returns what was written to ``grid.json``; None in all processes but the first.
 
@@ -122,26 +119,31 @@ def measure(
         ValueError: the checkpoints, their names, the folder or the devices do not suit.
     """
     output = Path(output)
-    make_own_folder(
-        output, "trm evaluate", (GRID, PICTURE, REPORT), "format", f"cells/{_HASH}-{_HASH}"
-    )
-    trainer = make_trainer(
-        accelerator, devices, nodes, [] if quiet else [_Bar()], settings.precision
-    )
+    own = (GRID, PICTURE, REPORT)
+    make_own_folder(output, "trm evaluate", own, "format", f"cells/{_HASH}-{_HASH}")
+    bars = [] if quiet else [_Bar()]
+    trainer = make_trainer(accelerator, devices, nodes, bars, settings.precision)
     models = describe_all(checkpoints, names, settings.steps)
     key = settings.key(trainer.strategy.root_device.type)
     items = []
     for model in models:
         folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
         checkpoint = find_checkpoint(model["checkpoint"])
-        sizes = [(a, b) for a in settings.rows for b in settings.columns]
-        files = [folder / f"{a}x{b}.json".replace(" ", "_") for a, b in sizes]
-        items.append([Item(checkpoint, *one) for one in zip(sizes, files, strict=True)])
+        items.append([
+            Item(checkpoint, (a, b), folder / f"{a}x{b}.json".replace(" ", "_"))
+            for a in settings.rows
+            for b in settings.columns
+        ])  # fmt: skip
+
+    def cost(item: Item) -> int:
+        row, column = item.size
+        return column * (column if isinstance(row, str) else row)
+
     # The large cells first; two files may hold the same checkpoint.
     todo = {
         item.file: item
         for of_model in items
-        for item in sorted(of_model, key=_cost, reverse=True)
+        for item in sorted(of_model, key=cost, reverse=True)
         if item.figures() is None
     }
     for folder in {file.parent for file in todo}:
@@ -174,11 +176,6 @@ def measure(
     }
     write_object(output / GRID, grid)
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
-
-
-def _cost(item: Item) -> int:
-    row, column = item.size
-    return column * (column if isinstance(row, str) else row)
 
 
 class _Cells(Work):
@@ -229,17 +226,16 @@ def measure_cell(
     lengths, asked = problems_of(task, axes, size, problems, seed)
     name, fitted, reason = size_name(axes, size), None, None
     try:
-        fitted = solver.for_lengths(lengths)
+        if (fitted := solver.for_lengths(lengths)) is None:
+            height, width = task.rules.room(lengths, task.base)
+            reason = (
+                f"the model cannot work on a canvas of {height} x {width} cells or more "
+                f"(height x width), which {name} need"
+            )
+        elif not len(asked):
+            reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    if fitted is None and reason is None:
-        height, width = task.rules.room(lengths, task.base)
-        reason = (
-            f"the model cannot work on a canvas of {height} x {width} cells or more "
-            f"(height x width), which {name} need"
-        )
-    elif not len(asked):
-        reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
@@ -261,9 +257,7 @@ def measure_cell(
 
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
-    right = total = 0  # teacher-forced rows
-    diagnostics = Diagnostics()
-    seconds = 0.0
+    forced_rows, diagnostics, seconds = Share(0, 0), Diagnostics(), 0.0
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
     solver = replace(solver, predictor=solver.predictor.with_cache())
@@ -279,18 +273,18 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         seconds += time.perf_counter() - began
         known = written if solver.predictor.row_by_row else None
         forced = teacher_forced(solver.predictor, drawing, known)
-        right, total = right + int(forced.rows_exact.sum()), total + len(forced.rows_exact)
+        forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
         diagnostics += diagnose(solver.task, batch, drawing, forced)
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
-    rows_right = sum(s.rows_right for s in solutions)
+    rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
     return {
         "height": height,
         "width": width,
         "solutions": Share(sum(solved), len(solved)).data(),
         "answers": Share(sum(answered), len(answered)).data(),
-        "rows_free_running": Share(int(rows_right), sum(len(s.rows) for s in solutions)).data(),
-        "rows_teacher_forced": Share(right, total).data(),
+        "rows_free_running": rows.data(),
+        "rows_teacher_forced": forced_rows.data(),
         "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),

@@ -27,7 +27,6 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
 
     Args:
         checkpoint: file, or folder of a run.
-        name: what to call it.
         steps: supervision steps a row gets at most; None: as the checkpoint says.
 
     Raises:
@@ -95,9 +94,8 @@ def describe_all(
     """The entries of models that are asked the same problems, named by `labels` if not otherwise.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: a checkpoint cannot be read or is given twice, their tasks or bases differ, or
-            their names do not.
+        FileNotFoundError, ValueError: see `describe`; or a checkpoint is given twice, tasks or
+            bases differ, or names do not.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
     twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]

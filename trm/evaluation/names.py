@@ -15,8 +15,7 @@ def told_apart(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
     """Names, those that several bear with their seed where that tells them apart.
 
     Args:
-        names: of models, like ``quickstart``, which becomes ``quickstart, seed 1``.
-        seeds: of their training.
+        seeds: of their training; of two models ``quickstart`` one becomes ``quickstart, seed 1``.
     """
     bearers = {name: [s for other, s in zip(names, seeds, strict=True) if other == name]
                for name in names}  # fmt: skip
@@ -30,14 +29,7 @@ def side_by_side(grids: Sequence[dict[str, Any]], labels: Sequence[str]) -> dict
     """The models of several grids as one grid, each with the settings of its own.
 
     A name that several models bear is followed by the seed; where that does not tell them apart, it
-    is preceded by its grid's label.
-
-    Args:
-        grids: of the same task, axes and base.
-        labels: a name for each grid, all different.
-
-    Raises:
-        ValueError: these differ.
+    is preceded by its grid's label. ValueError if tasks, bases or axes differ.
     """
     found = [
         (label, model | {"settings": grid["settings"]})
@@ -58,9 +50,7 @@ def side_by_side(grids: Sequence[dict[str, Any]], labels: Sequence[str]) -> dict
     seeds = [model.get("seed") for _, model in found]
     names = told_apart([model["name"] for _, model in found], seeds)
     full = [f"{label}: {name}" for (label, _), name in zip(found, names, strict=True)]
-    shown = [
-        long if names.count(name) > 1 else name for name, long in zip(names, full, strict=True)
-    ]
+    shown = [full[i] if names.count(name) > 1 else name for i, name in enumerate(names)]
     shown = shown if len(set(shown)) == len(shown) else full
     models = [model | {"name": name} for (_, model), name in zip(found, shown, strict=True)]
     return grids[0] | {"models": models}
@@ -70,8 +60,7 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
     """Models by what they are called without their seed.
 
     Together are those that are named alike but for it, as ``lattice, seed 0`` and ``lattice, seed
-    1``, and of which all that their checkpoints tell of model and task is the same. Others keep
-    their names.
+    1``, and whose checkpoints tell the same of model and task. Others keep their names.
     """
     found: dict[tuple[str, ...], list[Model]] = {}
     for model in models:

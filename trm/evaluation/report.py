@@ -25,7 +25,6 @@ from trm.evaluation.grid import (
     NAMES,
     SHOWN,
     Cell,
-    Contrast,
     Model,
     axes_of,
     cells_of,
@@ -71,8 +70,8 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
             summary.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
         summary.add_section()
     console.print(summary)
-    heads, rows = _seeds_together(grid)
-    if rows:
+    if together := _seeds_together(grid):
+        meaning, heads, rows = together
         seeds = Table(title="Seeds together", title_justify="left", pad_edge=False)
         seeds.add_column(overflow="fold")
         for heading in heads[2:]:
@@ -80,7 +79,7 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
         for name, number, *words in rows:
             narrow = (Text(re.sub(r" (?=[\[(])", "\n", word)) for word in words)
             seeds.add_row(Text(name, style="bold").append(f"\n{number} seeds"), *narrow)
-        console.print(seeds, Text(_meaning(grid)), sep="\n")
+        console.print(seeds, Text(meaning), sep="\n")
     for note in _notes(grid):
         console.print(Text(note))
 
@@ -111,16 +110,23 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
     base, figure_of = reference_of(grid, reference), figure_shown(grid)
     rows, lists = [], []
     for model in grid["models"]:
-        seen = [] if model is base else contrasts(model, base, figure_of)
-        for where in regions_of(grid):
-            if not (here := [c for c in seen if c.region == where]):
-                continue
+        name, seen = safe(model["name"]), contrasts(model, base, figure_of)
+        for where in regions_of(grid) if model is not base else ():
+            here = [c for c in seen if c.region == where]
             better = [c for c in here if c.told_apart and c.points > 0]
             worse = [c for c in here if c.told_apart and c.points < 0]
             counts = [len(here), len(better), len(worse), len(here) - len(better) - len(worse)]
-            rows.append([safe(model["name"]), where, *map(str, counts)])
-            if better or worse:
-                lists.append(f"- {safe(model['name'])}, {where}: {_listed(better + worse)}")
+            if here:
+                rows.append([name, where, *map(str, counts)])
+            if apart := better + worse:
+                listed = [
+                    f"{c.key[0]} × {c.key[1]}: {c.mine.percent} ({c.mine.span()}) against "
+                    f"{c.theirs.percent} ({c.theirs.span()})"
+                    for c in apart[:_LISTED]
+                ]
+                if len(apart) > _LISTED:
+                    listed.append(f"and {len(apart) - _LISTED} more, see the figure")
+                lists.append(f"- {name}, {where}: {'; '.join(listed)}")
     parts = [
         "# Comparison",
         *_overview(grid, figure),
@@ -145,26 +151,20 @@ def shared_problems(
 ) -> Paired | None:
     """Compare two settings, each the models of its seeds, over the cells that all were asked.
 
-    Args:
-        mine, theirs: models of a grid.
-        region: of the cells, as seen from the first model's range; None: all of them.
-        figure_of: what has to be right, a name in `SHOWN`.
-
-    Returns None where there are none, or it is not known which problems were solved.
+    These are the cells of a region as the first model sees it, or of all (None). Returns None
+    where there are none, or it is not known which problems were right in ``figure_of``.
     """
-    cells = [cells_of(model) for model in (*mine, *theirs)]
-    solved = SHOWN[figure_of]
-    keys = [
-        key
-        for key, cell in cells[0].items()
-        if region in (None, cell["region"])
-        and all(isinstance(some.get(key, {}).get(solved), str) for some in cells)
-        and len({len(some[key][solved]) for some in cells}) == 1
-    ]
-    if not any(cells[0][key][solved] for key in keys):
+    cells, solved = [cells_of(model) for model in (*mine, *theirs)], SHOWN[figure_of]
+    found = []  # of each cell the texts of all models
+    for key, cell in cells[0].items():
+        texts = [some.get(key, {}).get(solved) for some in cells]
+        lengths = {len(text) if isinstance(text, str) else None for text in texts}
+        if region in (None, cell["region"]) and len(lengths) == 1 and None not in lengths:
+            found.append(texts)
+    if not any(texts[0] for texts in found):
         return None
-    found = [[some[key][solved] for key in keys] for some in cells]
-    return paired(found[: len(mine)], found[len(mine) :])
+    seeds = list(zip(*found, strict=True))
+    return paired(seeds[: len(mine)], seeds[len(mine) :])
 
 
 def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
@@ -197,30 +197,21 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
     ]
 
 
-def _listed(found: list[Contrast]) -> str:
-    words = [
-        f"{c.key[0]} × {c.key[1]}: {c.mine.percent} ({c.mine.span()}) against "
-        f"{c.theirs.percent} ({c.theirs.span()})"
-        for c in found[:_LISTED]
-    ]
-    more = len(found) - _LISTED
-    return "; ".join(words) + (f"; and {more} more, see the figure" if more > 0 else "")
-
-
 def _overview(grid: dict[str, Any], figure: str) -> list[str]:
     """What both reports begin with: picture, checkpoints, summary, seeds together."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid["models"]:
-        cost, numbers = "not known", []
+        cost = "not known"
         if known := model.get("cost"):
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
-        for number in (model["parameters"], model["step"]):
-            numbers.append("not known" if number is None else f"{number:,}")
+        parameters, step = (
+            "not known" if number is None else f"{number:,}"
+            for number in (model["parameters"], model["step"])
+        )
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
         who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
-        digest = f"`{model['sha256'][:12]}`"
-        rows.append([*who, numbers[0], sizes, numbers[1], cost, digest])
+        rows.append([*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"])
     parts = [
         *([f"![{FIGURES[figure_shown(grid)]}, by cell]({quote(figure)})"] if figure else []),
         "## Models",
@@ -229,32 +220,28 @@ def _overview(grid: dict[str, Any], figure: str) -> list[str]:
         "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
     ]
-    heads, together = _seeds_together(grid)
-    if together:
-        named = table(heads, [[safe(name), *words] for name, *words in together])
-        parts += ["## Seeds together", _meaning(grid), named]
+    if together := _seeds_together(grid):
+        meaning, heads, rows = together
+        named = table(heads, [[safe(name), *words] for name, *words in rows])
+        parts += ["## Seeds together", meaning, named]
     return parts
 
 
-def _seeds_together(grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The heads and rows of a table of all settings of which a grid has several seeds."""
+def _seeds_together(grid: dict[str, Any]) -> tuple[str, list[str], list[list[str]]] | None:
+    """A sentence and a table, heads and rows, of all settings of which there are several seeds."""
     figure_of, regions, rows = figure_shown(grid), regions_of(grid), []
     for name, models in by_setting(grid["models"]).items():
         words = []
         for where in regions:
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            shares = [pooled(some, figure_of) for some in cells]
-            words.append(of_seeds([s for s in shares if s.total]))
+            words.append(of_seeds([s for some in cells if (s := pooled(some, figure_of)).total]))
         if len(models) > 1:
             rows.append([name, str(len(models)), *words])
-    return ["setting", "seeds", *regions], rows
-
-
-def _meaning(grid: dict[str, Any]) -> str:
-    return (
+    meaning = (
         "Models that are named and made alike but for the seed. "
-        f"{NAMES[figure_shown(grid)].capitalize()} right, in percent: {SEEDS_MEANING}."
+        f"{NAMES[figure_of].capitalize()} right, in percent: {SEEDS_MEANING}."
     )
+    return (meaning, ["setting", "seeds", *regions], rows) if rows else None
 
 
 def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
@@ -275,30 +262,30 @@ def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
 
 def _notes(grid: dict[str, Any]) -> list[str]:
     """What has to be known to read a summary."""
+    asked, settings = described(grid), grid["settings"]
     notes = [
-        f"{described(grid)[0].upper()}{described(grid)[1:]}. Pooled over cells, with Wilson 95 % "
-        "intervals; solutions and answers are free-running."
+        f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
+        "and answers are free-running."
     ]
-    if (view := grid["settings"].get("view", "e")) != "e":
+    if (view := settings.get("view", "e")) != "e":
         notes.append(f"Every canvas was shown to the models in the view {view} alone.")
-    if (precision := grid["settings"].get("precision", FLOAT32)) != FLOAT32:
+    if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
         notes.append(f"Computed in {precision}.")
     if differing := differing_problems(grid):
         notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
     elif len(grid["models"]) > 1:
         notes.append("All models were asked the same problems.")
+    applicable = set()
     for model in grid["models"]:
-        refused = [cell for cell in model["cells"] if not cell["applicable"]]
+        cells = cells_of(model)
+        refused = [cell for cell in cells.values() if not cell["applicable"]]
+        applicable.add(frozenset(key for key, cell in cells.items() if cell["applicable"]))
         if refused:
             notes.append(
-                f"{model['name']}: {len(refused)} of {len(model['cells'])} cells are not "
-                f"applicable and left out; the first: {refused[0]['reason']}."
+                f"{model['name']}: {len(refused)} of {len(cells)} cells are not applicable and "
+                f"left out; the first: {refused[0]['reason']}."
             )
-    asked = (
-        frozenset(k for k, cell in cells_of(model).items() if cell["applicable"])
-        for model in grid["models"]
-    )
-    if len(set(asked)) > 1:
+    if len(applicable) > 1:
         notes.append("The models' pooled figures cover different cells: compare cell by cell.")
     return notes
 
@@ -316,24 +303,21 @@ def _lines(
     grid: dict[str, Any], model: Model, say: Callable[[list[Cell]], dict[str, str]]
 ) -> list[tuple[str, list[str]]]:
     """What is said of a model's applicable cells: each line with its text for each region."""
-    parts = [[c for c in model["cells"] if c["region"] == where] for where in regions_of(grid)]
-    able = [[cell for cell in cells if cell["applicable"]] for cells in parts]
-    said = [say(cells) if cells else {} for cells in able]
-    names = say([cell for cell in model["cells"] if cell["applicable"]])
-    lines = []
-    for name in names:
-        words = [
-            one.get(name, "–" if here or not cells else "n/a")
-            for one, here, cells in zip(said, able, parts, strict=True)
-        ]
-        if model["family"] or set(words) != {"–"}:  # of predictions less is known
-            lines.append((name, words))
-    if say is _summary and not all(cell["applicable"] for cell in model["cells"]):
-        refused = [
-            f"{len(cells) - len(here)} of {len(cells)}"
-            for here, cells in zip(able, parts, strict=True)
-        ]
-        lines.append(("n/a cells", refused))
+    applicable = [cell for cell in model["cells"] if cell["applicable"]]
+    regions = []  # what is said of each, what of others, and how many of its cells are refused
+    for where in regions_of(grid):
+        every = [cell for cell in model["cells"] if cell["region"] == where]
+        able = [cell for cell in every if cell["applicable"]]
+        other = "–" if able or not every else "n/a"
+        refused = f"{len(every) - len(able)} of {len(every)}"
+        regions.append((say(able) if able else {}, other, refused))
+    lines = [
+        (name, [said.get(name, other) for said, other, _ in regions]) for name in say(applicable)
+    ]
+    if not model["family"]:  # of predictions less is known
+        lines = [(name, words) for name, words in lines if set(words) != {"–"}]
+    if say is _summary and len(applicable) < len(model["cells"]):
+        lines.append(("n/a cells", [refused for *_, refused in regions]))
     return lines
 
 
@@ -372,25 +356,21 @@ def _by_cell(model: Model, grid: dict[str, Any]) -> tuple[list[str], list[list[s
     """Heading and rows of a table of all cells; with a column of all digits for families."""
     axes, figure_of, cells = axes_of(grid), figure_shown(grid), cells_of(model)
     columns = in_order(b for _, b in cells)
-
-    def word(cell: Cell | None) -> str:
-        if cell is None:
-            return ""
-        found = share(cell, figure_of)
-        if found is None:
-            return "n/a"
-        if not found.total:
-            return "–"
-        text = f"{found.percent} ({found.span()})"
-        return f"**{text}**" if cell["region"] == INSIDE else text
-
-    rows = [
-        [str(a), *(word(cells.get((a, b))) for b in columns)] for a in in_order(a for a, _ in cells)
-    ]
-    heads = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)]
+    heads, rows = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], []
     if axes[0] == FAMILY:
         heads.append("all")
-        for row in rows:
-            family = [cell for (a, _), cell in cells.items() if str(a) == row[0]]
+    for a in in_order(a for a, _ in cells):
+        row = [str(a)]
+        for cell in (cells.get((a, b)) for b in columns):
+            found = share(cell, figure_of) if cell else None
+            text = "n/a" if cell else ""
+            if found is not None:
+                text = f"{found.percent} ({found.span()})" if found.total else "–"
+            if cell and found and found.total and cell["region"] == INSIDE:
+                text = f"**{text}**"
+            row.append(text)
+        if axes[0] == FAMILY:
+            family = [cell for (first, _), cell in cells.items() if first == a]
             row.append(pooled(family, figure_of).short)
+        rows.append(row)
     return heads, rows

@@ -40,14 +40,9 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
-    """The curve of a score, problems of equal scores taken together.
+    """The curve of a score ``float [N]``, N at least 1, problems of equal scores taken together.
 
-    Args:
-        score: ``float [N]``, higher for what is held right; N at least 1.
-        right: ``bool [N]``.
-
-    Raises:
-        ValueError: a score is not a number.
+    Higher is what is held ``right``, bool [N]. ValueError if a score is not a number.
     """
     if np.isnan(score).any():
         raise ValueError("a score that problems are ranked by is not a number")

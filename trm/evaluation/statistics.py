@@ -103,9 +103,7 @@ def of_seeds(shares: Sequence[Share]) -> str:
 def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[float, float]:
     """Ends of the 95 % interval of one share less another, from -1 to 1.
 
-    Args:
-        one, other: of what was asked independently; or of the same problems.
-        correlation: of these, problem by problem.
+    Of what was asked independently; or of the same problems, with a correlation of these.
     """
     p, q = (share.value if share.total else 0.5 for share in (one, other))
     (low, high), (least, most) = one.interval, other.interval
@@ -150,15 +148,9 @@ class Paired(NamedTuple):
 
 
 def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Paired:
-    """Compare two settings.
+    """Compare two settings: of each seed texts of 1 and 0, one for each cell, a 1 for each solved.
 
-    Args:
-        mine: of each seed, what was solved: of each cell a text of 1 and 0, a character for each
-            problem.
-        theirs: the same of the other setting, with the same cells and problems.
-
-    Raises:
-        ValueError: the cells have different numbers of problems, or none.
+    ValueError if the cells have different numbers of problems, or none.
     """
     counts = {tuple(map(len, seed)) for seed in (*mine, *theirs)}
     if len(counts) != 1 or not sum(next(iter(counts))):

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from canvas.picture import GREY, PAPER
+from canvas.picture import GREY, PAPER, blank_figure
 from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
 
 _FEW = 20  # problems from which on a share is worth a line
@@ -22,8 +21,7 @@ def trust_figure(
     curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability], problems: int
 ) -> Figure:
     """Risk against coverage, and confidence against the share that is right, by their names."""
-    figure = Figure(figsize=(11, 6.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(1100, 620)
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
     left = figure.add_subplot(grid[:, 0])
     for i, (name, curve) in enumerate(curves.items()):
@@ -33,16 +31,15 @@ def trust_figure(
         left.fill_between(x, 100 * low, 100 * high, step="pre", alpha=0.1, linewidth=0, **style)
         style |= {"linestyle": _STYLES[i % len(_STYLES)], "drawstyle": "steps-pre"}
         left.plot(x, 100 * curve.risk, linewidth=0.7, alpha=0.5, **style)
-        left.plot(
-            x,
-            np.where(many, 100 * curve.risk, np.nan),
-            marker="." if len(curve.risk) < 20 else None,
-            label=f"{name} (mean risk {100 * curve.area:.2f} %)",
-            **style,
-        )
+        label = f"{name} (mean risk {100 * curve.area:.2f} %)"
+        dots = "." if len(curve.risk) < 20 else None
+        risk = np.where(many, 100 * curve.risk, np.nan)
+        left.plot(x, risk, marker=dots, label=label, **style)
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
     left.set(xlim=(0, 100), title=f"If only the surest are answered ({problems:,} problems)")
-    left.set_ylim(0, _ceiling(curves))
+    # A little above every risk that more than a few problems support.
+    highest = max(c.risk[c.answered >= _FEW].max(initial=0) for c in curves.values())
+    left.set_ylim(0, min(100, max(5, 125 * highest) if highest else 100))
     left.legend(loc="best", fontsize=9).set_in_layout(False)  # names may be long
     right = figure.add_subplot(grid[0, 1])
     _calibration(right, figure.add_subplot(grid[1, 1], sharex=right), reliabilities)
@@ -56,16 +53,9 @@ def _note(figure: Figure, intervals: str, few: str) -> None:
     figure.set_layout_engine("constrained", rect=(0, 0.05, 1, 0.95))
 
 
-def _ceiling(curves: Mapping[str, RiskCoverage]) -> float:
-    """A little above every risk that more than a few problems support, %."""
-    highest = [100 * curve.risk[curve.answered >= _FEW].max(initial=0) for curve in curves.values()]
-    return min(100, max(5, 1.25 * max(highest)) if any(highest) else 100)
-
-
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     """Confidence against the share that is right, and how many problems stand behind it."""
-    figure = Figure(figsize=(4.6, 5.0), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(460, 500)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     _calibration(above, below, reliabilities)
     above.set_title("Is 90 % right 90 times in 100?", fontsize=11)
@@ -90,13 +80,9 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
             style: dict[str, Any] = {"markerfacecolor": fill, "markeredgecolor": colour}
             marks = axes.plot(x[which], y[which], _MARKS[i % len(_MARKS)], clip_on=False, **style)
             marks[0].set_in_layout(False)  # without any, they would squeeze the axes
-        axes.plot(
-            [],
-            [],
-            f"{_MARKS[i % len(_MARKS)]}{_STYLES[i % len(_STYLES)]}",
-            color=colour,
-            label=f"{name} (calibration error {100 * bins.error:.1f} %)",
-        )
+        label = f"{name} (calibration error {100 * bins.error:.1f} %)"
+        style = {"marker": _MARKS[i % len(_MARKS)], "linestyle": _STYLES[i % len(_STYLES)]}
+        axes.plot([], [], color=colour, label=label, **style)
         bin_index = np.minimum(bins.confidence * BINS, BINS - 1).astype(int)
         start = (bin_index + 0.1) * 100 / BINS + i * wide
         counts.bar(start, bins.problems, wide, align="edge", color=colour)
@@ -107,6 +93,4 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     counts.yaxis.set_major_formatter("{x:,.0f}")
     for side in ("top", "right"):
         counts.spines[side].set_visible(False)
-    axes.legend(*axes.get_legend_handles_labels(), loc="upper left", fontsize=9).set_in_layout(
-        False
-    )
+    axes.legend(loc="upper left", fontsize=9).set_in_layout(False)

@@ -1,13 +1,14 @@
 """A heat map of what meets in a cell: how often in training, and where a model is wrong."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from canvas.picture import GRID, INK
-from trm.evaluation.contexts import ENDS, FIELDS, ContextCoverage
+from canvas.picture import GRID, INK, blank_figure
+from trm.evaluation.contexts import ENDS, ContextCoverage
 
 _WRONG = "#d55e00"
 _PER = 100_000  # digits of training
@@ -21,20 +22,14 @@ def contexts_figure(coverage: ContextCoverage, title: str) -> Figure:
     Down: the digit of the row's last addend, factor by factor. Across: the carry, within what the
     other addends bring to the column. Colour: how often in training, at least once. White: not
     shown. Circles: wrong, the larger the more often.
-
-    Args:
-        coverage: what was shown, and how it went.
-        title: of the figure.
     """
-    kinds = np.unique(coverage.contexts[:, FIELDS.index("sum")]).tolist()
-    high = 1.1 + 4.6 * len(kinds)
-    figure = Figure(figsize=(14, high), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    kinds = np.unique(coverage.contexts[:, 5]).tolist()
+    figure = blank_figure(1400, int(110 + 460 * len(kinds)))
+    figure.set_layout_engine("constrained")
     figure.suptitle(title, fontsize=13, color=INK)
     axes = figure.subplots(len(kinds), len(ENDS), squeeze=False)
-    share = _PER * coverage.trained / coverage.digits
     once = _PER / coverage.digits
-    share = share.clip(min=once)
+    share = (_PER * coverage.trained / coverage.digits).clip(min=once)
     scale = LogNorm(once, max(share.max(), 10 * once))
     for line, kind in zip(axes, kinds, strict=True):
         for end, panel in enumerate(line):
@@ -52,26 +47,19 @@ def _panel(
     axes: Axes, coverage: ContextCoverage, mine: np.ndarray, share: np.ndarray, scale: LogNorm
 ) -> None:
     """The contexts of one end and kind of row, on axes that all ends of that kind share."""
-    contexts = coverage.contexts
-    every = contexts[contexts[:, FIELDS.index("sum")] == contexts[mine][0, FIELDS.index("sum")]]
-    digits, carries = int(every[:, 0].max()) + 1, int(every[:, 3].max()) + 1
-    digit, factor, others, carry = contexts[mine, :4].T
+    every = coverage.contexts[coverage.contexts[:, 5] == coverage.contexts[mine][0, 5]]
+    digit, factor, others, carry = coverage.contexts[mine, :4].T
+    digits, factors, sums, carries = (every[:, :4].max(axis=0) + 1).tolist()
     first = int(every[:, 1].min())  # a mere sum has no factor but 1
     down, across = (factor - first) * digits + digit, others * carries + carry
-    shape = (int((every[:, 1].max() - first + 1) * digits), int((every[:, 2].max() + 1) * carries))
+    shape = (factors - first) * digits, sums * carries
     cells = np.full(shape, np.nan)
     cells[down, across] = share[mine]
     axes.imshow(cells, norm=scale, cmap="viridis", aspect="auto", interpolation="nearest")
     wrong = 1 - coverage.right[mine] / coverage.shown[mine]
     bad = wrong > 0
-    axes.scatter(
-        across[bad],
-        down[bad],
-        s=40 + 200 * wrong[bad],
-        facecolors="none",
-        edgecolors=_WRONG,
-        linewidths=1.6,
-    )
+    circles: dict[str, Any] = {"facecolors": "none", "edgecolors": _WRONG, "linewidths": 1.6}
+    axes.scatter(across[bad], down[bad], s=40 + 200 * wrong[bad], **circles)
     if shape[0] == digits:
         axes.set_yticks(range(digits))
         axes.set_ylabel("digit", fontsize=9)

@@ -6,9 +6,8 @@ every cell says its number as well, and no mark depends on colour alone. Drawn w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -61,15 +60,14 @@ _HOW_TO_READ = (
 )
 
 
-@dataclass(frozen=True)
-class _Paint:
+class _Paint(NamedTuple):
     """What a panel's cells show: value, number, small print, and which are marked."""
 
     scale: ScalarMappable
     values: Mapping[Key, float]
     words: Mapping[Key, str]
     small: Mapping[Key, str]
-    marked: frozenset[Key] = field(default=frozenset())
+    marked: frozenset[Key] = frozenset()
 
 
 def mark(i: int) -> dict[str, Any]:
@@ -81,15 +79,15 @@ def mark(i: int) -> dict[str, Any]:
 def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
     """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
 
-    Cells within the training range are outlined, cells that a model cannot be asked are hatched,
-    and cells without problems are blank. Where there is room, each cell gives its Wilson 95 %
-    interval as well. ValueError if ``figure_of`` is no name in `FIGURES`, or there are no models.
+    Cells of the training range are outlined, those that a model cannot be asked are hatched, and
+    those without problems are blank. ValueError if ``figure_of`` is no name in `FIGURES`, or there
+    are no models.
     """
     check_choice("figure_of", figure_of, FIGURES)
     page = _Page(grid, FIGURES[figure_of])
     for model, (panel,) in zip(page.models, page.panels, strict=True):
         page.draw(panel, model, _shares(model, figure_of))
-    page.bar(_shares(page.models[0], figure_of).scale, "%", page.lines)
+    page.bar(_scale("viridis", 0, 100), "%", page.lines)
     return page.figure
 
 
@@ -98,10 +96,8 @@ def comparison_figure(
 ) -> Figure:
     """Heat maps of several models and, below each, its difference from a reference model.
 
-    Differences are in percentage points, with their 95 % interval where there is room for it. Cells
-    whose Wilson 95 % intervals do not overlap are bold and bear a dot. Below the reference, which
-    has no difference from itself, differences are pooled by region. ValueError if there is no such
-    share, no such model (None: the first), or there are fewer than two.
+    Below the reference, which has no difference from itself, differences are pooled by region.
+    ValueError if there is no such share, no such model (None: the first), or fewer than two.
     """
     check_choice("figure_of", figure_of, FIGURES)
     base = reference_of(grid, reference)
@@ -112,22 +108,20 @@ def comparison_figure(
     points = _scale("PuOr", -reach, reach)  # orange below the reference, purple above
     for model, found, (above, below) in zip(page.models, seen, page.panels, strict=True):
         page.draw(above, model, _shares(model, figure_of))
-        if model is not base:
-            words = {c.key: _signed(c.points) for c in found}
-            small = {
-                c.key: " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
-                for c in found
-            }
-            marked = frozenset(c.key for c in found if c.told_apart)
-            values = {c.key: c.points for c in found}
-            page.draw(below, model, _Paint(points, values, words, small, marked), base)
+        if model is base:
+            others = {m["name"]: c for m, c in zip(page.models, seen, strict=True) if c}
+            if others and page.high >= _CHART:
+                _by_region(below, others)
+            else:
+                below.set_axis_off()
             continue
-        others = {m["name"]: c for m, c in zip(page.models, seen, strict=True) if c}
-        if others and page.high >= _CHART:
-            _by_region(below, others)
-        else:
-            below.set_axis_off()
-    page.bar(_shares(base, figure_of).scale, "%", page.lines[::2])
+        values, words, small = {}, {}, {}
+        for c in found:
+            values[c.key], words[c.key] = c.points, _signed(c.points)
+            small[c.key] = " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
+        marked = frozenset(c.key for c in found if c.told_apart)
+        page.draw(below, model, _Paint(points, values, words, small, marked), base)
+    page.bar(_scale("viridis", 0, 100), "%", page.lines[::2])
     page.bar(points, "points", page.lines[1::2])
     return page.figure
 
@@ -140,10 +134,8 @@ class _Page:
         if not self.models:
             raise ValueError("a grid without models has no figure")
         cells = [key for model in self.models for key in cells_of(model)]
-        self.axes_of, self.rows, self.columns = (
-            axes_of(grid),
-            *(in_order(key[k] for key in cells) for k in (0, 1)),
-        )
+        self.axes_of = axes_of(grid)
+        self.rows, self.columns = (in_order(key[k] for key in cells) for k in (0, 1))
         tall = 2 if compared else 1
         blocks = -(-len(self.models) // _ACROSS)
         across = -(-len(self.models) // blocks)
@@ -155,13 +147,11 @@ class _Page:
         slot = labels + max(_SLOT - 45, wide)
         self.letters = (slot - labels + 45) // 10  # of a name, which stands above the cells
         width = slot * across + 90
-        notes = f"{described(grid)}. Intervals: Wilson, 95\u00a0%."
+        told = [f"{described(grid)}. Intervals: Wilson, 95\u00a0%."]
         if differing := differing_problems(grid):
-            notes += f"\nNot the same problems: {differing}."
-        notes = "\n".join(
-            fill(note, int(width / 7.2))
-            for note in [*notes.splitlines(), *([_HOW_TO_READ] if compared else [])]
-        )
+            told.append(f"Not the same problems: {differing}.")
+        told += [_HOW_TO_READ] * compared
+        notes = "\n".join(fill(note, int(width / 7.2)) for note in told)
         foot = 30 + 16 * (notes.count("\n") + 2)
         height = (self.high + 95) * tall * blocks + 40 + foot
         self.figure = blank_figure(width, height)
@@ -180,13 +170,10 @@ class _Page:
         )
         axes = self.figure.subplots(tall * blocks, across, squeeze=False)
         self.lines = [list(line) for line in axes]
-        self.panels = [
-            [axes[tall * (i // across) + line, i % across] for line in range(tall)]
-            for i in range(len(self.models))
-        ]
-        for unused in axes.T.reshape(-1):
-            if not any(unused in column for column in self.panels):
-                unused.set_axis_off()
+        blocked = axes.reshape(blocks, tall, across).swapaxes(1, 2).reshape(-1, tall)
+        self.panels = blocked[: len(self.models)].tolist()
+        for unused in blocked[len(self.models) :].flat:
+            unused.set_axis_off()
 
     def draw(self, axes: Axes, model: Model, paint: _Paint, minus: Model | None = None) -> None:
         """One heat map; ``minus`` is the model whose shares were taken off."""
@@ -204,14 +191,14 @@ class _Page:
             image[at[key]] = value
         low, high = paint.scale.get_clim()
         axes.imshow(image, paint.scale.cmap, vmin=low, vmax=high, aspect="auto")
-        axes.set_xticks(range(len(self.columns)), [str(b) for b in self.columns])
-        axes.set_yticks(range(len(self.rows)), [str(a) for a in self.rows])
-        axes.set_xticks(np.arange(1, len(self.columns)) - 0.5, minor=True)
-        axes.set_yticks(np.arange(1, len(self.rows)) - 0.5, minor=True)
+        for axis, names, labelled in zip(
+            (axes.yaxis, axes.xaxis), (self.rows, self.columns), self.axes_of, strict=True
+        ):
+            axis.set_ticks(range(len(names)), [str(name) for name in names])
+            axis.set_ticks(np.arange(1, len(names)) - 0.5, minor=True)
+            axis.set_label_text(LABELS[labelled], fontsize=9, color=INK)
         axes.grid(which="minor", color=PAPER, linewidth=0.7)
         axes.tick_params(which="both", labelsize=8.5, colors=GREY, length=0)
-        axes.set_ylabel(LABELS[self.axes_of[0]], fontsize=9, color=INK)
-        axes.set_xlabel(LABELS[self.axes_of[1]], fontsize=9, color=INK)
         axes.spines[:].set_color(GIVEN)
         self._write(axes, paint, at)
         refused = {
@@ -241,11 +228,9 @@ class _Page:
             row, column = at[key]
             ink = _ink(paint.scale.to_rgba(np.array(value)))
             style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-            style["in_layout"] = False
-            style["weight"] = "bold" if key in paint.marked else "normal"
+            style |= {"in_layout": False, "weight": "bold" if key in paint.marked else "normal"}
             with_small = print_size >= _PRINT
-            up = 0.13 if with_small else 0
-            axes.text(column, row - up, paint.words[key], fontsize=size, **style)
+            axes.text(column, row - 0.13 * with_small, paint.words[key], fontsize=size, **style)
             if with_small:
                 axes.text(column, row + 0.24, paint.small[key], fontsize=print_size, **style)
             if key in paint.marked:
@@ -272,11 +257,10 @@ def _scale(colours: str, low: int, high: int) -> ScalarMappable:
 def _shares(model: Model, figure_of: str) -> _Paint:
     shares = {key: share(cell, figure_of) for key, cell in cells_of(model).items()}
     known = {key: s for key, s in shares.items() if s is not None and s.total}
+    values = {key: 100 * s.value for key, s in known.items()}
+    words = {key: s.percent for key, s in known.items()}
     return _Paint(
-        _scale("viridis", 0, 100),
-        {key: 100 * s.value for key, s in known.items()},
-        {key: s.percent for key, s in known.items()},
-        {key: s.span() for key, s in known.items()},
+        _scale("viridis", 0, 100), values, words, {key: s.span() for key, s in known.items()}
     )
 
 
@@ -300,19 +284,19 @@ def _ink(colour: Any) -> str:
 def _legend(models: Sequence[Model], compared: bool) -> list[Any]:
     """The marks that the panels of these models bear."""
     cells = [cell for model in models for cell in model["cells"]]
-    handles: list[Any] = []
-    if any(cell["region"] == INSIDE for cell in cells):
-        handles.append(Patch(label="trained on", **_RANGE))
-    if not all(cell["applicable"] for cell in cells):
-        handles.append(Patch(hatch="////", label="n/a: not applicable", **_HATCH))
     empty = any(cell["applicable"] and not cell["problems"] for cell in cells)
-    if empty or len({frozenset(cells_of(model)) for model in models}) > 1:
-        handles.append(Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked"))
-    if compared:
-        dot = Line2D([], [], color=INK, marker="o", markersize=4, linestyle="none")
-        dot.set_label("intervals do not overlap")
-        handles.append(dot)
-    return handles
+    empty = empty or len({frozenset(cells_of(model)) for model in models}) > 1
+    dot: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linestyle": "none"}
+    marks = (
+        (any(cell["region"] == INSIDE for cell in cells), Patch(label="trained on", **_RANGE)),
+        (
+            not all(cell["applicable"] for cell in cells),
+            Patch(hatch="////", label="n/a: not applicable", **_HATCH),
+        ),
+        (empty, Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked")),
+        (compared, Line2D([], [], label="intervals do not overlap", **dot)),
+    )
+    return [handle for there, handle in marks if there]
 
 
 def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
@@ -351,9 +335,14 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     an arrow stands at the interval's upper end. Dashed: the longest of training. None where no cell
     of the grid has two operands of one length.
     """
-    lines = {model["name"]: _wrong(model) for model in grid["models"]}
-    lines = {name: wrong for name, wrong in lines.items() if wrong}  # others wrote no rows
-    if axes_of(grid) != ("digits_a", "digits_b") or not lines:
+    lines: dict[str, dict[int, Share]] = {}  # of each model rows that are wrong, by length
+    for model in grid["models"] if axes_of(grid) == ("digits_a", "digits_b") else ():
+        for (n, other), cell in sorted(cells_of(model).items()):
+            right = share(cell, "rows_teacher_forced") if n == other else None
+            if right and right.total:  # models of answers wrote no rows
+                found = Share(right.total - right.right, right.total)
+                lines.setdefault(model["name"], {})[other] = found
+    if not lines:
         return None
     figure = blank_figure(900, 520)
     figure.set_layout_engine("constrained")
@@ -363,16 +352,14 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
         # Models measured at the same lengths would hide one another's intervals.
         apart = 1.02 ** (i - (len(lines) - 1) / 2)
         style = mark(i)
-        some = {n * apart: rows for n, rows in wrong.items() if rows.right}
-        shares = [rows.value for rows in some.values()]
-        axes.plot(list(some), shares, label=name, linewidth=1, **style)
-        for n, rows in some.items():
-            axes.vlines(n, *rows.interval, color=style["color"], linewidth=1.5, alpha=0.6)
-            ends.append(rows.interval[0])
+        some = {n * apart: rows.value for n, rows in wrong.items() if rows.right}
+        axes.plot(list(some), list(some.values()), label=name, linewidth=1, **style)
         for n, rows in wrong.items():
-            if not rows.right:
-                x, top = n * apart, rows.interval[1]
-                ends.append(top / 2)
+            x, (low, top) = n * apart, rows.interval
+            ends.append(low if rows.right else top / 2)
+            if rows.right:
+                axes.vlines(x, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
+            else:
                 axes.plot([x], [top], markerfacecolor="white", linestyle="", **style)
                 arrow = {"arrowstyle": "->", "color": style["color"]}
                 axes.annotate("", (x, top / 2), (x, top / 1.15), arrowprops=arrow)
@@ -390,13 +377,3 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     axes.set_title("Hollow, with an arrow: none wrong, upper end of the 95 % interval", fontsize=10)
     axes.legend(frameon=False)
     return figure
-
-
-def _wrong(model: Model) -> dict[int, Share]:
-    """Rows that are wrong, by the length of both operands."""
-    found = {}
-    for cell in model["cells"]:
-        right = share(cell, "rows_teacher_forced") if cell["row"] == cell["column"] else None
-        if right and right.total:
-            found[int(cell["row"])] = Share(right.total - right.right, right.total)
-    return dict(sorted(found.items()))
