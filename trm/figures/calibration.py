@@ -93,4 +93,5 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     counts.yaxis.set_major_formatter("{x:,.0f}")
     for side in ("top", "right"):
         counts.spines[side].set_visible(False)
-    axes.legend(loc="upper left", fontsize=9).set_in_layout(False)
+    shown = axes.get_legend_handles_labels()  # without them an empty one would be warned of
+    axes.legend(*shown, loc="upper left", fontsize=9).set_in_layout(False)
