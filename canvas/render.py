@@ -1,4 +1,4 @@
-"""Workings onto canvases: drawing at an offset, the row steps of a problem, reversed sequences."""
+"""Worked solutions onto canvases at an offset, the row steps of a problem, reversed sequences."""
 
 from dataclasses import dataclass, replace
 from typing import Self

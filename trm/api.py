@@ -141,7 +141,7 @@ def render(
     base: int = 10,
     step: int | None = None,
 ) -> Picture:
-    """Draw a problem as a finished working, or as a model sees it.
+    """Draw a problem as a worked solution, or as a model sees it.
 
     Args:
         problem: as text, like ``321x654``, or as operands.

@@ -258,7 +258,7 @@ def sizes_given(
         known = "; ".join(
             " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
         )
-        raise ValueError(f"{options} are no sizes of the task {task.name}: take {known}")
+        raise ValueError(f"{task.name.capitalize()} uses {known}, not {options}")
     return given, axes
 
 
