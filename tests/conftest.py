@@ -41,11 +41,18 @@ def repository() -> Path:
     return REPOSITORY
 
 
+def _draw_nothing(*_: object, **__: object) -> None:
+    pass
+
+
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Runs `trm` with the given words in a folder, as its console script would."""
+    """Runs `trm` with the given words in a folder, as its console script would.
 
-    def run(*words: object, folder: Path = Path()) -> Ran:
+    Runs draw no pictures unless that is asked for: most of a short run's time would go into them.
+    """
+
+    def run(*words: object, folder: Path = Path(), pictures: bool = False) -> Ran:
         arguments = [str(word) for word in words]
         if arguments and arguments[0] in cli.TRAINING:
             arguments.append("--quiet")
@@ -57,6 +64,9 @@ def command() -> Command:
         ):
             patch.chdir(folder)
             patch.setattr("sys.argv", ["trm", *arguments])
+            if not pictures and arguments and arguments[0] in (*cli.TRAINING, "sweep"):
+                for hook in ("on_validation_batch_end", "on_validation_end"):
+                    patch.setattr(f"trm.training.pictures.Pictures.{hook}", _draw_nothing)
             try:
                 code = cli.run(arguments)
             except SystemExit as stop:
@@ -88,7 +98,8 @@ def process() -> Command:
 def trained(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which `trm fit --config configs/debug.yaml` has run once; not to be changed."""
     folder = tmp_path_factory.mktemp("trained")
-    ran = command("fit", "--config", REPOSITORY / "configs/debug.yaml", folder=folder)
+    words = ("fit", "--config", REPOSITORY / "configs/debug.yaml")
+    ran = command(*words, folder=folder, pictures=True)
     assert ran.code == 0, ran.err
     return folder
 

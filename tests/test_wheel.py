@@ -114,7 +114,7 @@ def test_its_model_solves(trm):
 
 def test_it_trains_by_a_configs_name_in_two_processes_and_evaluates(installed, trm, working_folder):
     fit = ("-m", "trm", "fit", "--config", "debug", "--trainer.max_epochs=1", "--quiet")
-    two = ("--trainer.devices=2",)
+    two = ("--trainer.devices=2", "--trainer.logger=lightning.pytorch.loggers.CSVLogger")
     done(installed / "python", *fit, *two, folder=working_folder)
     asked = ("--digits-a", "1..2", "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
     trm("evaluate", "--checkpoint", "runs/debug", *asked, "--output", "grid")

@@ -33,7 +33,7 @@ def python(lines: str, folder) -> subprocess.CompletedProcess[str]:
 def test_nothing_heavy_is_imported_before_it_is_asked_for(tmp_path):
     lines = """
 import sys, trm
-heavy = {"torch", "lightning", "trm.api"}
+heavy = {"numpy", "yaml", "rich", "torch", "lightning", "trm.api"}
 assert not heavy & set(sys.modules)
 assert set(dir(trm)) >= {"evaluate", "load_solver", "render", "solve"}
 assert not heavy & set(sys.modules)

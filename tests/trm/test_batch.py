@@ -141,10 +141,10 @@ def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_pa
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_two_processes_give_the_records_of_one(process, checkpoint, source, tmp_path):
+def test_two_processes_give_the_records_of_one(process, command, checkpoint, source, tmp_path):
     words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
     words += ("--accelerator", "cpu", "--views", 3, "--output")
-    assert process(*words, "one.jsonl", folder=tmp_path).code == 1
+    assert command(*words, "one.jsonl", folder=tmp_path).code == 1
     ran = process(*words, "two.jsonl", "--devices", 2, folder=tmp_path)
     assert ran.code == 1, ran.err
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()

@@ -51,9 +51,3 @@ def test_another_module_that_was_imported_before_is_named(tmp_path, name):
     told = ran.stderr.splitlines()[-1]
     assert told.startswith(f"ImportError: trm needs its own package {name}, and another module")
     assert f"{name}.py" in told
-
-
-def test_importing_it_imports_nothing_heavy(tmp_path):
-    lines = "import sys, trm; assert not {'numpy', 'yaml', 'rich', 'torch'} & set(sys.modules)"
-    ran = python(sys.executable, "-c", lines, folder=tmp_path)
-    assert (ran.returncode, ran.stderr) == (0, "")

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from trm.benchmark.board import anchor, ladder, longest, page, read_card
+from trm.benchmark.board import ladder, longest, page, read_card
 from trm.benchmark.suites import SUITES, items
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import Share
@@ -175,10 +175,6 @@ def test_sizes_of_families_and_of_sums():
     sizes = {n: len(cells) for n, cells in structured.items()}
     assert sizes == dict.fromkeys((4, 8, 16, 32, 64, 100), 15)
     assert addition[50] == [(50, 2)]
-
-
-def test_anchors_are_those_of_github():
-    assert anchor("A program, by hand (x 2)") == "a-program-by-hand-x-2"
 
 
 def test_the_projects_own_page_is_what_its_folders_make(repository):

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from trm.sweep import runs
 from trm.sweep.runs import Jobs
+from trm.training.iterative_module import IterativeModule
 
 STUDY = {
     "config": "debug",
@@ -138,8 +139,11 @@ def test_slurm_takes_options_and_a_cluster(command, study, tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-def test_runs_end_with_the_command_that_is_killed_and_go_on_where_they_were(study, tmp_path):
-    study.write_text(yaml.safe_dump({"config": "debug", "set": {"trainer.max_epochs": 500}}))
+def test_runs_end_with_the_command_that_is_killed_and_go_on_where_they_were(
+    command, study, tmp_path, in_process, monkeypatch
+):
+    long = {"trainer.max_epochs": 500, "trainer.check_val_every_n_epoch": 500}
+    study.write_text(yaml.safe_dump({"config": "debug", "set": long}))
     trm = [str(Path(sys.executable).with_name("trm")), "sweep", str(study), "--output", "out"]
     last = tmp_path / "out/runs/debug-seed0/version_0/checkpoints/last.ckpt"
     with subprocess.Popen([*trm, "--quiet"], cwd=tmp_path, stdout=subprocess.DEVNULL) as sweep:
@@ -148,13 +152,17 @@ def test_runs_end_with_the_command_that_is_killed_and_go_on_where_they_were(stud
         [run] = children(controller)
         sweep.kill()
     wait_for(lambda: not any(Path(f"/proc/{process}").exists() for process in (controller, run)))
-    epochs = torch.load(last, weights_only=True)["epoch"]
+    epochs: list[int] = []
 
-    with subprocess.Popen([*trm, "--quiet"], cwd=tmp_path, stdout=subprocess.DEVNULL) as sweep:
-        wait_for(lambda: torch.load(last, weights_only=True)["epoch"] > epochs)
-        [controller] = children(sweep.pid)
-        sweep.terminate()
-    wait_for(lambda: not Path(f"/proc/{controller}").exists())
+    def stop(module) -> None:
+        epochs.append(module.current_epoch)
+        if len(epochs) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(IterativeModule, "on_train_epoch_start", stop)
+    before = torch.load(last, weights_only=True)["epoch"]
+    command("sweep", study, "--output", "out", folder=tmp_path)
+    assert epochs == [before + 1, before + 2, before + 3]
     assert not (tmp_path / "out/runs/debug-seed0/version_1").exists()
 
 
@@ -167,4 +175,4 @@ def wait_for(true, seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it took too long"
-        time.sleep(0.2)
+        time.sleep(0.05)

@@ -7,7 +7,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from trm.evaluation.statistics import Share
 from trm.files import write_object
-from trm.sweep.report import PAGE, duration, gathered, numeric_axis, write_report
+from trm.sweep.report import PAGE, gathered, numeric_axis, write_report
 from trm.sweep.runs import State, folder_of, grid_of
 from trm.sweep.study import Setting, Study
 
@@ -124,11 +124,6 @@ def test_an_axis_of_numbers_is_one_whose_values_are_all_numbers(values, numbers)
     assert list(found.values()) == (numbers or [])
     assert (axis is None) == (numbers is None)
     assert numeric_axis([varied(blanks=name) for name in ("none", "3")]) == (None, {})
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(4, "4 s"), (120, "2 min"), (7200, "2.0 h")])
-def test_times_are_told_in_words(seconds, words):
-    assert duration(seconds) == words
 
 
 def test_the_hparams_tab_has_what_is_varied_and_what_came_out(tmp_path, study, states):

@@ -1,12 +1,9 @@
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from trm.sweep.study import read_study
-
-STUDIES = sorted((Path(__file__).parents[3] / "configs/studies").glob("*.yaml"))
 
 
 @pytest.fixture
@@ -115,15 +112,3 @@ def test_what_is_wrong_is_said_in_a_sentence_with_the_file(study, wrong, told):
         study(**wrong)
     assert "mine.yaml: " in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_key_that_stands_twice_is_refused(tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("config: debug\naxes:\n  data.task.base: [2]\n  data.task.base: [3]\n")
-    with pytest.raises(ValueError, match=r"mine\.yaml, line 4: data\.task\.base stands"):
-        read_study(file)
-
-
-@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
-def test_a_shipped_study_is_one(file):
-    assert read_study(file).runs()

@@ -17,7 +17,7 @@ from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def debug(repository: Path) -> tuple:
     return "--config", repository / "configs/debug.yaml"
 

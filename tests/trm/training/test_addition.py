@@ -25,7 +25,7 @@ def test_a_run_is_scored_and_solved_with(command, repository, tmp_path, family, 
     config, name, more = FAMILIES[family]
     words = ("--config", repository / f"configs/addition/{config}.yaml", *TINY, *more)
     words += ("--data.task.layout", layout)
-    ran = command("fit", *words, folder=tmp_path)
+    ran = command("fit", *words, folder=tmp_path, pictures=True)
     assert ran.code == 0, ran.err
     run = tmp_path / f"runs/{name}/version_0"
     task = Addition(layout, digits=(1, 3), addends=(2, 3), long_bias=1.0)

@@ -149,18 +149,6 @@ def test_checkpoints_tell_the_cost_and_a_run_that_goes_on_adds_to_it(command, de
     assert set(torch.load(last, weights_only=True)[COST_KEY]) == {"flops", "samples", "seconds"}
 
 
-def test_a_terminals_line_has_short_figures_and_counts_epochs_from_one():
-    bar = TrainingBar()
-    held = {"train/loss": 0.41239, "train/row_accuracy": 0.5, "validation/solved": 0.875}
-    held |= {"training_problems/solved": 1.0}
-    bar._trainer = SimpleNamespace(max_epochs=12, progress_bar_metrics=held)
-    said = bar.get_metrics(bar._trainer, None)
-    assert said == {"loss": "0.412", "rows": "50%", "solved": "87.5%"}
-    assert bar._get_train_description(1) == "epoch 2/12"
-    bar._trainer.max_epochs = -1
-    assert bar._get_train_description(1) == "epoch 2"
-
-
 def test_a_run_says_how_far_it_is_in_a_line_that_fits(fit, tmp_path, monkeypatch):
     console = Console(width=80, file=io.StringIO(), force_terminal=True)
     monkeypatch.setattr("rich._console", console)

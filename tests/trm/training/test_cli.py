@@ -8,16 +8,11 @@ MISTAKES = [
         "model: {init_args: {optimiser: {name: adamw}}}",
         "there is no setting model.optimiser.name. Did you mean model.optimizer.name?",
     ),
-    (
-        "model: {init_args: {depth: {schedul: fresh}}}",
-        "there is no setting model.depth.schedul. Did you mean model.depth.schedule?",
-    ),
     ("model: {init_args: {hidden_size: 3}}", "Did you mean model.network.config.hidden_size?"),
     (
         "model: {class_path: trm.training.gpt_module.GPTModul}",
         "Did you mean trm.training.gpt_module.GPTModule?",
     ),
-    ("model: {init_args: {optimizer: {name: moun}}}", "optimizer.name must be one of"),
     ("model: {init_args: {optimizer: {lr: abc}}}", "lr: expected float. Got value: abc"),
     (
         "model: {init_args: {optimizer: {betas: [0.9, 1.5]}}}",
@@ -32,14 +27,10 @@ MISTAKES = [
         "there is no setting model.network.config.hiden_size. "
         "Did you mean model.network.config.hidden_size?",
     ),
-    ("model: {init_args: {schedule: {warmup_steps: -3}}}", "warmup_steps is 0 or more, not -3"),
     ("model: {init_args: {solve_steps: 0}}", "model.solve_steps is 1 or more, not 0"),
-    ("model: {init_args: {loss: {name: softmx}}}", "Did you mean softmax?"),
     ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
     ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
     ("data: {task: {digits_a: three}}", "data.task.digits_a: expected two values, as [1, 3]. Got"),
-    ("data: {task: {base: two}}", "data.task.base: expected int. Got value: two"),
-    ("data: {task: {base: 1}}", "the base is 2 to 10, not 1"),
     ("data: {task: {digits: [1, 3]}}", "Did you mean data.task.digits_"),  # of Addition alone
     (
         "data: {task: {class_path: Addition, init_args: {layout: column, digit: [1, 3]}}}",
@@ -54,18 +45,13 @@ MISTAKES = [
     ("data: {task: {digits_a: [3, 1]}}", "digits_a is [fewest, most] from 1 to 1000"),
     ("data: {task: {layout: latice}}", "Did you mean lattice?"),
     ("data: {canvas: {margin: -3}}", "a margin is 0 cells or more, not -3"),
-    ("data: {task: {digits_a: [1, 100000]}}", "digits_a is [fewest, most] from 1 to 1000"),
     ("data: {task: {digits_a: [1, 900], digits_b: [1, 99]}}", "more than 12,000 cells"),
-    ("data: {canvas: {margin: 9000}}", "more than 12,000 cells"),
     ("data: {canvas: {height: 1, width: 5}}", "at least 2 x 5"),
     ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
-    ("data: {blanks: {rowz: 1}}", "Did you mean data.blanks.rows?"),
-    ("data: {blanks: {rows: 1.5}}", "data.blanks.rows: expected int. Got value: 1.5"),
     ("data: {curriculum: 3}", "data.curriculum: expected list. Got value: 3"),
     ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
     ("data: {batch_size: 0}", "data.batch_size is 1 or more, not 0"),
-    ("data: {workers: -1}", "data.workers is 0 or more, not -1"),
     ("data: {batch_size: 2.5}", "data.batch_size: expected int. Got value: 2.5"),
     ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
     ("data: [1", "mistake.yaml, line 1: this is no YAML"),
@@ -73,7 +59,6 @@ MISTAKES = [
     ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),
     ("trainer: {max_epochs: -5}", "`max_epochs` must be a non-negative integer or -1"),
     ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "this run has no end"),
-    ("trainer: {max_epochs: many}", "trainer.max_epochs: expected int. Got value: many"),
     ("trainer: {limit_train_batches: 1.5}", "invalid value 1.5 for limit_train_batches"),
     ("trainer: {accumulate_grad_batches: 0}", "accumulate_grad_batches is 1 or more, not 0"),
     ("trainer: {check_val_every_n_epoch: 0}", "check_val_every_n_epoch is 1 or more, not 0"),
@@ -86,7 +71,6 @@ MISTAKES = [
     ("trainer: {devices: abc}", "trainer.devices abc: `devices` selected with"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
     ("checkpoint: {monitor: validation/solvd}", "Did you mean validation/solved?"),
-    ("panels: {num_sample: 3}", "Did you mean panels.num_samples?"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 

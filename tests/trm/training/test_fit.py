@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from trm.training.samples import SolvedProblems
 
 LAST = ("--ckpt_path", "last")
 CONSTANT = ("--model.schedule.decay", "constant")
+CSV = "--trainer.logger=lightning.pytorch.loggers.CSVLogger"  # for which nothing is drawn
 NOTE = """
     --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
     --trainer.log_every_n_steps=1 --model.network.config.hidden_size=16
@@ -102,11 +104,10 @@ def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
     assert "Test metric" not in ran.out  # Lightning's own table
 
 
-@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
-def test_random_weights_are_not_scored(command, debug, tmp_path, stage):
-    ran = command(stage, *debug, folder=tmp_path)
-    assert ran.code == 2
-    assert "give --ckpt_path best" in ran.err
+def test_random_weights_are_not_scored(command, debug, tmp_path):
+    for stage in ("validate", "test", "predict"):
+        ran = command(stage, *debug, folder=tmp_path)
+        assert (ran.code, "give --ckpt_path best" in ran.err) == (2, True)
 
 
 def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command, debug, tmp_path):
@@ -117,14 +118,13 @@ def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command,
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize(("precision", "tokens"), [("32-true", "skip_blank"), ("bf16-mixed", None)])
-def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
-    command, repository, tmp_path, precision, tokens
+def test_a_carry_with_hints_and_averaged_weights_go_on_as_if_nothing_had_happened(
+    command, repository, tmp_path
 ):
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
-    config += ("--trainer.precision", precision)
-    if tokens:  # of each step so many as its longest sample has; some samples are replaced
-        config += (f"--model.network.config.{tokens}", "true", "--model.depth.halt_max_steps", 3)
+    config += ("--model.hints", "{all: 1.0}", "--data.workers", 2)
+    config += ("--model.network.config.skip_blank", "true")  # as many tokens as the longest sample
+    config += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     for folder, epochs, more in (("whole", 3, ()), ("parts", 1, ()), ("parts", 3, LAST)):
         (tmp_path / folder).mkdir(exist_ok=True)
         words = (*config, "--trainer.max_epochs", epochs, *more)
@@ -132,14 +132,16 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
         assert ran.code == 0, ran.err
     whole = load(tmp_path / "whole", run="trm-reference")
     parts = load(tmp_path / "parts", run="trm-reference")
-    assert (whole["carry"][0]["steps"] > 1).any()  # there was something to take over
-    for key in ("state_dict", "current_model_state"):
-        for name, weights in whole[key].items():
-            torch.testing.assert_close(parts[key][name], weights, rtol=0, atol=0)
-    for name, value in whole["carry"][0].items():
-        torch.testing.assert_close(parts["carry"][0][name], value, rtol=0, atol=0)
-    every_cell = 16 + 8 * 8
-    assert (whole["carry"][0]["state.z_H"].shape[1] < every_cell) == (tokens is not None)
+    carry = whole["carry"][0]
+    assert (carry["steps"] > 1).any()  # there was something to take over
+    assert carry["batch.hint_sum"].dtype == torch.uint8
+    assert carry["state.z_H"].shape[1] < 16 + 8 * 8  # the prefix and every cell
+    for one, other in (
+        (carry, parts["carry"][0]),
+        *((whole[key], parts[key]) for key in ("state_dict", "current_model_state")),
+    ):
+        for name, value in one.items():
+            torch.testing.assert_close(other[name], value, rtol=0, atol=0)
     averaged, raw = whole["state_dict"], whole["current_model_state"]
     raw = {name.removeprefix("module."): value for name, value in raw.items()}
     assert set(raw) == set(averaged)
@@ -189,7 +191,7 @@ def test_two_processes_follow_one_on_the_same_global_batch(process, command, deb
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     assert command(*words, folder=tmp_path / "one").code == 0
-    ran = process(*words, "--trainer.devices", 2, folder=tmp_path / "two")
+    ran = process(*words, CSV, "--trainer.devices", 2, folder=tmp_path / "two")
     assert ran.code == 0, ran.err
     assert "Starting with 2 processes" in ran.err
     assert [path.name for path in (tmp_path / "two/runs/debug").iterdir()] == ["version_0"]
@@ -210,9 +212,11 @@ def begin(*words: object, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(file: Path) -> None:
+def wait_for(file: Path, steps: int = 0) -> None:
+    """Until there is a checkpoint of at least as many steps."""
     until = time.monotonic() + 100
-    while not file.exists() and time.monotonic() < until:
+    while not (file.exists() and torch.load(file, weights_only=True)["global_step"] >= steps):
+        assert time.monotonic() < until, "it took too long"
         time.sleep(0.002)
 
 
@@ -220,15 +224,16 @@ def wait_for(file: Path) -> None:
 def test_two_processes_of_which_one_is_killed_end_and_go_on_with_the_carries_of_both(
     process, repository, tmp_path
 ):
-    config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
+    config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT, CSV)
     config += ("--model.network.config.skip_blank", "true")  # each with as many tokens as it needs
     config += ("--trainer.devices", 2, "--trainer.enable_progress_bar", "false")
-    config += ("--trainer.max_epochs", 8)
-    for folder in ("whole", "killed"):
-        (tmp_path / folder).mkdir()
-    assert process(*config, folder=tmp_path / "whole").code == 0
-    running = begin(*config, folder=tmp_path / "killed")
-    wait_for(tmp_path / "killed/runs/trm-reference/version_0/checkpoints/last.ckpt")
+    killed, early = tmp_path / "killed", tmp_path / "early"
+    killed.mkdir()
+    running = begin(*config, "--trainer.max_epochs", 500, folder=killed)
+    last = killed / "runs/trm-reference/version_0/checkpoints/last.ckpt"
+    wait_for(last)
+    shutil.copytree(killed, early)  # as if it had been killed here
+    wait_for(last, 4 * 4)
     found = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(int(found[1]), signal.SIGKILL)
     said = running.communicate(timeout=60)[1]
@@ -236,14 +241,15 @@ def test_two_processes_of_which_one_is_killed_end_and_go_on_with_the_carries_of_
     assert "process 2 of 2 was ended by signal 9, and so all of them end; with --ckpt_path" in said
     assert len(found) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in found)
-    ran = process(*config, *LAST, folder=tmp_path / "killed")
+    whole = load(killed, run="trm-reference")
+    ran = process(*config, "--trainer.max_epochs", whole["global_step"] // 4, *LAST, folder=early)
     assert ran.code == 0, ran.err
-    whole = load(tmp_path / "whole", run="trm-reference")
-    killed = load(tmp_path / "killed", run="trm-reference")
+    resumed = load(early, run="trm-reference")
+    assert resumed["global_step"] == whole["global_step"] >= 16
     first, second = whole["carry"]
     assert not torch.equal(first["batch.inputs"], second["batch.inputs"])
     for name, weights in whole["state_dict"].items():
-        torch.testing.assert_close(killed["state_dict"][name], weights, rtol=0, atol=0)
+        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
 
 
 def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, trained_copy):
@@ -270,7 +276,7 @@ def test_without_a_terminal_each_validation_is_a_line(command, debug, tmp_path, 
 def test_killed_at_any_moment_the_same_command_goes_on_and_ends_with_the_same_weights(
     command, debug, tmp_path
 ):
-    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 6)
+    words = ("fit", *debug, *CONSTANT, CSV, "--trainer.max_epochs", 6)
     for folder in ("whole", "cut"):
         (tmp_path / folder).mkdir()
     assert command(*words, folder=tmp_path / "whole").code == 0
@@ -312,20 +318,19 @@ class Code:
         return os.mkdir, ("executed",)
 
 
-@pytest.mark.parametrize("stage", ["fit", "test"])
-def test_a_checkpoint_with_code_is_refused_and_nothing_is_run(command, debug, trained_copy, stage):
-    hostile = trained_copy / "hostile.ckpt"
-    torch.save({**load(trained_copy), "more": Code()}, hostile)
-    ran = command(stage, *debug, "--ckpt_path", hostile, folder=trained_copy)
-    assert (ran.code, "holds code, which is never executed" in ran.err) == (2, True)
-    assert not (trained_copy / "executed").exists()
+def test_a_checkpoint_with_code_is_refused_and_nothing_is_run(command, debug, trained, tmp_path):
+    torch.save({**load(trained), "more": Code()}, tmp_path / "hostile.ckpt")
+    for stage in ("fit", "test"):
+        ran = command(stage, *debug, "--ckpt_path", "hostile.ckpt", folder=tmp_path)
+        assert (ran.code, "holds code, which is never executed" in ran.err) == (2, True)
+        assert not (tmp_path / "executed").exists()
 
 
 def test_ctrl_c_says_how_to_go_on(command, debug, tmp_path, monkeypatch):
     def interrupted(*_) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trm.training.canvas_module.CanvasModule.score", interrupted)
+    monkeypatch.setattr("trm.training.canvas_module.CanvasModule.validation_step", interrupted)
     ran = command("fit", *debug, folder=tmp_path)
     assert ran.code == 130
     assert "trm fit: stopped; with --ckpt_path last it goes on" in ran.err

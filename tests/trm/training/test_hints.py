@@ -108,27 +108,6 @@ def test_a_checkpoint_with_hints_is_exported_loaded_solved_scored_and_inspected(
     assert (tmp_path / "seen/hints.png").exists()
 
 
-def test_a_resumed_run_with_hints_ends_with_the_same_weights(command, debug, tmp_path):
-    words = ("fit", *debug, *HINTS, "--model.schedule.decay", "constant", "--data.workers", 2)
-    words += ("--model.depth.schedule", "carry", "--data.validation_problems", 2)
-    words += ("--data.canvas.height=6", "--data.canvas.width=8")
-    words += ("--model.depth.halt_max_steps", 4)  # so that samples are replaced in each epoch
-    for folder, epochs in (("whole", 2), ("parts", 1)):
-        (tmp_path / folder).mkdir()
-        ran = command(*words, "--trainer.max_epochs", epochs, folder=tmp_path / folder)
-        assert ran.code == 0, ran.err
-    more = ("--trainer.max_epochs", 2, "--ckpt_path", "last")
-    assert command(*words, *more, folder=tmp_path / "parts").code == 0
-    whole, parts = load(tmp_path / "whole"), load(tmp_path / "parts")
-    for name, value in whole["state_dict"].items():
-        torch.testing.assert_close(parts["state_dict"][name], value, rtol=0, atol=0)
-    carry = whole["carry"][0]
-    assert (carry["steps"] > 1).any()  # there was something to take over
-    assert carry["batch.hint_sum"].dtype == torch.uint8
-    for name, value in carry.items():
-        assert torch.equal(parts["carry"][0][name], value)
-
-
 def test_a_gpt_learns_hints(command, repository, tmp_path):
     config = repository / "configs/gpt/small_rope_2d.yaml"
     ran = command("fit", "--config", config, *GPT, *HINTS, folder=tmp_path)

@@ -51,21 +51,22 @@ def run(fit, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(IterativePredictor, "trace", watched)
-        module = fit(folder, EMAWeightAveraging(decay=0.5), Pictures(num_samples=3))
+        averaging = EMAWeightAveraging(decay=0.5)
+        module = fit(folder, averaging, Pictures(num_samples=2), val_check_interval=3)
     [path] = folder.rglob("events*")
     events = EventAccumulator(str(path), size_guidance={"images": 0}).Reload()
     return SimpleNamespace(looks=looks, module=module, events=events)
 
 
 def test_rows_are_drawn_at_each_validation_but_not_at_the_sanity_check(run):
-    assert len(run.looks) == 6  # rows to draw and rows to follow, at each of three validations
-    for tag in ("row_1", "row_2", "row_3", "worst_1", "worst_2", "worst_3"):
-        assert [image.step for image in run.events.Images(f"panels/{tag}")] == [1, 3, 5]
+    assert len(run.looks) == 4  # rows to draw and rows to follow, at each of two validations
+    for tag in ("row_1", "row_2", "worst_1", "worst_2"):
+        assert [image.step for image in run.events.Images(f"panels/{tag}")] == [2, 5]
 
 
 def test_rows_are_the_same_every_time(run):
     for look in run.looks[::2]:
-        np.testing.assert_array_equal(look.inputs[:3], run.looks[0].inputs[:3])
+        np.testing.assert_array_equal(look.inputs[:2], run.looks[0].inputs[:2])
         assert look.steps == run.module.solve_steps
     assert {look.steps for look in run.looks[1::2]} == {2 * run.module.deepest}
 

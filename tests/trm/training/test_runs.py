@@ -13,6 +13,7 @@ from canvas.problems import SPLITS, Problems, split_of
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
+RUN = "runs/debug/version_0"
 LONGER = (*CONSTANT, "--trainer.max_epochs", 3)
 TENSORBOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 CSV = "lightning.pytorch.loggers.CSVLogger"
@@ -27,26 +28,41 @@ def runs(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(command, repository, tmp_path_factory) -> Path:
+def whole(command, debug, tmp_path_factory) -> Path:
     """A run of three epochs that nothing interrupted; not to be changed."""
     folder = tmp_path_factory.mktemp("whole")
-    ran = command("fit", "--config", repository / "configs/debug.yaml", *LONGER, folder=folder)
+    ran = command("fit", *debug, *LONGER, folder=folder)
     assert ran.code == 0, ran.err
-    return folder / "runs/debug/version_0"
+    return folder / RUN
 
 
 @pytest.fixture(scope="module")
-def begun(command, repository, tmp_path_factory) -> Path:
+def begun(command, debug, tmp_path_factory) -> Path:
     """The same run, after its first epoch; not to be changed."""
     folder = tmp_path_factory.mktemp("begun")
-    words = ("fit", "--config", repository / "configs/debug.yaml", *CONSTANT)
-    assert command(*words, "--trainer.max_epochs", 1, folder=folder).code == 0
+    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1)
+    assert command(*words, folder=folder, pictures=True).code == 0
     return folder
 
 
 @pytest.fixture
 def halves(begun, tmp_path) -> Path:
     return Path(shutil.copytree(begun, tmp_path / "halves"))
+
+
+@pytest.fixture(scope="module")
+def resumed(command, debug, begun, tmp_path_factory) -> Path:
+    """That run gone on with twice, as if it had been killed in its third epoch the first time."""
+    folder = Path(shutil.copytree(begun, tmp_path_factory.mktemp("resumed") / "halves"))
+    left = folder / "runs/debug/version_7"  # by an evaluation, which is none to go on with
+    left.mkdir()
+    (left / "config.yaml").write_text("ckpt_path: other.ckpt\nverbose: true\n")
+    last = folder / RUN / "checkpoints/last.ckpt"
+    saved = last.read_bytes()
+    for _ in range(2):
+        last.write_bytes(saved)  # which knows no figures of the third epoch
+        assert command("fit", *debug, *LONGER, *LAST, folder=folder, pictures=True).code == 0
+    return folder
 
 
 def same_weights(one: Path, other: Path, name: str = "last") -> bool:
@@ -62,49 +78,35 @@ def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, st
 
 
 def test_a_resumed_run_goes_on_in_its_folder_and_ends_where_an_uninterrupted_one_does(
-    command, debug, halves, whole
+    resumed, begun, whole
 ):
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    assert runs(halves) == ["version_0"]
-    run = halves / "runs/debug/version_0"
+    assert runs(resumed) == ["version_0", "version_7"]
+    run = resumed / RUN
     assert load(run)["global_step"] == 15
     assert same_weights(run, whole)
     assert same_weights(run, whole, "best")
+    assert (run / "config.yaml").read_text() == (begun / RUN / "config.yaml").read_text()
+    assert yaml.safe_load((run / "config-2.yaml").read_text())["trainer"]["max_epochs"] == 3
+    assert not (run / "config-3.yaml").exists()  # the second time nothing was different
 
 
-def test_a_resumed_run_has_one_continuous_curve(command, debug, halves, whole):
-    run = halves / "runs/debug/version_0"
-    # As if it had been killed in its third epoch, whose figures no checkpoint knows.
-    saved = (run / "checkpoints/last.ckpt").read_bytes()
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    (run / "checkpoints/last.ckpt").write_bytes(saved)
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    resumed, straight = (EventAccumulator(str(path)).Reload() for path in (run, whole))
-    assert resumed.Tags()["scalars"] == straight.Tags()["scalars"]
+def test_a_resumed_run_has_one_continuous_curve(resumed, whole):
+    curves, straight = (EventAccumulator(str(path)).Reload() for path in (resumed / RUN, whole))
+    assert curves.Tags()["scalars"] == straight.Tags()["scalars"]
     for tag in ("train/loss", "validation/solved"):
-        points = [(event.step, event.value) for event in resumed.Scalars(tag)]
+        points = [(event.step, event.value) for event in curves.Scalars(tag)]
         assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
-    for events in (resumed.Scalars("validation/solved"), resumed.Images("figures/by_size")):
+    for events in (curves.Scalars("validation/solved"), curves.Images("figures/by_size")):
         assert [event.step for event in events] == [4, 9, 14]
 
 
-def test_the_config_of_a_run_that_goes_on_is_kept(command, debug, halves):
-    run = halves / "runs/debug/version_0"
-    before = (run / "config.yaml").read_text()
-    for _ in range(2):  # the second time nothing is different
-        assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-        assert (run / "config.yaml").read_text() == before
-        assert yaml.safe_load((run / "config-2.yaml").read_text())["trainer"]["max_epochs"] == 3
-        assert not (run / "config-3.yaml").exists()
-
-
 def test_a_chosen_run_goes_on_in_place(command, debug, halves, whole):
-    shutil.copytree(halves / "runs/debug/version_0", halves / "runs/debug/version_5")
+    shutil.copytree(halves / RUN, halves / "runs/debug/version_5")
     last = "runs/debug/version_0/checkpoints/last.ckpt"
     version = ("--trainer.logger.init_args.version", 0)
     assert command("fit", *debug, *LONGER, *version, "--ckpt_path", last, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_5"]
-    assert same_weights(halves / "runs/debug/version_0", whole)
+    assert same_weights(halves / RUN, whole)
     assert load(halves / "runs/debug/version_5")["global_step"] == 5
 
 
@@ -113,36 +115,27 @@ def test_a_run_from_another_checkpoint_is_a_run_of_its_own(command, debug, halve
     assert command("fit", *debug, *LONGER, "--ckpt_path", best, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
     assert same_weights(halves / "runs/debug/version_1", whole)
-    assert load(halves / "runs/debug/version_0")["global_step"] == 5
+    assert load(halves / RUN)["global_step"] == 5
 
 
-@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
-def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(
-    command, debug, halves, whole, stage
-):
-    assert command("fit", *debug, *CONSTANT, folder=halves).code == 0  # another one, two epochs
-    old = halves / "runs/debug/version_0/checkpoints/last.ckpt"
-    assert command(stage, *debug, "--ckpt_path", old, folder=halves).code == 0
-    assert command(stage, *debug, "--ckpt_path", "best", folder=halves).code == 0
+def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
+    another = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1)
+    assert command(*another, folder=halves).code == 0
+    old = halves / RUN / "checkpoints/last.ckpt"
+    for stage in ("validate", "test", "predict"):
+        for path in (old, "best"):
+            assert command(stage, *debug, "--ckpt_path", path, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
     assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
-    assert load(halves / "runs/debug/version_0")["global_step"] == 5
+    assert load(halves / RUN)["global_step"] == 5
     assert same_weights(halves / "runs/debug/version_1", whole)
 
 
-def test_folders_that_evaluations_have_left_are_none_to_go_on_with(command, debug, halves, whole):
-    left = halves / "runs/debug/version_7"
-    left.mkdir()
-    (left / "config.yaml").write_text("ckpt_path: other.ckpt\nverbose: true\n")
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    assert same_weights(halves / "runs/debug/version_0", whole)
-
-
 def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, command, debug):
-    path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
+    path = trained_copy / RUN / "checkpoints/best.ckpt"
     assert command("predict", *debug, "--ckpt_path", path, folder=trained_copy).code == 0
-    file = trained_copy / "runs/debug/version_0/predictions-0.jsonl"
+    file = trained_copy / RUN / "predictions-0.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(records) == 16
     for record in records:
@@ -200,13 +193,13 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew_and_says_so(
     assert (ran.code, "has left no checkpoint: training begins anew" in ran.err) == (0, True)
     begun = load(halves / "runs/debug/version_2")
     assert begun["global_step"] == 10  # not those of the run before, gone on with
-    assert not same_weights(halves / "runs/debug/version_0", halves / "runs/debug/version_2")
+    assert not same_weights(halves / RUN, halves / "runs/debug/version_2")
 
 
 def test_a_run_from_a_file_killed_early_begins_from_it_again(command, debug, halves, whole):
     start = halves / "start.ckpt"
     shutil.move(halves / "runs/debug/version_0/checkpoints/last.ckpt", start)
-    shutil.rmtree(halves / "runs/debug/version_0")
+    shutil.rmtree(halves / RUN)
     killed = halves / "runs/debug/version_1"
     killed.mkdir()
     (killed / "config.yaml").write_text(f"ckpt_path: {start}\n")
@@ -218,21 +211,22 @@ def test_a_run_from_a_file_killed_early_begins_from_it_again(command, debug, hal
     assert (ran.code, f"began from {start}, which is gone" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize("damage", [b"", b"model: [1, 2", b"\xff\xfe"])
 def test_a_damaged_config_neither_stops_a_run_with_a_checkpoint_nor_begins_anew(
-    command, debug, halves, damage
+    command, debug, halves
 ):
-    run = halves / "runs/debug/version_0"
-    (run / "config.yaml").write_bytes(damage)
+    run = halves / RUN
+    (run / "config.yaml").write_bytes(b"model: [1, 2")
     assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
     assert load(run)["global_step"] == 15
     shutil.rmtree(run / "checkpoints")
     for kept in run.glob("config-*"):
         kept.unlink()
-    ran = command("fit", *debug, *LAST, folder=halves)
-    assert ran.code == 2
-    assert "the newest run has left no checkpoint, and runs/debug/version_0/config.yaml" in ran.err
-    assert runs(halves) == ["version_0"]
+    for damage in (b"", b"model: [1, 2", b"\xff\xfe"):
+        (run / "config.yaml").write_bytes(damage)
+        ran = command("fit", *debug, *LAST, folder=halves)
+        assert ran.code == 2
+        assert f"the newest run has left no checkpoint, and {RUN}/config.yaml" in ran.err
+        assert runs(halves) == ["version_0"]
 
 
 def test_a_config_is_written_whole_or_not_at_all(command, debug, tmp_path, monkeypatch):
@@ -263,7 +257,7 @@ def test_a_run_that_begins_does_not_write_over_another(command, debug, halves):
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_resumed_run_keeps_its_best(command, debug, halves, moved):
-    run = halves / "runs/debug/version_0"
+    run = halves / RUN
     content = load(run)
     for name, state in content["callbacks"].items():
         if name.startswith("BestCheckpoint"):  # better than it will ever be again
