@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import lightning as L
 import pytest
+import torch
 import yaml
 
 from canvas.render import IGNORE
@@ -37,7 +38,7 @@ def build(words: list[str]) -> TrainingCLI:
 @pytest.fixture(scope="module")
 def built() -> dict[Path, TrainingCLI]:
     words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, torch.device("meta"):  # weights of no numbers
         patch.setattr("sys.argv", ["trm"])
         return {path: build([f"--config={path}", *words]) for path in FILES}
 
