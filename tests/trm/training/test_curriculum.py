@@ -112,13 +112,13 @@ def fewer(monkeypatch):
     ],
 )
 def test_problems_of_training_are_exchanged_for_rarer_ones_as_long(task, monkeypatch):
-    monkeypatch.setattr(curriculum, "_SEARCHED", 10_000)
+    monkeypatch.setattr(curriculum, "_SEARCHED", 20_000)
     problems = sample(task, 0, "train", 3, INDEX)
     rare = RareContexts(task, 0).among(problems, 1.0, WORDS)
     assert (rare.lengths == problems.lengths).all()
     assert (split_of(rare) == 0).all()
     assert task.allows(rare).all()
-    met = Counter(digits_of(task, sample(task, 0, "train", 9, np.arange(10_000))).codes.tolist())
+    met = Counter(digits_of(task, sample(task, 0, "train", 9, np.arange(20_000))).codes.tolist())
     often = sorted(met.values())[len(met) // 10]  # a tenth of the contexts come less often
 
     def share(these):
