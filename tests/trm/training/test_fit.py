@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from jsonargparse import Namespace
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
+from trm.precision import settle
 from trm.solving.rollout import teacher_forced
 from trm.training.canvas_module import FIGURES
-from trm.training.cli import TrainingCLI
 from trm.training.samples import SolvedProblems
 
 LAST = ("--ckpt_path", "last")
@@ -176,9 +175,8 @@ def test_bfloat16_is_used_where_the_cpu_has_units_for_it(
     ],
 )
 def test_tf32_is_for_those_who_do_not_ask_for_float32(accelerator, precision, expected):
-    trainer = Namespace(accelerator=accelerator, precision=precision)
     try:
-        TrainingCLI._settle_precision(None, Namespace(trainer=trainer))
+        settle(precision, accelerator)
         assert torch.get_float32_matmul_precision() == expected
     finally:
         torch.set_float32_matmul_precision("highest")
