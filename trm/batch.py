@@ -2,13 +2,9 @@
 
 A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
 checkpoint and the settings, not on the number of devices or on what was done before. A finished
-unit is a line of its process's shard,
-
-    .NAME.<hash>.parts/<process>.jsonl
-
-beside the output NAME; the hash is of everything that decides the records. Once all units are
-there, the first process merges the shards in order, the output appears under its name, and the
-folder goes.
+unit is a line of its process's shard, ``.NAME.<hash>.parts/<process>.jsonl`` beside the output
+NAME; the hash is of everything that decides the records. Once all units are there, the first
+process merges the shards in order, the output appears under its name, and the folder goes.
 """
 
 import glob
@@ -40,7 +36,7 @@ from trm.devices import Work, make_trainer, run
 from trm.files import alone, fingerprint, make_folder, replacing, sweep
 from trm.precision import FLOAT32
 from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
-from trm.solving.solution import COLUMNS, Record, Solution
+from trm.solving.solution import COLUMNS, Record
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -80,30 +76,19 @@ def solve(
 
 
 def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]:
-    """The records of some entries, in their order.
-
-    Args:
-        solver: the model.
-        entries: some of them perhaps no problems.
-        canvases: whether records hold the worked canvas.
-    """
-    errors = [entry.error for entry in entries]
-    asked = {i: entry.operands for i, entry in enumerate(entries) if entry.operands is not None}
-    solutions: dict[int, Solution] = {}
+    """The records of some entries, in their order, perhaps with the worked canvas."""
+    records = [Record(line=e.line, problem=e.problem, error=e.error) for e in entries]
+    asked = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
     if asked:
-        todo, problems = list(asked), Problems.from_ints(list(asked.values()), solver.task.base)
+        problems = Problems.from_ints([operands for _, operands in asked], solver.task.base)
         misfits = solver.misfits(problems)
         fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
-        for k, misfit in zip(todo, misfits, strict=True):
-            errors[k] = misfit
+        for (i, _), misfit in zip(asked, misfits, strict=True):
+            records[i] = replace(records[i], error=misfit)
         for k, solution in zip(fit.tolist(), solver.solve(problems[fit]), strict=True):
-            solutions[todo[k]] = solution
-    return [
-        replace(solutions[i].record(entry.line, canvases), other=entry.other)
-        if i in solutions
-        else Record(line=entry.line, problem=entry.problem, error=errors[i], other=entry.other)
-        for i, entry in enumerate(entries)
-    ]
+            i = asked[k][0]
+            records[i] = solution.record(entries[i].line, canvases)
+    return [replace(r, other=e.other) for r, e in zip(records, entries, strict=True)]
 
 
 @dataclass
@@ -132,63 +117,52 @@ class Summary:
 
 @dataclass(frozen=True)
 class Job:
-    """A file to work through.
-
-    Attributes:
-        checkpoint, steps, height, width: see `trm.checkpoints.loading.load_solver`.
-        source: the problems, CSV or JSON Lines.
-        output: for the records.
-        voting: how many views are asked; None: one.
-        batch_size: problems at once; None: by the device.
-        canvases: whether records hold the worked canvas.
-        output_format: `csv` or `jsonl`; None: by the file's name.
-        precision: one of `trm.precision.PRECISIONS`, settled.
-    """
+    """A file of problems to work through, CSV or JSON Lines."""
 
     checkpoint: Path
     source: Path
     output: Path
-    steps: int | None = None
+    steps: int | None = None  # this and the next two: see `trm.checkpoints.loading.load_solver`
     height: int | None = None
     width: int | None = None
-    voting: Voting | None = None
-    batch_size: int | None = None
-    canvases: bool = False
-    output_format: str | None = None
-    precision: str = FLOAT32
+    voting: Voting | None = None  # how many views are asked; None: one
+    batch_size: int | None = None  # problems at once; None: by the device
+    canvases: bool = False  # whether records hold the worked canvas
+    output_format: str | None = None  # `csv` or `jsonl`; None: by the file's name, or else jsonl
+    precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
     def load(self, device: str) -> Solver:
         """The solver, on a device."""
         solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
         return solver if self.voting is None else solver.with_voting(self.voting)
 
-    def read(self, file: BinaryIO, solver: Solver) -> Reader:
-        """The problems of a file that has been opened."""
-        name = str(self.source)
-        return Reader(file, name, format_of(name), solver.task)
-
-    def writer(self, solver: Solver, reader: Reader) -> Writer:
-        """A writer of what the solver makes of what the reader reads; JSON Lines by default."""
-        ours, others = self.columns(solver), reader.columns
-        if others is not None:
-            taken = (PROBLEM, OPERANDS)
-            others = [carried_name(name, ours) for name in others if name not in taken]
-        return Writer(format_of(str(self.output), self.output_format) or "jsonl", ours, others)
-
-    def columns(self, solver: Solver) -> list[str]:
+    @property
+    def columns(self) -> list[str]:
         """Of a `Record`, what is written of each problem."""
-        left_out = {"exact"} | (set() if solver.voting else {"views", "votes"})
-        left_out |= set() if self.canvases else {"canvas"}
-        return [name for name in COLUMNS if name not in left_out]
+        left_out = ("exact", *(() if self.voting else ("views", "votes")))
+        return [c for c in COLUMNS if c not in left_out and (c != "canvas" or self.canvases)]
+
+    def open(self, file: BinaryIO, solver: Solver) -> tuple[Reader, Writer]:
+        """The problems of a file that has been opened, and a writer of their records."""
+        source, others = str(self.source), None
+        reader = Reader(file, source, format_of(source), solver.task)
+        if reader.columns is not None:
+            carried = (name for name in reader.columns if name not in (PROBLEM, OPERANDS))
+            others = [carried_name(name, self.columns) for name in carried]
+        format = format_of(str(self.output), self.output_format) or "jsonl"
+        return reader, Writer(format, self.columns, others)
+
+    def unit(self, device: str) -> int:
+        """Problems that are taken on together, by the kind of device and the number of views."""
+        return self.batch_size or _unit_size(self.voting, device)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
-        names, lines = self.columns(solver), []
+        names, lines = self.columns, []
         for record in answer(solver, entries, self.canvases):
             data = record.data()
             line = {name: data[name] for name in names}
-            carried = {carried_name(name, line): value for name, value in record.other.items()}
-            lines.append(line | carried)
+            lines.append(line | {carried_name(k, line): v for k, v in record.other.items()})
         return lines
 
     def key(self, device: str) -> str:
@@ -205,21 +179,15 @@ class Job:
 def stream(job: Job, solver: Solver, source: BinaryIO, sink: IO[str]) -> Summary:
     """Work through a pipe: records are written as soon as their unit is solved.
 
-    Args:
-        job: what is to be done; its files are names alone.
-        solver: the model.
-        source: of problems.
-        sink: for the records.
+    The job's files are names alone.
 
     Raises:
         ValueError: the source has no header, or not the columns a and b.
     """
-    reader = job.read(source, solver)
-    writer = job.writer(solver, reader)
+    reader, writer = job.open(source, solver)
     sink.write(writer.head())
     summary = Summary()
-    size = job.batch_size or _unit_size(solver.voting, solver.predictor.device)
-    for unit in _units(reader, size):
+    for unit in _units(reader, job.unit(solver.predictor.device)):
         for line in job.lines(solver, unit):
             sink.write(writer.line(line))
             summary.add(line)
@@ -262,10 +230,9 @@ def work_through(
 def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     kind = trainer.strategy.root_device.type
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
-    size = job.batch_size or _unit_size(job.voting, kind)
+    size = job.unit(kind)
     with job.source.open("rb") as file:
-        reader = job.read(file, solver)
-        writer = job.writer(solver, reader)
+        reader, writer = job.open(file, solver)
         total = sum(1 for _ in reader)
     output = job.output.resolve()
     parts = output.with_name(f".{output.name}.{job.key(kind)}.parts")
@@ -339,7 +306,7 @@ class _Entries(IterableDataset[tuple[int, list[Entry]]]):
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
         with self.job.source.open("rb") as file:
-            units = enumerate(_units(self.job.read(file, self.solver), self.size))
+            units = enumerate(_units(self.job.open(file, self.solver)[0], self.size))
             todo = (item for item in units if item[0] not in self.done)
             yield from islice(todo, self.trainer.global_rank, None, self.trainer.world_size)
 
@@ -375,13 +342,11 @@ class _Solving(Work):
 
 
 def _unit_size(voting: Voting | None, device: str) -> int:
-    """Problems that are taken on together, by the kind of device and the number of views."""
     samples = voting.samples if voting else 1
     return max(8, _UNIT.get(device, _UNIT_ELSEWHERE) // samples)
 
 
 def _units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
-    """Entries in lists of that size, the last one perhaps shorter."""
     rest = iter(entries)
     while unit := list(islice(rest, size)):
         yield unit

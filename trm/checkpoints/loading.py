@@ -28,14 +28,7 @@ from canvas.canvas_size import Canvas
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS
 from canvas.tasks import task_class
-from trm.checkpoints import (
-    CHECKPOINT_KEY,
-    COST_KEY,
-    DATA_KEY,
-    FORMAT,
-    SUFFIX,
-    find_checkpoint,
-)
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, find_checkpoint
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
@@ -45,13 +38,8 @@ from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
 HEADER = "canvas_trm"  # the entry of a safetensors header
-_HEADER = {  # what stands there, and where in a checkpoint
-    "model": CHECKPOINT_KEY,
-    "data": DATA_KEY,
-    "step": "global_step",
-    "epoch": "epoch",
-    "cost": COST_KEY,
-}
+_HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
+_HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright"))
@@ -81,14 +69,13 @@ def load_solver(
     width: int | None = None,
     device: str = "auto",
 ) -> Solver:
-    """A solver from a checkpoint.
+    """A solver from a checkpoint file, or the folder of a run.
 
     Args:
-        path: a checkpoint file, or the folder of a run.
+        path: of it.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
-        height, width: the canvas to solve on; None: as in training, or cut to the problems if
-            training's was cut.
+        height, width: the canvas; None: as in training, or cut to the problems if training's was.
         device: where to compute; `auto` takes an accelerator if there is one.
 
     Raises:
@@ -146,7 +133,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             f"{path} cannot be read as a checkpoint: it is cut short, packed, of another kind, or "
             "holds code, which is never executed; take one written by `trm fit` or `trm export`"
         ) from None
-    if not isinstance(content, dict) or CHECKPOINT_KEY not in content or DATA_KEY not in content:
+    if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
         kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
             f"{path} holds no model of this package, it looks like {kind[:200]}: take a checkpoint "
@@ -165,27 +152,15 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
-    """The network's weights in a checkpoint, by the network's own names.
-
-    Averaged ones where training averaged them: those are the weights that it validated.
-    """
-    return {
-        name.removeprefix(_PREFIX): value
-        for name, value in content["state_dict"].items()
-        if name.startswith(_PREFIX)
-    }
+    """The network's weights in a checkpoint by its own names, averaged if training averaged."""
+    found = content["state_dict"].items()
+    return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
 
 
 def pack(
     content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
 ) -> bytes:
-    """The bytes of a safetensors file.
-
-    Args:
-        content: of a checkpoint.
-        card: fit for JSON.
-        weights: by the network's own names; None: the checkpoint's.
-    """
+    """The bytes of a safetensors file, with the weights of a checkpoint's content or others."""
     header = {name: content.get(key) for name, key in _HEADER.items()}
     header |= {"symbols": CHARACTERS, "card": card}
     weights = network_weights(content) if weights is None else weights
@@ -195,12 +170,7 @@ def pack(
 
 
 def unpack(path: Path) -> dict[str, Any]:
-    """What a file written from `pack` holds, as a checkpoint's content with the card beside it.
-
-    Raises:
-        SafetensorError, OSError, KeyError, TypeError, ValueError: it is damaged, of another kind,
-            or has other symbols.
-    """
+    """What a file written from `pack` holds, as a checkpoint's content with the card beside it."""
     with safe_open(path, framework="pt", device="cpu") as file:
         header = json.loads((file.metadata() or {})[HEADER])
         if header["symbols"] != CHARACTERS:
@@ -211,13 +181,7 @@ def unpack(path: Path) -> dict[str, Any]:
 
 
 def check_archive(file: Path) -> None:
-    """Look at a file for `torch.load` without loading anything.
-
-    Raises:
-        ValueError: it is larger inside than outside, or names something else than plain data and
-            tensors.
-        OSError, zipfile.BadZipFile: it cannot be read, or is no archive of `torch.save`.
-    """
+    """Refuse a file for `torch.load` that is larger inside, or names more than plain data."""
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
@@ -231,11 +195,7 @@ def check_archive(file: Path) -> None:
 
 
 def check_tensors(content: Any, size: int) -> None:
-    """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold.
-
-    Raises:
-        ValueError: they are larger together, or one has no numbers in memory.
-    """
+    """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold."""
     todo, seen, total = [content], set[int](), 0
     while todo:
         value = todo.pop()
@@ -253,12 +213,7 @@ def check_tensors(content: Any, size: int) -> None:
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse what is no JSON, or more of it than anybody's settings.
-
-    Raises:
-        TypeError, RecursionError, ValueError: it is; a value that stands in many places counts at
-            each of them.
-    """
+    """Refuse what is no JSON, or more of it than anybody's; what stands twice counts twice."""
     length = 0
     for part in json.JSONEncoder().iterencode(settings):  # which stops where the limit is reached
         length += len(part)
@@ -267,12 +222,7 @@ def check_settings(settings: Any) -> None:
 
 
 def restored(kind: type[T], settings: dict[str, Any]) -> T:
-    """A dataclass as a file describes it.
-
-    Raises:
-        ValueError: a setting that the class does not have, one of another type, or a number out of
-            all proportion.
-    """
+    """A dataclass as a file describes it; refuses numbers out of all proportion, too."""
     known = {field.name: field.metadata.get(OPEN) for field in fields(kind)}  # type: ignore[arg-type]
     for name, value in settings.items():
         if name not in known:
@@ -312,10 +262,7 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
     """The network that a file names, with its weights; of ours only the known ones are imported.
 
-    Raises:
-        OwnCodeError: its module has not been imported.
-        RuntimeError, ValueError: there is no such network, or the weights do not fit; nothing large
-            has been built then.
+    What does not fit is refused before anything large has been built.
     """
     name = str(about["network"])
     if name.rpartition(".")[0] not in _NETWORKS:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from canvas.choices import check_choice
@@ -44,6 +44,21 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(
                 f"{shortened(text)} is not a whole number from {least} {end}"
             )
+        return value
+
+    return read
+
+
+def number(least: float) -> Callable[[str], float]:
+    """A reader of finite numbers from ``least`` up, for argparse."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} up")
         return value
 
     return read
@@ -113,92 +128,49 @@ def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
     """``--height`` and ``--width``."""
     from canvas.problems import MOST_CELLS
 
-    for side in ("height", "width"):
-        parser.add_argument(
-            f"--{side}", type=whole(1, MOST_CELLS), help=f"cells (default: {default})"
-        )
-
-
-def number(least: float) -> Callable[[str], float]:
-    """A reader of finite numbers from ``least`` up, for argparse."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value < math.inf:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} up")
-        return value
-
-    return read
+    for side in ("--height", "--width"):
+        parser.add_argument(side, type=whole(1, MOST_CELLS), help=f"cells (default: {default})")
 
 
 def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """``--checkpoint``, the shipped model where none is named.
-
-    Args:
-        parser: of the command.
-        more: for argparse, where a command takes several.
-    """
-    parser.add_argument(
-        "--checkpoint",
-        metavar="PATH",
-        help="a checkpoint, or the folder of a run, of which the best checkpoint is taken "
-        "(default: the shipped model)",
-        **{"default": SHIPPED} | more,
-    )
+    """``--checkpoint``, the shipped model where none is named; ``more`` is for argparse."""
+    what = "a checkpoint, or the folder of a run, of which the best checkpoint is taken"
+    what += " (default: the shipped model)"
+    parser.add_argument("--checkpoint", metavar="PATH", help=what, **{"default": SHIPPED} | more)
 
 
 def add_solver(parser: argparse.ArgumentParser) -> None:
     """The arguments that `trm.checkpoints.loading.load_solver` takes."""
     add_checkpoint(parser)
-    parser.add_argument(
-        "--steps",
-        type=whole(1),
-        help="supervision steps a row gets at most (default: as the checkpoint says)",
-    )
+    what = "supervision steps a row gets at most (default: as the checkpoint says)"
+    parser.add_argument("--steps", type=whole(1), help=what)
     add_devices(parser)
     add_import(parser)
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """``--import``: code of the user's own that a checkpoint, or another argument, names."""
+    what = "of your own tasks, layouts, position encodings or models that a checkpoint names: a "
+    what += "module, or a file like mine.py; may be given several times"
     parser.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="of your own tasks, layouts, position encodings or models that a checkpoint names: a "
-        "module, or a file like mine.py; may be given several times",
+        "--import", dest="imports", action="append", default=[], metavar="MODULE", help=what
     )
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
     """``--accelerator`` and ``--devices``, as Lightning's trainer takes them."""
-    parser.add_argument(
-        "--accelerator", default="auto", help="auto (default), cpu, gpu, cuda, mps, …"
-    )
-    parser.add_argument(
-        "--devices",
-        type=_devices,
-        default=1,
-        metavar="N",
-        help="how many, or which ones: 2 takes two, 1, (with a comma) the one of index 1, and 0,2 "
-        "two of them (default: 1)",
-    )
+    what = "auto (default), cpu, gpu, cuda, mps, …"
+    parser.add_argument("--accelerator", default="auto", help=what)
+    what = "how many, or which ones: 2 takes two, 1, (with a comma) the one of index 1, and 0,2 two"
+    what += " of them (default: 1)"
+    parser.add_argument("--devices", type=_devices, default=1, metavar="N", help=what)
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
     """``--precision``, as Lightning's trainer takes it."""
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        default=FLOAT32,
-        help="what is computed in (default: 32-true, float32; bf16-mixed is quicker for models "
-        "that take supervision steps, where the processor has bfloat16 units)",
-    )
+    what = "what is computed in (default: 32-true, float32; bf16-mixed is quicker for models that "
+    what += "take supervision steps, where the processor has bfloat16 units)"
+    parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
 
 
 def precision_of(args: argparse.Namespace) -> str:
@@ -251,14 +223,14 @@ def sizes_given(
     """
     from trm.evaluation.grid import AXES
 
+    def options(axes: Iterable[str]) -> str:
+        return " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
+
     given = {axis: n for axis in AXES if (n := getattr(args, axis)) is not None}
     axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
     if axes is None:
-        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in given)
-        known = "; ".join(
-            " and ".join(f"--{axis.replace('_', '-')}" for axis in axes) for axes in task.grids
-        )
-        raise ValueError(f"{task.name.capitalize()} uses {known}, not {options}")
+        known = "; ".join(map(options, task.grids))
+        raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
     return given, axes
 
 
@@ -267,63 +239,26 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
     from augment.symmetry import SYMMETRIES
     from trm.solving.voting_settings import PER, VOTES
 
-    group = parser.add_argument_group(
+    add = parser.add_argument_group(
         "many views", "look at each problem several times, and let the answers vote"
-    )
-    group.add_argument(
-        "--views",
-        type=whole(1),
-        default=1,
-        metavar="N",
-        help="different views of a problem at most: symmetries and shifts, the problem as it is "
-        "among them (default: 1)",
-    )
-    group.add_argument(
-        "--symmetries",
-        type=_symmetries,
-        metavar="NAMES",
-        help=f"of the views, like e,h: {', '.join(SYMMETRIES)}; or all; or trained, those of "
-        "training (default)",
-    )
+    ).add_argument
+    what = "different views of a problem at most: symmetries and shifts, the problem as it is among"
+    add("--views", type=whole(1), default=1, metavar="N", help=f"{what} them (default: 1)")
+    known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
+    what = f"of the views, like e,h: {known}"
+    add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
     votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
-    group.add_argument(
-        "--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)"
-    )
-    group.add_argument(
-        "--vote-per",
-        choices=PER,
-        default="row",
-        help="vote on each row, which all views then go on from, or on the solutions of views "
-        "that work alone (default: row)",
-    )
-    group.add_argument(
-        "--rollouts",
-        type=whole(1),
-        default=1,
-        metavar="K",
-        help="of each view, all but the first with noise (default: 1)",
-    )
-    group.add_argument(
-        "--noise",
-        type=number(0),
-        default=0.0,
-        metavar="SIGMA",
-        help="of rollouts of a recursive model: added to its states before every supervision step",
-    )
-    group.add_argument(
-        "--temperature",
-        type=number(0),
-        default=0.0,
-        metavar="TAU",
-        help="of rollouts of a GPT: its symbols are drawn",
-    )
-    group.add_argument(
-        "--orders",
-        type=int,
-        choices=(1, 2),
-        default=1,
-        help="2: each problem with its operands the other way round, too (default: 1)",
-    )
+    add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
+    what = "vote on each row, which all views then go on from, or on the solutions of views that"
+    add("--vote-per", choices=PER, default="row", help=f"{what} work alone (default: row)")
+    what = "of each view, all but the first with noise (default: 1)"
+    add("--rollouts", type=whole(1), default=1, metavar="K", help=what)
+    what = "of rollouts of a recursive model: added to its states before every supervision step"
+    add("--noise", type=number(0), default=0.0, metavar="SIGMA", help=what)
+    what = "of rollouts of a GPT: its symbols are drawn"
+    add("--temperature", type=number(0), default=0.0, metavar="TAU", help=what)
+    what = "2: each problem with its operands the other way round, too (default: 1)"
+    add("--orders", type=int, choices=(1, 2), default=1, help=what)
 
 
 def voting_of(args: argparse.Namespace) -> Voting | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -87,9 +86,9 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
-    A row's confidence is the calibrated log-probability of its symbols together, their mean times
-    their number. That of a free-running solution's last row covers what belongs to no row, too: row
-    ends, blank rows below, the end.
+    A row's confidence is the calibrated log-probability of its symbols together. That of a
+    free-running solution's last row covers what belongs to no row, too: row ends, blank rows below,
+    the end.
 
     Args:
         model: on the device where it is to run.
@@ -119,11 +118,9 @@ class GPTPredictor(Predictor):
         self.loops = loops
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the position encoding serves canvases of that size."""
         return self.model.accepts(height, width)
 
     def perturbed(self, noise: float, temperature: float) -> "GPTPredictor":
-        """The same GPT, drawing its symbols at a temperature."""
         if noise:
             raise ValueError("--noise applies to recursive models only; use --temperature")
         return GPTPredictor(self.model, self.calibration, temperature, self.loops)
@@ -143,10 +140,7 @@ class GPTPredictor(Predictor):
 
     @torch.no_grad()
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """See `Predictor`. Of each cell, as the model is about to write it, row below row.
-
-        Without a masked row, on the canvas as it stands.
-        """
+        """See `Predictor`. Of each cell, as it is about to be written; perhaps without a mask."""
         if (inputs == symbols.MASK).any():
             inputs = self.trace(inputs).answers
         B, height, width = inputs.shape
@@ -162,14 +156,10 @@ class GPTPredictor(Predictor):
     def _write_rows(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False
     ) -> tuple[SymbolTrace, np.ndarray | None]:
-        """How rows are written, and if wanted the log-probabilities of all symbols
-        ``float32 [B, H, W, V]``.
-        """
+        """How rows are written, and perhaps the log-probabilities of all symbols [B, H, W, V]."""
         masked = inputs == symbols.MASK
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
-        symbol_log_probs = (
-            np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
-        )
+        of_all = np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
         rows = masked.any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
@@ -177,18 +167,26 @@ class GPTPredictor(Predictor):
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
             forced[forced == symbols.MASK] = FREE
             mine = None if keys is None else keys[chosen]
-            written = self._generate(forced, height, width, mine, full)
-            answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
-            log_probs[chosen, row] = written.log_probs[:, : -width - 1 : -1]
-            if symbol_log_probs is not None and written.full is not None:
-                symbol_log_probs[chosen, row] = written.full[:, : -width - 1 : -1]
-        return SymbolTrace(answers, log_probs, masked), symbol_log_probs
+            ids, written, everything = self._generate(forced, height, width, mine, full)
+            answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
+            log_probs[chosen, row] = written[:, : -width - 1 : -1]
+            if of_all is not None and everything is not None:
+                of_all[chosen, row] = everything[:, : -width - 1 : -1]
+        return SymbolTrace(answers, log_probs, masked), of_all
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded, and then shown row by row."""
         rollout, _ = self._decode(drawing)
-        if on_row:
-            _show(drawing, rollout.canvases, on_row)
+        if on_row is None:
+            return rollout
+        shown, height = drawing.canvases, drawing.canvases.shape[1]
+        for step in range(int(drawing.steps.max())):  # the last one uncovers all
+            masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+            on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
+            done = np.arange(height) <= drawing.row_of_step(step)[:, None]
+            done |= (drawing.steps <= step + 1)[:, None]
+            shown = np.where(done[:, :, None], rollout.canvases, shown)
+            on_row(step, shown)
         return rollout
 
     def free_running_views(
@@ -199,7 +197,21 @@ class GPTPredictor(Predictor):
         log_probs: bool = False,
     ) -> tuple[Rollout, np.ndarray | None]:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
-        rollout, symbol_log_probs = self._decode(_shifted(drawing, views), keys, log_probs)
+        anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
+        shifted_canvases, given = (
+            apply_views(views, torch.from_numpy(part), anywhere).numpy()
+            for part in (drawing.canvases, drawing.given)
+        )
+        shifted = Drawing(
+            shifted_canvases,
+            given,
+            drawing.top + [view.down for view in views],
+            drawing.left + [view.right for view in views],
+            drawing.heights,
+            drawing.widths,
+            drawing.first_step,
+        )
+        rollout, symbol_log_probs = self._decode(shifted, keys, log_probs)
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
         if symbol_log_probs is not None:
             symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
@@ -212,34 +224,32 @@ class GPTPredictor(Predictor):
         B, height, width = drawing.canvases.shape
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
-        written = self._generate(forced, height, width, keys, full)
-        canvases = from_sequences(written.ids, height, width)
+        ids, written, of_all = self._generate(forced, height, width, keys, full)
+        canvases = from_sequences(ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
         rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
-        by_cell = written.log_probs[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
+        by_cell = written[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
         symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
         # Blank rows that an early end leaves out are as good as written.
-        known = [np.where(np.isneginf(p), 0, p) for p in (written.log_probs, symbol_log_probs)]
+        known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         other = known[0].sum(axis=-1) - known[1].sum(axis=-1)
         symbol_log_probs[sample, drawing.steps - 1] += other
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        everything = None
-        if written.full is not None:
-            cells = written.full[:, 1:-1].reshape(B, height, width + 1, -1)
-            everything = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
-        steps_used = np.zeros(present.shape, dtype=np.int64)
-        settled = np.ones(present.shape, dtype=bool)
-        return Rollout(canvases, confidence, steps_used, settled), everything
+        if of_all is not None:
+            cells = of_all[:, 1:-1].reshape(B, height, width + 1, -1)
+            of_all = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
+        rollout = replace(Rollout.begun(drawing), canvases=canvases, confidence=confidence)
+        return rollout, of_all
 
     def _generate(
-        self,
-        forced: np.ndarray,
-        height: int,
-        width: int,
-        keys: np.ndarray | None,
-        full: bool,
-    ) -> "_Written":
+        self, forced: np.ndarray, height: int, width: int, keys: np.ndarray | None, full: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Sequences ``int64 [B, T]`` with the free tokens written, and their log-probabilities.
+
+        Of what was written, ``float32 [B, T]``, minus infinity where a token is missing as the
+        sequence has ended early; and if wanted of all symbols, [B, T, V], 0 where none was written.
+        """
         device = next(self.model.parameters()).device
         noise, temperature = None, 0.0
         if self.temperature and keys is not None:
@@ -261,36 +271,7 @@ class GPTPredictor(Predictor):
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs
         missing = (ids == symbols.END) & (forced == FREE)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return _Written(ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None)
-
-
-def _shifted(drawing: Drawing, views: Sequence[View]) -> Drawing:
-    """The prompts in views that are shifts, each on its canvas."""
-    anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
-    canvases, given = (
-        apply_views(views, torch.from_numpy(part), anywhere).numpy()
-        for part in (drawing.canvases, drawing.given)
-    )
-    return Drawing(
-        canvases,
-        given,
-        drawing.top + [view.down for view in views],
-        drawing.left + [view.right for view in views],
-        drawing.heights,
-        drawing.widths,
-        drawing.first_step,
-    )
-
-
-class _Written(NamedTuple):
-    """Sequences with the free tokens written.
-
-    Log-probabilities are minus infinity where a token is missing as the sequence has ended early.
-    """
-
-    ids: np.ndarray  # int64 [B, T]
-    log_probs: np.ndarray  # float32 [B, T], of what was written
-    full: np.ndarray | None  # float32 [B, T, V], of all symbols; 0 where nothing was written
+        return ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None
 
 
 def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:
@@ -301,16 +282,3 @@ def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:
             generator = torch.Generator().manual_seed(int(key))
             noise[i].exponential_(generator=generator).log_().neg_()
     return noise
-
-
-def _show(drawing: Drawing, canvases: np.ndarray, on_row: OnRow) -> None:
-    """Canvases that are filled already, uncovered row by row; the last step uncovers all."""
-    shown = drawing.canvases
-    height = canvases.shape[1]
-    for step in range(int(drawing.steps.max())):
-        masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
-        on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
-        done = np.arange(height) <= drawing.row_of_step(step)[:, None]
-        done |= (drawing.steps <= step + 1)[:, None]
-        shown = np.where(done[:, :, None], canvases, shown)
-        on_row(step, shown)

@@ -36,11 +36,9 @@ class Settling:
         self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
 
     def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
-        """Which rows have settled, bool [B].
+        """Which rows have settled, bool [B], after one more step.
 
-        Args:
-            cells: uint8 [B, H, W], the symbols after one more step.
-            halt_logits: [B], above 0 where the row is held more likely right than wrong.
+        Of its ``cells``, uint8 [B, H, W], and ``halt_logits``, [B], above 0 where a row is trusted.
         """
         if self.before is not None:  # before the first step there was no answer to keep
             unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
@@ -75,13 +73,12 @@ def iterate(
     halt: bool = True,
     noise: Noise | None = None,
 ) -> Iterator[Step]:
-    """Supervision steps on a batch of rows, of which those that have settled are left out.
+    """At most so many supervision steps on rows, of which those that have settled are left out.
 
     Args:
         model: on the device of the tokens.
-        tokens: uint8 [B, H, W].
-        masked: bool [B, H, W], the cells to fill in.
-        steps: at most; at least one.
+        tokens, masked: [B, H, W], uint8 symbols, and bool, the cells to fill in.
+        steps: from 1 up.
         halt: False goes on with all samples to the end.
         noise: added to the states before each step.
     """
@@ -115,20 +112,13 @@ class ConfidenceCurve(NamedTuple):
 
 @dataclass(frozen=True)
 class StepTrace:
-    """Every supervision step of a batch of rows, as if no row had settled.
-
-    Attributes:
-        canvases: ``uint8 [T, B, H, W]``, the most likely symbol of every cell after each of T
-            supervision steps; only masked cells count.
-        halt_logits: ``float32 [T, B]``, of "the row is right".
-        masked: ``bool [B, H, W]``, the cells to fill in.
-    """
+    """Every one of T supervision steps of a batch of rows, as if no row had settled."""
 
     heading = "confidence over supervision steps"
 
-    canvases: np.ndarray
-    halt_logits: np.ndarray
-    masked: np.ndarray
+    canvases: np.ndarray  # uint8 [T, B, H, W], the likeliest symbols; only masked cells count
+    halt_logits: np.ndarray  # float32 [T, B], of "the row is right"
+    masked: np.ndarray  # bool [B, H, W], the cells to fill in
 
     @property
     def confidence(self) -> np.ndarray:
@@ -150,11 +140,7 @@ class StepTrace:
         return self.canvases[last, np.arange(self.canvases.shape[1])]
 
     def rows_exact(self, labels: np.ndarray) -> np.ndarray:
-        """Whether every masked cell is as in labels ``uint8 [B, H, W]`` after each step.
-
-        Returns:
-            ``bool [T, B]``.
-        """
+        """Whether all masked cells are as in ``uint8 [B, H, W]``, step by step: ``bool [T, B]``."""
         return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
 
     def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
@@ -171,20 +157,13 @@ class StepTrace:
 
 @dataclass(frozen=True)
 class SymbolTrace:
-    """Rows that were written symbol by symbol, each once.
-
-    Attributes:
-        answers: ``uint8 [B, H, W]``; only masked cells count.
-        log_probs: ``float32 [B, H, W]``, of each symbol that was written, given those before; else
-            0.
-        masked: ``bool [B, H, W]``, the cells to fill in.
-    """
+    """Rows that were written symbol by symbol, each once."""
 
     heading = "confidence symbol by symbol, as it writes"
 
-    answers: np.ndarray
-    log_probs: np.ndarray
-    masked: np.ndarray
+    answers: np.ndarray  # uint8 [B, H, W]; only masked cells count
+    log_probs: np.ndarray  # float32 [B, H, W], of what was written, given what was before; else 0
+    masked: np.ndarray  # bool [B, H, W], the cells to fill in
 
     def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
         """For each row a point for each symbol, from the lowest digit up; see `StepTrace`."""
@@ -214,16 +193,7 @@ def likeliest(logits: Tensor) -> Tensor:
 def hints_after(
     model: IterativeModel, inputs: np.ndarray, steps: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """What an iterative model believes of hints after some supervision steps.
-
-    Args:
-        model: on the device where it is to run; autocast is the caller's.
-        inputs: canvases with a masked row, ``uint8 [B, H, W]``.
-        steps: ``int64 [B]``, of each sample, from 1; done samples cost nothing.
-
-    Returns:
-        By name ``uint8 [B, H, W]`` classes, see `likeliest`; empty of a model without such heads.
-    """
+    """See `Predictor.hints`; samples that are done cost nothing, autocast is the caller's."""
     device = next(model.parameters()).device
     loop = Loop(model, torch.from_numpy(inputs).to(device))
     left = torch.from_numpy(steps).to(device)
@@ -246,9 +216,7 @@ def hints_after(
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a hint is right, and where there is something to be right about, ``bool [...]`` both.
 
-    Args:
-        believed: ``uint8 [...]`` classes, see `likeliest`.
-        truth: ``uint8 [...]``, see `canvas.hints.draw_hints`.
+    Of ``uint8 [...]`` classes, see `likeliest`, and the truth, see `canvas.hints.draw_hints`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

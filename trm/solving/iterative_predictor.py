@@ -55,25 +55,20 @@ class IterativePredictor(Predictor):
         self.translation_invariant = model.translation_invariant
 
     def accepts(self, height: int, width: int) -> bool:
-        """See `Predictor`."""
         return self.model.accepts(height, width)
 
     def pairs(self, height: int, width: int) -> int:
-        """See `Predictor`."""
         return self.model.pairs(height, width)
 
     def perturbed(self, noise: float, temperature: float) -> "IterativePredictor":
-        """The same network with noise on its states."""
         if temperature:
             raise ValueError("--temperature applies to GPTs only; use --noise")
         return IterativePredictor(self.model, self.max_steps, self.halt, noise, self.on_step)
 
     def watched(self, on_step: OnStep) -> "IterativePredictor":
-        """The same network; `on_step` is called after each supervision step, or each cell."""
         return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
 
     def with_cache(self) -> "IterativePredictor":
-        """See `Predictor`."""
         if not self.in_order or self.noise or self.cache is not None:
             return self
         other = copy(self)
@@ -129,24 +124,23 @@ class IterativePredictor(Predictor):
         if watched or not whole or not (self.in_order and runs_along_fronts(model)):
             return super().free_running(drawing, on_row)
         assert isinstance(model, LoopedTransformer)
-        B, S = len(drawing), int(drawing.steps.max())
-        canvases, confidence = drawing.canvases.copy(), np.ones((B, S), dtype=np.float32)
-        answer = np.zeros(canvases.shape, dtype=bool)
-        for step in range(S):
+        rollout = Rollout.begun(drawing)
+        answer = np.zeros(drawing.canvases.shape, dtype=bool)
+        for step in range(int(drawing.steps.max())):
             answer |= drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
         places = np.stack([used.any(axis=2).argmax(axis=1), first, drawing.steps], axis=1)
         for place in np.unique(places, axis=0):  # of a batch, those whose rows lie alike
             these = (places == place).all(axis=1)
             top, begin, steps = place.tolist()
             shown, cells = (
-                torch.from_numpy(part[these]).to(self._device) for part in (canvases, answer)
+                torch.from_numpy(part[these]).to(self._device)
+                for part in (rollout.canvases, answer)
             )
             rows = list(range(begin, begin + steps))
             filled, halt_logits = work_along_fronts(model, shown, cells, top, rows)
-            canvases[these] = filled.cpu().numpy()
-            confidence[these, :steps] = halt_logits.sigmoid().cpu().numpy()
-        nothing = np.zeros((B, S), dtype=np.int64)
-        return Rollout(canvases, confidence, nothing, np.ones((B, S), dtype=bool))
+            rollout.canvases[these] = filled.cpu().numpy()
+            rollout.confidence[these, :steps] = halt_logits.sigmoid().cpu().numpy()
+        return rollout
 
     @torch.no_grad()
     def __call__(
@@ -159,12 +153,10 @@ class IterativePredictor(Predictor):
             noise = Noise(self.noise, [int(key) for key in keys], device)
         elif self.in_order and (written := self._fill_in_order(inputs, tokens, log_probs)):
             return written
-        cells = torch.empty_like(tokens)
-        confidence = torch.empty(len(tokens), device=device)
-        used = torch.empty(len(tokens), dtype=torch.long, device=device)
-        settled = torch.empty(len(tokens), dtype=torch.bool, device=device)
-        shape = (*cells.shape, symbols.VOCAB_SIZE)
-        symbol_log_probs = torch.empty(shape, device=device) if log_probs else None
+        cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=device)
+        used = torch.empty_like(confidence, dtype=torch.long)
+        settled = torch.empty_like(confidence, dtype=torch.bool)
+        log = torch.empty(*cells.shape, symbols.VOCAB_SIZE, device=device) if log_probs else None
         masked = tokens == symbols.MASK
         for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
             if self.on_step is not None:
@@ -176,13 +168,13 @@ class IterativePredictor(Predictor):
             cells[done], used[done] = step.cells[last], step.number
             confidence[done] = step.halt_logits[last].float().sigmoid()
             settled[done] = step.settled[last]
-            if symbol_log_probs is not None:
-                symbol_log_probs[done] = step.logits[last].float().log_softmax(dim=-1)
+            if log is not None:
+                log[done] = step.logits[last].float().log_softmax(dim=-1)
         return Prediction(
             cells.cpu().numpy(),
             confidence.cpu().numpy(),
             used.cpu().numpy(),
-            None if symbol_log_probs is None else symbol_log_probs.cpu().numpy(),
+            None if log is None else log.cpu().numpy(),
             settled.cpu().numpy(),
         )
 
@@ -208,12 +200,8 @@ class IterativePredictor(Predictor):
                 shown = np.where(place > number, symbols.MASK, cells)
                 sure = confidence if number == last else unknown
                 self.on_step(number, np.arange(len(inputs)), shown, sure)
-        return Prediction(
-            cells,
-            confidence,
-            np.zeros(len(cells), dtype=np.int64),
-            logits.float().log_softmax(dim=-1).cpu().numpy() if log_probs else None,
-        )
+        log = logits.float().log_softmax(dim=-1).cpu().numpy() if log_probs else None
+        return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64), log)
 
     @property
     def _device(self) -> torch.device:
@@ -227,14 +215,12 @@ class _Cache:
     """
 
     def __init__(self) -> None:
-        self._of: OrderedDict[tuple[tuple[int, ...], bytes], RowCache] = (
-            OrderedDict()
-        )  # of one canvas each
+        self._of = OrderedDict[tuple[tuple[int, ...], bytes], RowCache]()  # of one canvas each
 
     def keep(self, filled: np.ndarray, above: RowCache) -> None:
         """Keep what is known of canvases ``uint8 [B, H, W]`` as they have been filled in."""
         for canvas, seen, places in zip(filled, above.seen, above.places, strict=True):
-            self._of[_key(canvas)] = RowCache(seen, places)
+            self._of[canvas.shape, canvas.tobytes()] = RowCache(seen, places)
         each = above.seen[0].numel() * above.seen.element_size()
         while len(self._of) > max(1, min(_MOST, _MOST_BYTES // each)):
             self._of.popitem(last=False)
@@ -242,14 +228,9 @@ class _Cache:
     def of(self, inputs: np.ndarray) -> RowCache | None:
         """What is known of canvases with their next row masked; None unless of all of them."""
         before = np.where(inputs == symbols.MASK, np.uint8(symbols.BLANK), inputs)
-        found = [self._of.get(_key(canvas)) for canvas in before]
+        found = [self._of.get((canvas.shape, canvas.tobytes())) for canvas in before]
         known = [one for one in found if one is not None]
         if len(known) < len(found) or len({one.seen.shape for one in known}) > 1:
             return None
-        return RowCache(
-            torch.stack([one.seen for one in known]), torch.stack([one.places for one in known])
-        )
-
-
-def _key(canvas: np.ndarray) -> tuple[tuple[int, ...], bytes]:
-    return canvas.shape, canvas.tobytes()
+        parts = zip(*((one.seen, one.places) for one in known), strict=True)
+        return RowCache(*(torch.stack(part) for part in parts))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
 from trm.solving.iteration import Trace
 
 OnRow = Callable[[int, np.ndarray], None]
-# Fills in the masked row of canvases; is given which samples of a drawing they are, and which step.
+# Fills in the masked row of canvases uint8 [N, H, W]; is given which samples of a drawing they are,
+# int64 [N], and which step.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 # Called after each supervision step, from 1, of the samples that are still being worked on: which
 # they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N]. A model
@@ -29,22 +30,13 @@ _PAIRS_ELSEWHERE = 2**27
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model wrote on a batch of canvases, one row each.
+    """What a model wrote on a batch of canvases, one row each."""
 
-    Attributes:
-        canvases: ``uint8 [B, H, W]``, every cell as the model sees it; only masked cells count.
-        confidence: ``float32 [B]``, 0 to 1: how sure the model is that the row is right.
-        steps: ``int64 [B]``, supervision steps used; 0 where a model has no such thing.
-        log_probs: ``float32 [B, H, W, V]``, of every symbol for every masked cell, if they were
-            asked for.
-        settled: ``bool [B]``, whether the model was done with the row, rather than out of steps;
-            all of them by default.
-    """
-
-    canvases: np.ndarray
-    confidence: np.ndarray
-    steps: np.ndarray
-    log_probs: np.ndarray | None = None
+    canvases: np.ndarray  # uint8 [B, H, W], all cells as the model sees them; masked ones count
+    confidence: np.ndarray  # float32 [B], 0 to 1: how sure the model is that the row is right
+    steps: np.ndarray  # int64 [B], supervision steps used; 0 where a model has no such thing
+    log_probs: np.ndarray | None = None  # float32 [B, H, W, V], if asked for, of all symbols
+    # bool [B], whether the model was done with the row, rather than out of steps; all by default
     settled: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -69,19 +61,19 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Rollout:
-    """Canvases that a model filled on its own, one column of figures for each row it wrote.
+    """Canvases that a model filled on its own, one column of figures for each row it wrote."""
 
-    Attributes:
-        canvases: ``uint8 [B, H, W]``.
-        confidence: ``float32 [B, S]``, 1 beyond the last row.
-        steps: ``int64 [B, S]``, 0 beyond the last row.
-        settled: ``bool [B, S]``, see `Prediction`; True beyond the last row.
-    """
+    canvases: np.ndarray  # uint8 [B, H, W]
+    confidence: np.ndarray  # float32 [B, S], 1 beyond the last row
+    steps: np.ndarray  # int64 [B, S], 0 beyond the last row
+    settled: np.ndarray  # bool [B, S], see `Prediction`; True beyond the last row
 
-    canvases: np.ndarray
-    confidence: np.ndarray
-    steps: np.ndarray
-    settled: np.ndarray
+    @classmethod
+    def begun(cls, drawing: Drawing) -> "Rollout":
+        """One of problems of which nothing has been written yet."""
+        shape = len(drawing), int(drawing.steps.max())
+        figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
+        return cls(drawing.canvases.copy(), *figures)
 
 
 class Predictor(ABC):
@@ -101,8 +93,7 @@ class Predictor(ABC):
 
         Args:
             inputs: the canvases.
-            keys: ``uint64 [B]``, of the noise that `perturbed` asked for, the same for the same
-                key; 0, and None for all: without noise.
+            keys: ``uint64 [B]``, of the noise that `perturbed` asked for; 0, or None: without.
             log_probs: whether every symbol's log-probabilities are wanted, too.
         """
 
@@ -146,33 +137,22 @@ class Predictor(ABC):
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in the masked rows of ``uint8 [B, H, W]`` and say how.
 
-        Args:
-            inputs: canvases with a masked row.
-            steps: supervision steps to show, for a model that has them; None: as many as it solves
-                with.
+        ``steps`` supervision steps are shown of a model that has them; None: as it solves with.
         """
         raise NotImplementedError
 
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """What the model believes of hints, see `canvas.hints`.
+        """What the model believes of hints on ``uint8 [B, H, W]`` with a masked row each.
 
-        Args:
-            inputs: ``uint8 [B, H, W]``, canvases with a masked row.
-            steps: ``int64 [B]``, supervision steps of each, for a model that has them.
-
-        Returns:
-            By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of
-            a model without heads for hints.
+        After ``steps``, ``int64 [B]``, of a model that has supervision steps. By name ``uint8 [B,
+        H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of a model without such heads.
         """
         return {}
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
-        Args:
-            drawing: problems.
-            on_row: called with the step and all canvases before each row (the row masked) and
-                after.
+        ``on_row`` is called with the step and all canvases before each row (masked) and after.
         """
         predictor = self.with_cache()
         return free_running(lambda inputs, *_: predictor(inputs), drawing, on_row)
@@ -187,27 +167,21 @@ class Predictor(ABC):
         """As `free_running`, each sample seen in a view of its own from the first row to the last.
 
         Args:
-            drawing: problems.
-            views: B views, which move no working off its canvas.
-            keys: ``uint64 [B]``, of noise, see `__call__`.
-            log_probs: whether every symbol's are wanted.
+            drawing, views: B problems and views, which move no working off its canvas.
+            keys, log_probs: see `__call__`.
 
         Returns:
             What was written, in the problems' own frame, and if wanted the log-probabilities
             ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
             and wherever else nothing was written.
         """
-        symbol_log_probs: np.ndarray | None = None
-        predictor = self.with_cache()
+        shape, predictor = (*drawing.canvases.shape, symbols.VOCAB_SIZE), self.with_cache()
+        symbol_log_probs = np.zeros(shape, dtype=np.float32) if log_probs else None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            nonlocal symbol_log_probs
             mine = None if keys is None else keys_of_step(keys[active], step)
             filled = predict_views(predictor, inputs, [views[i] for i in active], mine, log_probs)
-            if filled.log_probs is not None:
-                if symbol_log_probs is None:
-                    shape = (*drawing.canvases.shape, filled.log_probs.shape[-1])
-                    symbol_log_probs = np.zeros(shape, dtype=np.float32)
+            if symbol_log_probs is not None:
                 symbol_log_probs[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
             return filled
 
@@ -215,19 +189,10 @@ class Predictor(ABC):
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-    """Fill every row of every canvas, from the operands alone.
-
-    Args:
-        fill: of the masked row of canvases ``uint8 [N, H, W]``, given which samples of the drawing
-            they are, ``int64 [N]``, and the step.
-        drawing, on_row: see `Predictor.free_running`.
-    """
-    canvases = drawing.canvases.copy()
-    B, S = len(drawing), int(drawing.steps.max())
-    confidence = np.ones((B, S), dtype=np.float32)
-    steps = np.zeros((B, S), dtype=np.int64)
-    settled = np.ones((B, S), dtype=bool)
-    for step in range(S):
+    """Fill every row of every canvas, from the operands alone, see `Predictor.free_running`."""
+    rollout = Rollout.begun(drawing)
+    canvases = rollout.canvases
+    for step in range(int(drawing.steps.max())):
         active = np.flatnonzero(drawing.steps > step)
         answer = drawing.answer_cells(step)[active]
         inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])
@@ -237,11 +202,12 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
             on_row(step, shown)
         filled = fill(inputs, active, step)
         canvases[active] = np.where(answer, filled.canvases, inputs)
-        confidence[active, step], steps[active, step] = filled.confidence, filled.steps
-        settled[active, step] = filled.settled
+        rollout.confidence[active, step] = filled.confidence
+        rollout.steps[active, step] = filled.steps
+        rollout.settled[active, step] = filled.settled
         if on_row:
             on_row(step, canvases)
-    return Rollout(canvases, confidence, steps, settled)
+    return rollout
 
 
 def predict_views(
@@ -255,13 +221,7 @@ def predict_views(
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
     views, as small canvases often do, is worked out once; to a `translation_invariant` model it
-    looks the same wherever it lies.
-
-    Args:
-        predictor: the model.
-        inputs: ``uint8 [B, H, W]`` in the problems' own frame, as is all that is returned.
-        views: B views.
-        keys, log_probs: see `Predictor.__call__`.
+    looks the same wherever it lies. All that is returned is in the problems' own frame.
     """
     # Views keep the room of a working on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
@@ -280,20 +240,14 @@ def predict_views(
     if keys is not None:
         seen = np.concatenate([seen, keys[:, None].view(np.uint8)], axis=1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-    parts = []
-    most = at_once(predictor, *inputs.shape[1:])
-    for start in range(0, len(first), most):
-        part = first[start : start + most]
-        parts.append(predictor(viewed[part], None if keys is None else keys[part], log_probs))
-    filled = Prediction.joined(parts).take(which.reshape(-1))
-    canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
-    symbol_log_probs = filled.log_probs
-    if symbol_log_probs is not None:
-        symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
-    # What was worked out once has cost once.
+    parts = np.split(first, range(most := at_once(predictor, *inputs.shape[1:]), len(first), most))
+    found = (predictor(viewed[i], None if keys is None else keys[i], log_probs) for i in parts)
+    filled = Prediction.joined(list(found)).take(which.reshape(-1))
+    canvases, log = undo_views(views, torch.from_numpy(filled.canvases)).numpy(), filled.log_probs
+    log = None if log is None else undo_views(views, torch.from_numpy(log)).numpy()
     steps = np.zeros_like(filled.steps)
-    steps[first] = filled.steps[first]
-    return Prediction(canvases, filled.confidence, steps, symbol_log_probs, filled.settled)
+    steps[first] = filled.steps[first]  # what was worked out once has cost once
+    return replace(filled, canvases=canvases, steps=steps, log_probs=log)
 
 
 def at_once(predictor: Predictor, height: int, width: int) -> int:
@@ -326,13 +280,8 @@ def teacher_forced(
     """Fill every row of every problem from the true rows before it.
 
     The model sees as many rows at once as there are problems, all first rows before all second
-    ones, as in `free_running`.
-
-    Args:
-        predictor: the model.
-        drawing: the problems.
-        written: what the same model wrote on its own, if it is `row_by_row`: its rows below rows
-            that are right are not worked out again.
+    ones, as in `free_running`. If ``written`` is what the same model wrote on its own, and it is
+    `row_by_row`, its rows below rows that are right are not worked out again.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)

@@ -16,24 +16,14 @@ from canvas.picture import to_figure, to_svg, to_text
 
 @dataclass(frozen=True)
 class Record:
-    """A solved problem, or what stands in a problem's place. Numbers are text, as JSON's readers
-    round them, with the digits of the model's base.
+    """A solved problem, or what stands in a problem's place; see `Solution`.
+
+    Numbers are text, as JSON's readers round them, with the digits of the model's base.
 
     Attributes:
         line: of the file that it came from, or its place among the problems, from 1.
-        problem: as it is typed, like ``123 x 456``.
-        operands: the numbers.
-        answer: what the canvas says; None where no number can be read off it.
-        correct: whether that is right, by exact arithmetic.
-        exact: whether every cell of the worked solution is right; None where only the answer was
-            checked.
-        in_range: whether the operands are of lengths that the model was trained on.
-        confidence: in the whole worked solution, 0 to 1.
         calibrated: whether the confidence is a probability that can be relied on.
-        uncalibrated_reason: why it is not.
-        agreement: the share of samples that gave the answer, see `Solution`.
         steps: supervision steps over all rows and samples.
-        row_confidence, row_steps: the same row by row.
         views, votes: how many samples there were, and their answers; None: one.
         canvas: the worked canvas as text; None: not wanted.
         error: why it is no problem; None: it is one.
@@ -69,62 +59,35 @@ COLUMNS = tuple(entry.name for entry in fields(Record) if entry.name != "other")
 
 
 class Vote(NamedTuple):
-    """One of the different answers that views gave.
+    """One of the different answers that views gave."""
 
-    Attributes:
-        answer: a row's symbols, or the product; None where no number can be read off the canvas.
-        views: how many gave it.
-        confidence: their mean confidence.
-    """
-
-    answer: str | None
-    views: int
-    confidence: float
+    answer: str | None  # a row's symbols, or the product; None where no number can be read
+    views: int  # how many gave it
+    confidence: float  # their mean
 
 
 @dataclass(frozen=True)
 class Solution:
-    """One problem, worked out by a model on its own rows.
+    """One problem, worked out by a model on its own rows."""
 
-    Attributes:
-        problem: as it is typed, with the digits of the model's base, like ``123 x 456``.
-        operands: the numbers.
-        answer: what the canvas says; None where no number can be read off it.
-        right_answer: by exact arithmetic.
-        in_range: whether the operands are of lengths that the model was trained on.
-        base: of digits, where numbers are written.
-        canvas: ``uint8 [H, W]``, the model's.
-        given: ``bool [H, W]``, the cells that the model was shown.
-        rows: the canvas row of each step.
-        row_confidence: the model's probability that each row is right; 0 where it is no number.
-        row_steps: supervision steps spent on each row, by all samples together.
-        truth: ``uint8 [H, W]``, how the finished canvas should look; None: not worked out.
-        answer_cells: row and column of the answer's digits, lowest first; empty if there is none.
-        uncalibrated_reason: why the confidence is not calibrated, as few rows of that kind were
-            seen in training; empty where it is.
-        views: samples of the problem, see `Voting`.
-        agreement: the share of them that gave the answer; of rows that were voted on, that of the
-            row least agreed upon.
-        votes: what was voted on, rows or the solution, each with its different answers.
-    """
-
-    problem: str
+    problem: str  # as it is typed, with the digits of the model's base, like ``123 x 456``
     operands: tuple[int, ...]
-    answer: int | None
-    right_answer: int
-    in_range: bool
-    base: int
-    canvas: np.ndarray
-    given: np.ndarray
-    rows: list[int]
-    row_confidence: list[float]
-    row_steps: list[int]
-    truth: np.ndarray | None = None
-    answer_cells: tuple[CellIndex, ...] = ()
+    answer: int | None  # what the canvas says; None where no number can be read off it
+    right_answer: int  # by exact arithmetic
+    in_range: bool  # whether the operands are of lengths that the model was trained on
+    base: int  # of digits, where numbers are written
+    canvas: np.ndarray  # uint8 [H, W], the model's
+    given: np.ndarray  # bool [H, W], the cells that the model was shown
+    rows: list[int]  # the canvas row of each step
+    row_confidence: list[float]  # probability that each row is right; 0 where it is no number
+    row_steps: list[int]  # supervision steps spent on each row, by all samples together
+    truth: np.ndarray | None = None  # uint8 [H, W], as it should look; None: not worked out
+    answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
+    # Why the confidence is not calibrated, as few rows of that kind were seen in training.
     uncalibrated_reason: str = ""
-    views: int = 1
-    agreement: float = 1.0
-    votes: list[list[Vote]] = field(default_factory=list)
+    views: int = 1  # samples of the problem, see `Voting`
+    agreement: float = 1.0  # share that gave the answer; of voted rows the least agreed upon one's
+    votes: list[list[Vote]] = field(default_factory=list)  # on rows or the solution, all answers
 
     @property
     def correct(self) -> bool:

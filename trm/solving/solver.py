@@ -15,8 +15,8 @@ from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import (
+    Decision,
     TurnedPredictor,
-    Voted,
     Voting,
     agreed,
     check_predictor,
@@ -26,21 +26,13 @@ from trm.solving.voting import (
 
 @dataclass(frozen=True)
 class Solver:
-    """A model with what it needs to know about canvases.
-
-    Args:
-        predictor: the model.
-        task: layout and base; digit ranges are those of training and bind nobody.
-        canvas: to solve on.
-        trained_symmetries: those in which it has seen canvases in training.
-        voting: how many views are asked, and how they agree; None: one.
-    """
+    """A model with what it needs to know about canvases."""
 
     predictor: Predictor
-    task: Task
-    canvas: Canvas = field(default_factory=Canvas)
-    trained_symmetries: tuple[str, ...] = ("e",)
-    voting: Voting | None = None
+    task: Task  # layout and base; digit ranges are those of training and bind nobody
+    canvas: Canvas = field(default_factory=Canvas)  # to solve on
+    trained_symmetries: tuple[str, ...] = ("e",)  # in which it has seen canvases in training
+    voting: Voting | None = None  # how many views are asked, and how they agree; None: one
 
     def turned(self, symmetry: str) -> "Solver":
         """The same solver, whose model is shown every canvas in one symmetry.
@@ -98,22 +90,16 @@ class Solver:
         return [solutions[i] for i in range(len(problems))]
 
     def solve_drawing(
-        self,
-        problems: Problems,
-        drawing: Drawing,
-        on_row: OnRow | None = None,
+        self, problems: Problems, drawing: Drawing, on_row: OnRow | None = None
     ) -> list[Solution]:
         """As `solve`, of problems drawn on their canvases, which are worked out in one batch.
 
-        Args:
-            problems: of the drawing.
-            drawing: solutions know the truth where it does.
-            on_row: called with the step and all canvases before and after each row.
+        ``on_row`` is called with the step and all canvases before and after each row.
         """
-        if self.voting is None:
+        voting = self.voting
+        if voting is None:
             return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
-        if self.voting.orders == 2:
-            voting = self.voting
+        if voting.orders == 2:
             one_order = replace(voting, orders=1) if voting.samples > 2 else None
             solver = replace(self, voting=one_order)
             first = solver.solve_drawing(problems, drawing, on_row)
@@ -121,9 +107,9 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        voted = solve_by_vote(self.predictor, self.voting, problems, drawing, on_row)
-        found = self.solutions(problems, drawing, voted.rollout)
-        return [self._votes(solution, voted, i) for i, solution in enumerate(found)]
+        rollout, decisions, views = solve_by_vote(self.predictor, voting, problems, drawing, on_row)
+        found = self.solutions(problems, drawing, rollout)
+        return list(map(self._with_votes, found, decisions, views.tolist()))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
         """What a model wrote, read off its canvases."""
@@ -136,8 +122,7 @@ class Solver:
             if not in_range[i]:
                 reasons.append(f"outside the lengths trained on ({self.trained_on})")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
-                rows = "row" if len(unsettled) == 1 else "rows"
-                named = f"{rows} {', '.join(unsettled)}"
+                named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
                 reasons.append(f"{named} did not settle within the supervision steps")
             solutions.append(
                 Solution(
@@ -172,10 +157,7 @@ class Solver:
             return None
         return reading if reading.operands == operands else None
 
-    def _votes(self, solution: Solution, voted: Voted, i: int) -> Solution:
-        """A solution with how its samples agreed."""
-        decisions = voted.decisions[i]
-
+    def _with_votes(self, solution: Solution, decisions: list[Decision], views: int) -> Solution:
         def answer(cells: np.ndarray) -> str | None:
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
@@ -184,15 +166,12 @@ class Solver:
             reading = self._read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        return replace(
-            solution,
-            views=int(voted.views[i]),
-            agreement=min(decision.agreement for decision in decisions),
-            votes=[
-                [Vote(answer(b.cells), b.views, _finite(b.confidence)) for b in decision.ballots]
-                for decision in decisions
-            ],
-        )
+        votes = [
+            [Vote(answer(b.cells), b.views, _finite(b.confidence)) for b in decision.ballots]
+            for decision in decisions
+        ]
+        agreement = min(decision.agreement for decision in decisions)
+        return replace(solution, views=views, agreement=agreement, votes=votes)
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
         """The same solver on a canvas that operands of so many digits each fit on.
@@ -232,13 +211,11 @@ class Solver:
         Raises:
             ValueError: one does not fit, or they are written in another base than the model's.
         """
-        placed = self._placed(problems)
-        return draw(self.task.rules.prompt(problems), *placed)
+        return draw(self.task.rules.prompt(problems), *self._placed(problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """The same with the finished solutions, to compare a model's with."""
-        placed = self._placed(problems)
-        return draw_worked(self.task.rules.work(problems), *placed)
+        return draw_worked(self.task.rules.work(problems), *self._placed(problems))
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
         """The canvas's height and width, and where each problem begins on it."""
@@ -264,38 +241,34 @@ class Solver:
     def misfits(self, problems: Problems, size: tuple[int, int] | None = None) -> list[str | None]:
         """Why problems do not fit a canvas; None where they do.
 
-        Args:
-            problems: any number.
-            size: height and width of the canvas; None: of that on which each is solved by itself.
+        Of ``size``, height and width; None: of that on which each is solved by itself.
         """
+        sizes = np.stack(self.task.rules.sizes(problems), axis=1).tolist()
         return [
-            self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
-            for i, (rows, columns) in enumerate(
-                zip(*(sizes.tolist() for sizes in self.task.rules.sizes(problems)), strict=True)
-            )
+            self._misfit(problems, i, rows, columns, size)
+            for i, (rows, columns) in enumerate(sizes)
         ]
 
     def _misfit(
-        self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
+        self, problems: Problems, i: int, rows: int, columns: int, size: tuple[int, int] | None
     ) -> str | None:
+        height, width = size or self._size(rows, columns)
         if self._too_large(height, width):
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
-        if rows <= height and columns <= width:
-            if self.predictor.accepts(height, width):
-                return None
-            name = self._name(problems, i)
+        fits = rows <= height and columns <= width
+        if fits and self.predictor.accepts(height, width):
+            return None
+        name = self.task.names(problems[i : i + 1])[0]
+        if fits:
             return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
         larger = max(rows, height), max(columns, width)
         grow = "The model knows no larger one: train"
         if self.predictor.accepts(*larger):
             grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
         return (
-            f"{self._name(problems, i)} needs a canvas of at least {rows} x {columns} "
-            f"(height x width), and this one has {height} x {width}. {grow} on a larger canvas."
+            f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "
+            f"has {height} x {width}. {grow} on a larger canvas."
         )
-
-    def _name(self, problems: Problems, i: int) -> str:
-        return self.task.names(problems[i : i + 1])[0]
 
     def _too_large(self, height: int, width: int) -> bool:
         """Whether a canvas is refused: all its cells may attend to one another.
@@ -312,24 +285,14 @@ def _finite(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Moment:
-    """A canvas on its way.
+    """A canvas on its way."""
 
-    Attributes:
-        canvas: ``uint8 [H, W]``.
-        number: which row is being filled in, from 1.
-        row: where it lies on the canvas.
-        step: its supervision steps so far, or the cells that have been written; 0 before the
-            first, and of a row that was filled in one go.
-        confidence: the model's probability that the row is right as it stands; None: not known.
-        unit: what ``step`` counts, "supervision step" or "cell".
-    """
-
-    canvas: np.ndarray
-    number: int
-    row: int
-    step: int = 0
-    confidence: float | None = None
-    unit: str = "supervision step"
+    canvas: np.ndarray  # uint8 [H, W]
+    number: int  # which row is being filled in, from 1
+    row: int  # where it lies on the canvas
+    step: int = 0  # how far the row is; 0 before the first, and of a row that was filled in one go
+    confidence: float | None = None  # that the row is right as it stands; None: not known
+    unit: str = "supervision step"  # what ``step`` counts; or "cell"
 
     @property
     def masked(self) -> bool:
@@ -341,12 +304,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     """Solve a problem, and show it before each row and after each of its supervision steps.
 
     A model that works in order is shown after each cell. A GPT, and a model of which many views
-    vote on a row, before and after each row.
-
-    Args:
-        solver: a model.
-        problem: one.
-        show: called with each moment, while the model waits.
+    vote on a row, before and after each row. The model waits while ``show`` is called.
 
     Raises:
         ValueError: as `Solver.solve`.

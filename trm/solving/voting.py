@@ -9,8 +9,7 @@ or each works alone to the end and they vote on whole solutions. The two orders 
 operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ import torch
 
 from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
-from canvas.choices import check_choice
 from canvas.problems import Problems, mix, problem_keys
 from canvas.render import Drawing
 from trm.solving.iteration import Trace
@@ -33,7 +31,7 @@ from trm.solving.rollout import (
     predict_views,
 )
 from trm.solving.solution import Solution, Vote
-from trm.solving.voting_settings import VOTES, Voting
+from trm.solving.voting_settings import Voting
 
 _COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 
@@ -46,23 +44,15 @@ class Ballot(NamedTuple):
     confidence: float  # their mean
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What several answers came to.
+class Decision(NamedTuple):
+    """What several answers came to."""
 
-    Attributes:
-        cells: ``uint8 [C]``; under `product` it need not be anybody's answer.
-        confidence: of the views that gave it: the highest under `max_confidence`, their mean under
-            `majority` and `weighted`; under `product` the geometric mean over all views of the
-            probability that they give it.
-        agreement: the share of views that gave it.
-        ballots: the different answers, most views first.
-    """
-
-    cells: np.ndarray
+    cells: np.ndarray  # uint8 [C]; under `product` it need not be anybody's answer
+    # Of the views that gave it: the highest under `max_confidence`, else their mean; under
+    # `product` the geometric mean over all views of the probability that they give it.
     confidence: float
-    agreement: float
-    ballots: list[Ballot]
+    agreement: float  # the share of views that gave it
+    ballots: list[Ballot]  # the different answers, most views first
 
     def behind(self, answers: np.ndarray) -> np.ndarray:
         """Whose answer it is, ``bool [V]`` of ``uint8 [V, C]``; everybody's if it is nobody's."""
@@ -81,11 +71,7 @@ def decide(
         confidence: ``float [V]``, 0 to 1.
         log_probs: ``float [V, C, K]``, of each symbol in each cell, for `product`; all 0 where a
             view wrote nothing. What none of them wrote stays as the first has it.
-
-    Raises:
-        ValueError: an unknown vote, or `product` without log-probabilities.
     """
-    check_choice("vote", vote, VOTES)
     groups: dict[bytes, list[int]] = {}
     for view, answer in enumerate(answers):
         groups.setdefault(answer.tobytes(), []).append(view)
@@ -94,8 +80,7 @@ def decide(
     ]
     ranked = sorted(ballots, key=lambda ballot: -ballot.views)
     if vote == "product":
-        if log_probs is None:
-            raise ValueError("the product of log-probabilities needs log-probabilities")
+        assert log_probs is not None
         written = log_probs.any(axis=(0, 2))
         cells = np.where(written, log_probs.sum(axis=0).argmax(axis=1), answers[0])
         cells = cells.astype(answers.dtype)
@@ -104,31 +89,15 @@ def decide(
         of_views = np.take_along_axis(log_probs, chosen, axis=2).sum(axis=(1, 2))
         return Decision(cells, float(np.exp(of_views.mean())), behind / len(answers), ranked)
     highest = [float(confidence[who].max()) for who in groups.values()]
-    standing: dict[str, Callable[[int], tuple[float, ...]]] = {
-        "majority": lambda i: (ballots[i].views, ballots[i].confidence),
-        "weighted": lambda i: (ballots[i].views * ballots[i].confidence,),
-        "max_confidence": lambda i: (highest[i],),
+    standing: dict[str, list[tuple[float, float]]] = {
+        "majority": [(b.views, b.confidence) for b in ballots],
+        "weighted": [(b.views * b.confidence, 0.0) for b in ballots],
+        "max_confidence": [(sure, 0.0) for sure in highest],
     }
-    best = max(range(len(ballots)), key=standing[vote])
+    best = max(range(len(ballots)), key=standing[vote].__getitem__)
     winner = ballots[best]
     sure = highest[best] if vote == "max_confidence" else winner.confidence
     return Decision(winner.cells, sure, winner.views / len(answers), ranked)
-
-
-class Voted(NamedTuple):
-    """A rollout that views agreed upon, and how they did."""
-
-    rollout: Rollout  # a row's steps are those of all its views together
-    decisions: list[list[Decision]]  # of each problem, one for each row, or one for its solution
-    views: np.ndarray  # different samples at each problem, int64 [B]
-
-
-class _Samples(NamedTuple):
-    """All samples at a batch of problems, problem by problem: L of them."""
-
-    problem: np.ndarray  # int64 [L]
-    views: list[View]  # L views
-    keys: np.ndarray | None  # uint64 [L], of noise
 
 
 def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
@@ -142,9 +111,17 @@ def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
             "the model writes in one direction: its views are shifts alone, --symmetries e, not "
             f"{','.join(voting.symmetries or ())}"
         )
-    return (
-        predictor.perturbed(voting.noise, voting.temperature) if voting.rollouts > 1 else predictor
-    )
+    if voting.rollouts == 1:
+        return predictor
+    return predictor.perturbed(voting.noise, voting.temperature)
+
+
+class _Samples(NamedTuple):
+    """All samples at a batch of problems, problem by problem: L of them."""
+
+    problem: np.ndarray  # int64 [L]
+    views: list[View]  # L views
+    keys: np.ndarray | None  # uint64 [L], of noise
 
 
 def solve_by_vote(
@@ -153,7 +130,7 @@ def solve_by_vote(
     problems: Problems,
     drawing: Drawing,
     on_row: OnRow | None = None,
-) -> Voted:
+) -> tuple[Rollout, list[list[Decision]], np.ndarray]:
     """Work problems out in many views.
 
     What a problem is shown as depends on its operands, its canvas and the seed, not on the problems
@@ -165,34 +142,38 @@ def solve_by_vote(
         problems, drawing: B problems on their canvases.
         on_row: called before and after each row that is voted on.
 
+    Returns:
+        A rollout that views agreed upon, whose steps are those of all views together; of each
+        problem the decisions, one for each row or one for its solution; and how many samples there
+        were, ``int64 [B]``.
+
     Raises:
-        ValueError: what `check_predictor` refuses, or a symmetry that exchanges rows and columns of
-            a canvas that is not square.
+        ValueError: what `check_predictor` refuses, a symmetry that exchanges rows and columns of a
+            canvas that is not square, or whole solutions that are to be watched.
     """
     predictor = check_predictor(predictor, voting)
     samples = _samples(voting, problems, drawing)
     views = np.bincount(samples.problem, minlength=len(drawing))
     if voting.per == "row":
-        return Voted(*_by_row(predictor, voting, drawing, samples, on_row), views)
+        return *_by_row(predictor, voting, drawing, samples, on_row), views
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
             "to watch: let them vote per row"
         )
-    return Voted(*_by_solution(predictor, voting, drawing, samples), views)
+    return *_by_solution(predictor, voting, drawing, samples), views
 
 
 def _samples(voting: Voting, problems: Problems, drawing: Drawing) -> _Samples:
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     views = [_views_of(voting, size, *map(int, box)) for box in boxes]
-    number = np.array([len(mine) for mine in views])
-    problem = np.repeat(np.arange(len(drawing)), number * voting.rollouts)
+    number = np.array([len(mine) for mine in views]) * voting.rollouts
+    problem = np.repeat(np.arange(len(drawing)), number)
     flat = [view for mine in views for view in mine for _ in range(voting.rollouts)]
     if voting.rollouts == 1:
         return _Samples(problem, flat, None)
-    first = np.cumsum(number * voting.rollouts) - number * voting.rollouts
-    nth = np.arange(len(problem)) - first[problem]
+    nth = np.arange(len(problem)) - (np.cumsum(number) - number)[problem]
     seed = mix(np.array([voting.seed], dtype=np.uint64) + np.uint64(1))
     keys = mix(mix(problem_keys(problems)[problem] + seed) + nth.astype(np.uint64)) | np.uint64(1)
     return _Samples(problem, flat, np.where(nth % voting.rollouts == 0, np.uint64(0), keys))
@@ -216,9 +197,7 @@ def _by_row(
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = np.flatnonzero(np.isin(samples.problem, active))
-        back = np.searchsorted(
-            active, samples.problem[mine]
-        )  # from a sample to its place in inputs
+        back = np.searchsorted(active, samples.problem[mine])  # the place in inputs of each sample
         keys = None if samples.keys is None else keys_of_step(samples.keys[mine], step)
         views = [samples.views[i] for i in mine]
         seen = predict_views(predictor, inputs[back], views, keys, voting.vote == "product")
@@ -226,17 +205,12 @@ def _by_row(
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
         for i, problem in enumerate(active):
-            which = back == i
-            answers = seen.canvases[which][:, answer[i]]
-            decision = decide(
-                voting.vote,
-                answers,
-                seen.confidence[which],
-                None if seen.log_probs is None else seen.log_probs[which][:, answer[i]],
-            )
-            canvases[i][answer[i]] = decision.cells
-            confidence[i] = decision.confidence
-            settled[i] = seen.settled[which][decision.behind(answers)].all()
+            one = seen.take(np.flatnonzero(back == i))
+            answers = one.canvases[:, answer[i]]
+            log_probs = None if one.log_probs is None else one.log_probs[:, answer[i]]
+            decision = decide(voting.vote, answers, one.confidence, log_probs)
+            canvases[i][answer[i]], confidence[i] = decision.cells, decision.confidence
+            settled[i] = one.settled[decision.behind(answers)].all()
             decisions[problem].append(decision)
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
         return Prediction(canvases, confidence, steps, settled=settled)
@@ -250,28 +224,19 @@ def _by_solution(
     alone, symbol_log_probs = predictor.free_running_views(
         drawing[samples.problem], samples.views, samples.keys, voting.vote == "product"
     )
-    canvases = drawing.canvases.copy()
-    confidence = np.ones((len(drawing), alone.confidence.shape[1]), dtype=np.float32)
-    steps = np.zeros(confidence.shape, dtype=np.int64)
-    settled = np.ones(confidence.shape, dtype=bool)
-    present = np.arange(confidence.shape[1]) < drawing.steps[:, None]
-    decisions = []
-    for i in range(len(drawing)):
+    voted, decisions = Rollout.begun(drawing), []
+    for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = samples.problem == i, ~drawing.given[i]
         answers = alone.canvases[mine][:, unknown]
-        decision = decide(
-            voting.vote,
-            answers,
-            alone.confidence[mine].prod(axis=1),
-            None if symbol_log_probs is None else symbol_log_probs[mine][:, unknown],
-        )
-        canvases[i][unknown] = decision.cells
+        log_probs = None if symbol_log_probs is None else symbol_log_probs[mine][:, unknown]
+        decision = decide(voting.vote, answers, alone.confidence[mine].prod(axis=1), log_probs)
+        voted.canvases[i][unknown] = decision.cells
         # A solution is held right as a whole; its rows share that evenly.
-        confidence[i, present[i]] = decision.confidence ** (1 / present[i].sum())
-        steps[i] = alone.steps[mine].sum(axis=0)
-        settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
+        voted.confidence[i, :n] = decision.confidence ** (1 / n)
+        voted.steps[i] = alone.steps[mine].sum(axis=0)
+        voted.settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
         decisions.append([decision])
-    return Rollout(canvases, confidence, steps, settled), decisions
+    return voted, decisions
 
 
 def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
@@ -279,15 +244,10 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
 
     Where a model is wrong on one, its errors on the other are others: other rows, other carries.
 
-    Args:
-        vote: one of `VOTES` but product.
-        solution: of the problem as it was asked.
-        other: of the same with its operands reversed.
-
     Returns:
-        That whose answer won, the first one where both have it, as a solution of the problem as it
-        was asked: its canvas may show the other order, and its steps are those of that solution.
-        ``votes`` are on the answer. The confidence is `posterior`'s, and all rows share it evenly.
+        That whose answer won by a vote but product, the first one where both have it, as a solution
+        of the problem as it was asked: its canvas may show the other order, and its steps are those
+        of that solution. The confidence is `posterior`'s, and all rows share it evenly.
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
@@ -322,11 +282,6 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
     the model gives; two wrong answers are hardly ever the same. Where they differ, what the model
     thinks of itself is in doubt. That one of them is right is then believed no more than of a model
     of which nothing is known: an even chance, if it may be right in any share of cases from 0 to 1.
-
-    Args:
-        confidence: in the answer, 0 to 1.
-        other: in the other order's, which may be the same.
-        agree: whether it is.
     """
     both_wrong = (1 - confidence) * (1 - other)
     if agree:
@@ -343,10 +298,6 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
 class TurnedPredictor(Predictor):
     """Turns every canvas before a model sees it, and turns back what it writes.
 
-    Args:
-        predictor: the model.
-        symmetry: one of `augment.symmetry.SYMMETRIES`.
-
     Raises:
         ValueError: there is no such symmetry, or the model writes in one direction alone.
     """
@@ -361,26 +312,21 @@ class TurnedPredictor(Predictor):
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
-        """See `Predictor`."""
         found, back = self.predictor(self._turned(inputs), keys, log_probs), invert(self.symmetry)
         log = None if found.log_probs is None else apply(back, found.log_probs, (1, 2))
         canvases = np.ascontiguousarray(apply(back, found.canvases))
         return replace(found, canvases=canvases, log_probs=log)
 
     def perturbed(self, noise: float, temperature: float) -> "TurnedPredictor":
-        """See `Predictor`."""
         return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
 
     def with_cache(self) -> "TurnedPredictor":
-        """See `Predictor`."""
         return TurnedPredictor(self.predictor.with_cache(), self.symmetry)
 
     def accepts(self, height: int, width: int) -> bool:
-        """See `Predictor`."""
         return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))
 
     def pairs(self, height: int, width: int) -> int:
-        """See `Predictor`."""
         return self.predictor.pairs(height, width)
 
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:

@@ -24,31 +24,19 @@ PER = ("row", "solution")
 class Voting:
     """How often a problem is looked at, and how the samples agree.
 
-    Attributes:
-        views: different views of a problem at most, the identity first.
-        symmetries: names of those to draw views from, beside their shifts; None: those that the
-            model was trained on.
-        vote: one of `VOTES`.
-        per: `row` or `solution`, see above.
-        rollouts: of each view; the first is without noise.
-        noise: of the other rollouts of a recursive model, see `Predictor.perturbed`.
-        temperature: of the other rollouts of a GPT.
-        seed: which views, and which noise.
-        orders: 2 solves each problem with its operands reversed, too, and votes on the answer.
-
     Raises:
         ValueError: a value that cannot be.
     """
 
-    views: int = 1
-    symmetries: tuple[str, ...] | None = None
-    vote: str = "majority"
-    per: str = "row"
-    rollouts: int = 1
-    noise: float = 0.0
-    temperature: float = 0.0
-    seed: int = 0
-    orders: int = 1
+    views: int = 1  # different views of a problem at most, the identity first
+    symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
+    vote: str = "majority"  # one of `VOTES`
+    per: str = "row"  # one of `PER`: on each row, which all views then go on from, or at the end
+    rollouts: int = 1  # of each view; the first is without noise
+    noise: float = 0.0  # of the other rollouts of a recursive model, see `Predictor.perturbed`
+    temperature: float = 0.0  # of the other rollouts of a GPT
+    seed: int = 0  # which views, and which noise
+    orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)

@@ -15,7 +15,7 @@ from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import free_running, teacher_forced
 from trm.solving.solver import Solver
-from trm.solving.voting import VOTES, Voting
+from trm.solving.voting_settings import VOTES, Voting
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9

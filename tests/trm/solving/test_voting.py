@@ -17,7 +17,8 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
 from trm.solving.solver import Solver, solve_watched
-from trm.solving.voting import VOTES, Voting, decide
+from trm.solving.voting import Voting, decide
+from trm.solving.voting_settings import VOTES
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
 
