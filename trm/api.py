@@ -30,6 +30,7 @@ from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands
+_Model = Solver | str | Path | None
 
 
 def load_solver(
@@ -46,33 +47,19 @@ def load_solver(
     Args:
         checkpoint: a file, or the folder of a run, of which the best checkpoint is taken; None: the
             shipped model.
-        steps: supervision steps a row gets at most; None: as the checkpoint says.
-        height, width: the canvas; None: as in training, or cut to the problems if training's was.
-        device: as PyTorch names it, like ``cuda:1``; ``auto`` takes an accelerator if there is one.
+        steps, height, width, device: see `trm.checkpoints.loading.load_solver`.
         voting: how many views of a problem are asked, and how they agree; None: one.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: it cannot be read, names code that has not been imported, or does not suit.
     """
     solver = _load_solver(checkpoint or SHIPPED, steps, height, width, device)
     return solver if voting is None else solver.with_voting(voting)
 
 
 @overload
-def solve(  # type: ignore[overload-overlap]
-    problems: Problem, solver: Solver | str | Path | None = None
-) -> Solution: ...
-
-
+def solve(problems: Problem, solver: _Model = None) -> Solution: ...  # type: ignore[overload-overlap]
 @overload
+def solve(problems: Sequence[Problem] | Problems, solver: _Model = None) -> list[Solution]: ...
 def solve(
-    problems: Sequence[Problem] | Problems, solver: Solver | str | Path | None = None
-) -> list[Solution]: ...
-
-
-def solve(
-    problems: Problem | Sequence[Problem] | Problems, solver: Solver | str | Path | None = None
+    problems: Problem | Sequence[Problem] | Problems, solver: _Model = None
 ) -> Solution | list[Solution]:
     """Work problems out, each row built on the model's own rows.
 

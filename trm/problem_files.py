@@ -37,21 +37,13 @@ _LOOKAHEAD = 32  # lines that one quoted CSV field may span
 
 @dataclass(frozen=True)
 class Entry:
-    """One problem of a file, or what stands in a problem's place.
+    """One problem of a file, or what stands in a problem's place."""
 
-    Attributes:
-        line: its first line, from 1.
-        operands: the numbers; None: see ``error``.
-        problem: as it was written, where a column holds whole problems.
-        other: everything else on the line, columns of single operands among it.
-        error: why it is no problem; None: it is one.
-    """
-
-    line: int
-    operands: tuple[int, ...] | None = None
-    problem: str | None = None
-    other: dict[str, Any] = field(default_factory=dict)
-    error: str | None = None
+    line: int  # its first line, from 1
+    operands: tuple[int, ...] | None = None  # None: see ``error``
+    problem: str | None = None  # as it was written, where a column holds whole problems
+    other: dict[str, Any] = field(default_factory=dict)  # all else, single operands among it
+    error: str | None = None  # why it is no problem; None: it is one
 
 
 def format_of(path: str, wanted: str | None = None) -> str | None:
@@ -88,7 +80,15 @@ class Reader:
         while self._peek() is not None:
             line, values, problem = self._taken + 1, dict[str, Any](), None
             try:
-                values = self._json() if self.columns is None else self._csv()
+                if self.columns is None:
+                    found = _from_json(text := _text(self._take()))
+                    if not isinstance(found, dict):
+                        like = '{"a": 12, "b": 34}'
+                        raise ValueError(f"not a JSON object like {like}: {shortened(text)}")
+                    values = found
+                else:
+                    fields = self._fields(len(self.columns))
+                    values = dict(zip(self.columns, fields, strict=True))
                 wholes = [values.pop(name, None) for name in (PROBLEM, OPERANDS)]
                 if "a" not in values and isinstance(below := values.get(_METADATA), dict):
                     wholes.append(below.get(OPERANDS))
@@ -99,15 +99,7 @@ class Reader:
             yield Entry(line, operands, None if problem is None else str(problem), values, error)
 
     def _operands(self, values: dict[str, Any], written: Any) -> tuple[int, ...]:
-        """The operands that a line holds.
-
-        Args:
-            values: those of columns of single operands among them.
-            written: the whole problem; None: it is not written.
-
-        Raises:
-            ValueError: there is no problem of the task.
-        """
+        """The operands that a line holds, in columns of their own or as the whole problem."""
         if isinstance(written, str) and written.startswith("["):
             written = _from_json(written)
         if isinstance(written, str):
@@ -155,16 +147,10 @@ class Reader:
             )
         return columns
 
-    def _csv(self) -> dict[str, Any]:
-        assert self.columns is not None
-        return dict(zip(self.columns, self._fields(len(self.columns)), strict=True))
-
     def _fields(self, number: int | None) -> list[str]:
         """The fields of the next row: a line, or several if a quoted field spans them.
 
-        Raises:
-            ValueError: the row cannot be read, or has another number of fields; only its first line
-                is used up.
+        Of a row that cannot be read, or has another number of fields, the first line is used up.
         """
         first = text = _text(self._take())
         for ahead in range(_LOOKAHEAD + 1):
@@ -186,13 +172,6 @@ class Reader:
             reason = "an open quote"  # what closed it belongs to another row
             break
         raise ValueError(f"not CSV ({reason}): {shortened(first)}")
-
-    def _json(self) -> dict[str, Any]:
-        text = _text(self._take())
-        values = _from_json(text)
-        if not isinstance(values, dict):
-            raise ValueError(f'not a JSON object like {{"a": 12, "b": 34}}: {shortened(text)}')
-        return values
 
     def _peek(self, ahead: int = 0) -> bytes | None:
         """A line that comes, without its end; None behind the last."""
@@ -241,17 +220,11 @@ def carried_name(name: str, columns: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """Records as text.
+    """Records as text."""
 
-    Attributes:
-        format: one of `FORMATS`.
-        columns: that every record has.
-        carried: the input's other columns; None: they differ from line to line, and CSV gathers
-            them, in JSON, in the column `OTHER`.
-    """
-
-    format: str
-    columns: list[str]
+    format: str  # one of `FORMATS`
+    columns: list[str]  # that every record has
+    # The input's other columns; None: they differ, and CSV gathers them in `OTHER`, in JSON.
     carried: list[str] | None
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from rich.console import Console, Group
@@ -71,44 +71,31 @@ LONGER = 50  # problems of each such size
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds"
-    )
+    add = parser.add_argument
+    add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     add_solver(parser)
     add_precision(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
-    parser.add_argument(
-        "--watch",
-        action="store_true",
-        help="show the canvas as it fills, after every supervision step of a recursive model",
+    what = "show the canvas as it fills, after every supervision step of a recursive model"
+    add("--watch", action="store_true", help=what)
+    what = (
+        "watch some problems, learn how many of N held-out ones are right (default: 1000) and how "
+        "far it gets beyond training; --output is a folder for pictures (default: beside the "
+        "checkpoint; of the shipped model: demo)"
     )
-    parser.add_argument(
-        "--demo",
-        type=whole(1),
-        nargs="?",
-        const=1000,
-        metavar="N",
-        help="watch some problems, learn how many of N held-out ones are right (default: 1000) and "
-        "how far it gets beyond training; --output is a folder for pictures (default: beside the "
-        "checkpoint; of the shipped model: demo)",
-    )
+    add("--demo", type=whole(1), nargs="?", const=1000, metavar="N", help=what)
     add_voting(parser)
-    files = parser.add_argument_group("files", "work through many problems, on many devices")
-    files.add_argument("--input", metavar="FILE", help="of problems; - reads standard input")
-    files.add_argument("--output", metavar="FILE", help="for records; - writes standard output")
-    files.add_argument(
-        "--output-format", choices=FORMATS, help="(default: by the file's name; of a pipe, jsonl)"
-    )
-    files.add_argument(
-        "--canvases", action="store_true", help="add the worked canvas to each record, as text"
-    )
-    files.add_argument(
-        "--batch-size",
-        type=whole(1),
-        metavar="N",
-        help="problems taken on together (default: by the kind of device and the views)",
-    )
-    files.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+    what = "work through many problems, on many devices"
+    add = parser.add_argument_group("files", what).add_argument
+    add("--input", metavar="FILE", help="of problems; - reads standard input")
+    add("--output", metavar="FILE", help="for records; - writes standard output")
+    what = "(default: by the file's name; of a pipe, jsonl)"
+    add("--output-format", choices=FORMATS, help=what)
+    what = "add the worked canvas to each record, as text"
+    add("--canvases", action="store_true", help=what)
+    what = "problems taken on together (default: by the kind of device and the views)"
+    add("--batch-size", type=whole(1), metavar="N", help=what)
+    add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -175,19 +162,10 @@ def _work_through(args: argparse.Namespace, streamed: bool) -> int:
     from trm.batch import Job, stream, work_through
 
     solver = _solver(args, one_device(args) if streamed else "cpu")
-    job = Job(
-        checkpoint=Path(args.checkpoint),
-        source=Path(args.input),
-        output=Path(args.output),
-        steps=args.steps,
-        height=args.height,
-        width=args.width,
-        voting=solver.voting,
-        batch_size=args.batch_size,
-        canvases=args.canvases,
-        output_format=args.output_format,
-        precision=precision_of(args),
-    )
+    names = ("steps", "height", "width", "batch_size", "canvases", "output_format")
+    how: dict[str, Any] = {name: getattr(args, name) for name in names}
+    how |= {"voting": solver.voting, "precision": precision_of(args)}
+    job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
     if streamed:
         with ExitStack() as stack:
             stack.enter_context(computing_in(job.precision, solver.predictor.device))
@@ -230,30 +208,23 @@ def solve_and_show(
         def show(moment: Moment) -> None:
             if moment.confidence is not None:
                 confidence[moment.row] = moment.confidence
-            live.update(
-                _scene(caption.format(moment.number), moment, given, confidence), refresh=True
+            canvas = to_terminal(
+                moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
             )
+            where = caption.format(moment.number)
+            where += f", {moment.unit} {moment.step}" if moment.step else ""
+            bar = Text("")
+            if moment.confidence is not None:
+                filled = round(BAR * moment.confidence)
+                bar.append("  confidence  ").append("█" * filled, "bold blue")
+                bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
+            live.update(Group(Text(where), canvas, bar), refresh=True)
             one_by_one = moment.unit == "cell" and not moment.masked
             time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
 
         solution = solve_watched(solver, problem, show)
     console.print(describe(solution))
     return solution
-
-
-def _scene(caption: str, moment: Moment, given: np.ndarray, confidence: np.ndarray) -> Group:
-    """A moment for the terminal: where the model is, the canvas, and how sure it is of each row."""
-    canvas = to_terminal(
-        moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
-    )
-    if moment.step:
-        caption += f", {moment.unit} {moment.step}"
-    bar = Text("")
-    if moment.confidence is not None:
-        filled = round(BAR * moment.confidence)
-        bar.append("  confidence  ").append("█" * filled, "bold blue")
-        bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
-    return Group(Text(caption), canvas, bar)
 
 
 def describe(solution: Solution) -> Group:
@@ -282,14 +253,17 @@ def describe(solution: Solution) -> Group:
     if any(solution.row_steps):
         rows = "a row, all samples together" if solution.votes else "a row"
         details += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
-    doubt = (
-        f"\nnot calibrated: {solution.uncalibrated_reason}" if solution.uncalibrated_reason else ""
-    )
+    reason = solution.uncalibrated_reason
+    doubt = f"\nnot calibrated: {reason}" if reason else ""
     return Group(canvas, verdict, Text(details).append(doubt, style="yellow").append("\n"))
 
 
 def _demo(args: argparse.Namespace) -> int:
     """Watch, measure, draw, and say what to try next."""
+    from canvas.picture import save_gif
+    from trm.figures.animation import animate
+    from trm.solving.solver import solve_watched
+
     checkpoint = find_checkpoint(args.checkpoint)
     # A run keeps its checkpoints in a folder of that name; any other checkpoint stands alone.
     folder = checkpoint.parent
@@ -310,7 +284,10 @@ def _demo(args: argparse.Namespace) -> int:
         _try_longer(console, solver, args.quiet)
     except ValueError as error:
         console.print(f"It cannot try: {error}\n")
-    _draw(solver, shown[:1], output)
+    moments: list[Moment] = []
+    film = list(animate(solve_watched(solver, shown[:1], moments.append), moments))
+    film[-1][0].savefig(output / "solved.png")
+    save_gif(output / "solving.gif", film)
     info = info_console(args)
     info.rule("What to try next")
     if shutil.which("trm") is None:
@@ -383,15 +360,3 @@ def _solve_all(console: Console, solver: Solver, problems: Problems, quiet: bool
     starts, hidden = range(0, len(problems), 100), quiet or not console.is_terminal
     solved = track(starts, "solving", console=console, transient=True, disable=hidden)
     return [s for i in solved for s in solver.solve(problems[i : i + 100], with_truth=True)]
-
-
-def _draw(solver: Solver, problem: Problems, output: Path) -> None:
-    """``solved.png`` and ``solving.gif`` of a problem, in a folder."""
-    from canvas.picture import save_gif
-    from trm.figures.animation import animate
-    from trm.solving.solver import solve_watched
-
-    moments: list[Moment] = []
-    film = list(animate(solve_watched(solver, problem, moments.append), moments))
-    film[-1][0].savefig(output / "solved.png")
-    save_gif(output / "solving.gif", film)
