@@ -1,50 +1,79 @@
+"""Solvers of products and sums whose model knows the answer, in both orders, and as watched."""
+
+import csv
 import json
 
 import numpy as np
 import pytest
 
+from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.sampling import sample
 from canvas.symbols import DIGIT_ZERO, MASK
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor
-from trm.solving.solver import Solver
+from trm.solving.solver import Moment, Solver, solve_watched
+from trm.solving.voting import posterior
+from trm.solving.voting_settings import Voting
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
+SUMS = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
 OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"
+WATCHED = Problems.from_ints([(2539, 839)])
 
 
-class Scribe(Predictor):
-    """Writes the finished working of the one problem it was told; ``fault`` may spoil it."""
+class Clerk(Predictor):
+    """Knows finished workings by what is given; ``fault`` may spoil the rows that it writes."""
 
     device = "cpu"
     most_cells = 100
     unsettled = -1  # the canvas row that does not settle
 
-    def __init__(self, fault=lambda canvas: None, confidence: float = 0.9) -> None:
-        self.fault, self.confidence = fault, confidence
+    def __init__(self, fault=lambda row: None, confidence: float = 0.9) -> None:
+        self.fault, self.confidence, self.known = fault, confidence, []
 
     def accepts(self, height: int, width: int) -> bool:
         return height * width <= self.most_cells
 
-    def told(self, solver: Solver, problem: Problems) -> None:
-        self.canvas = solver.draw_worked(problem).truth[0]
+    def learn(self, solver: Solver, problems, confidence: float | None = None) -> np.ndarray:
+        """What it will write, which may be spoilt."""
+        drawing, sure = solver.draw_worked(problems), confidence or self.confidence
+        workings = drawing.truth.copy()
+        for working in zip(drawing.canvases, drawing.given, workings, strict=True):
+            self.known.append((*working, sure))
+        return workings
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-        (shown,) = inputs
-        filled = self.canvas.copy()
-        row = np.flatnonzero((shown == MASK).any(axis=1))[0]
-        self.fault(filled[row])
-        sure, settled = np.array([self.confidence], np.float32), np.array([row != self.unsettled])
-        return Prediction(filled[None], sure, np.array([2]), settled=settled)
+        filled, sure, settled = [], [], []
+        for shown in inputs:
+            (working, confidence), *doubt = (
+                (working, confidence)
+                for canvas, given, working, confidence in self.known
+                if canvas.shape == shown.shape and (canvas == shown)[given].all()
+            )
+            assert all((working == other).all() for other, _ in doubt)
+            row = np.flatnonzero((shown == MASK).any(axis=1))[0]
+            filled.append(working.copy())
+            self.fault(filled[-1][row])
+            sure.append(confidence)
+            settled.append(row != self.unsettled)
+        steps = np.full(len(inputs), 2)
+        return Prediction(
+            np.stack(filled), np.array(sure, np.float32), steps, settled=np.array(settled)
+        )
 
 
-def solve(pair: tuple[int, int], layout: str, scribe: Scribe | None = None, **canvas):
-    scribe = scribe or Scribe()
-    task = Multiplication(layout, digits_a=(2, 3), digits_b=(1, 3))
-    solver = Solver(scribe, task, Canvas(**canvas))
+def solve(pair: tuple[int, int], layout: str, clerk: Clerk | None = None, **canvas):
+    clerk = clerk or Clerk()
+    solver = Solver(
+        clerk, Multiplication(layout, digits_a=(2, 3), digits_b=(1, 3)), Canvas(**canvas)
+    )
     problem = Problems.from_ints([pair])
-    scribe.told(solver, problem)
+    clerk.learn(solver, problem)
     (solution,) = solver.solve(problem, with_truth=True)
     return solution
 
@@ -65,13 +94,64 @@ def test_a_right_working_has_the_right_product(layout, pair):
     assert solution.answer == solution.right_answer == pair[0] * pair[1]
     assert solution.correct
     assert solution.exact
-    assert (solution.canvas == solution.truth).all()
 
 
-def test_confidence_is_the_product_of_the_rows():
-    solution = solve((321, 654), "lattice", Scribe(confidence=0.9))
+def sums(problems, layout: str, **ranges):
+    clerk, task = Clerk(), Addition(layout, **({"addends": (2, 4)} | ranges))
+    problems = problems if isinstance(problems, Problems) else task.problems(problems)
+    solver = Solver(clerk, task)
+    clerk.learn(solver, problems)
+    return solver.solve_drawing(problems, solver.draw_worked(problems))
+
+
+@pytest.mark.parametrize("layout", Addition.layouts)
+def test_sums_of_any_number_of_addends_are_solved_in_one_batch(layout):
+    solutions = sums(SUMS, layout)
+    assert [solution.operands for solution in solutions] == SUMS
+    for solution, operands in zip(solutions, SUMS, strict=True):
+        assert solution.problem == " + ".join(map(str, operands))
+        assert solution.answer == solution.right_answer == sum(operands)
+        assert solution.correct
+        assert solution.exact
+        assert len(solution.rows) == len(solution.row_steps) == len(solution.row_confidence)
+        assert len(solution.rows) == {"column": 1, "column_carries": 2}[layout]
+        digits = "".join(str(int(solution.canvas[at]) - DIGIT_ZERO) for at in solution.answer_cells)
+        assert int(digits[::-1]) == sum(operands)
+
+
+@pytest.mark.parametrize("layout", Addition.layouts)
+@pytest.mark.parametrize("base", [4, 10])
+def test_whatever_sum_is_drawn_is_solved(layout, base):
+    ranges = {"base": base, "digits": (1, 4), "addends": (2, 4)}
+    problems = sample(Addition(layout, **ranges), 0, "test", 0, np.arange(64))
+    assert len(set(problems.counts.tolist())) == 3
+    solutions = sums(problems, layout, **ranges)
+    assert all(solution.exact and solution.correct and solution.in_range for solution in solutions)
+    assert [solution.answer for solution in solutions] == list(map(sum, problems.to_ints()))
+
+
+@pytest.mark.parametrize(
+    ("operands", "inside"),
+    [
+        *(((1, 999), True), ((1, 2, 3), True), ((0, 0), True)),
+        *(((1, 1000), False), ((1, 2, 3, 4), False), ((1000, 2, 3, 4), False)),
+    ],
+)
+def test_sums_of_sizes_that_were_not_trained_on_say_so(operands, inside):
+    (solution,) = sums([operands], "column", addends=(2, 3), digits=(1, 3))
+    assert solution.correct
+    assert solution.in_range == inside
+    doubt = "outside the lengths trained on (1 to 3 digits, 2 to 3 addends)"
+    assert solution.uncalibrated_reason == ("" if inside else doubt)
+
+
+def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none_at_all():
+    solution = solve((321, 654), "lattice", Clerk(confidence=0.9))
     assert solution.row_steps == [2, 2, 2]
     assert solution.confidence == pytest.approx(0.9**3)
+    solution = solve((321, 654), "lattice", Clerk(confidence=float("nan")))
+    assert solution.confidence == 0
+    json.dumps(solution.record().data(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +165,9 @@ def test_confidence_is_the_product_of_the_rows():
     ],
 )
 def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
-    scribe = Scribe()
-    scribe.unsettled = unsettled
-    solution = solve(pair, "lattice", scribe)
+    clerk = Clerk()
+    clerk.unsettled = unsettled
+    solution = solve(pair, "lattice", clerk)
     assert solution.uncalibrated_reason.startswith(doubt)
     assert bool(solution.uncalibrated_reason) == bool(doubt)
     assert solution.in_range == (OUTSIDE not in doubt)
@@ -97,55 +177,40 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     assert record.in_range == solution.in_range
 
 
-def test_a_confidence_that_is_no_number_is_none_at_all():
-    solution = solve((321, 654), "lattice", Scribe(confidence=float("nan")))
-    assert solution.confidence == 0
-    json.dumps(solution.record().data(), allow_nan=False)
-
-
-def test_a_wrong_digit_makes_a_wrong_product():
-    solution = solve((12, 3), "standard", Scribe(put(-1, DIGIT_ZERO + 9)), margin=0)
+def test_a_wrong_digit_makes_a_wrong_product_and_a_canvas_that_cannot_be_read_none():
+    solution = solve((12, 3), "standard", Clerk(put(-1, DIGIT_ZERO + 9)), margin=0)
     assert solution.answer is not None
     assert not solution.correct
     assert not solution.exact
-
-
-def test_a_canvas_that_cannot_be_read_has_no_product():
-    solution = solve((12, 3), "standard", Scribe(put(-1, MASK)))
+    solution = solve((12, 3), "standard", Clerk(put(-1, MASK)))
     assert solution.answer is None
     assert solution.answer_text is None
     assert not solution.correct
 
 
 def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
-    scribe = Scribe()
-    solver = Solver(scribe, Multiplication("standard"))
-    problem = Problems.from_ints([(12, 34)])
-    scribe.told(solver, problem)
+    clerk, problem = Clerk(), Problems.from_ints([(12, 34)])
+    solver = Solver(clerk, Multiplication("standard"))
     first = int(solver.draw_worked(problem).row_of_step(0)[0])
-    scribe.canvas[first, -2] = DIGIT_ZERO  # a partial product, not the product
-    truth = Scribe()
-    truth.told(solver, problem)
+    clerk.learn(solver, problem)[0, first, -2] = DIGIT_ZERO  # a partial product, not the product
     (solution,) = solver.solve(problem, with_truth=True)
     assert solution.correct
     assert not solution.exact
 
 
 def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
-    problem = Problems.from_ints([(321, 654)])
+    problem, task = Problems.from_ints([(321, 654)]), Multiplication("lattice")
     for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
-        drawing = Solver(Scribe(), Multiplication("lattice"), Canvas(margin=margin)).draw(problem)
+        drawing = Solver(Clerk(), task, Canvas(margin=margin)).draw(problem)
         assert drawing.canvases.shape[1:] == (4 + spare, 6 + spare)
-    square = Solver(Scribe(), Multiplication("lattice"), Canvas(margin=0, square=True)).draw(
-        problem
-    )
+    square = Solver(Clerk(), task, Canvas(margin=0, square=True)).draw(problem)
     assert square.canvases.shape[1:] == (6, 6)
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     short_and_long = Problems.from_ints([(10, 10), (99, 99)])
-    drawing = Solver(Scribe(), Multiplication(layout), Canvas(10, 10)).draw(short_and_long)
+    drawing = Solver(Clerk(), Multiplication(layout), Canvas(10, 10)).draw(short_and_long)
     first, second = (
         np.argwhere(given & (canvas != canvas[0, 0]))
         for given, canvas in zip(drawing.given, drawing.canvases, strict=True)
@@ -154,7 +219,7 @@ def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout)
 
 
 def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
-    solver = Solver(Scribe(), Multiplication("lattice"), Canvas(6, 8))
+    solver = Solver(Clerk(), Multiplication("lattice"), Canvas(6, 8))
     with pytest.raises(ValueError, match="12345678901 x 99999 needs") as error:
         solver.solve(Problems.from_ints([(1, 2), (12345678901, 99999)]))
     assert "at least 6 x 14 (height x width), and this one has 6 x 8" in str(error.value)
@@ -164,39 +229,35 @@ def test_a_problem_too_large_for_the_canvas_is_told_which_one_would_do():
 def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
     task = Multiplication("lattice", digits_a=(1, 5), digits_b=(1, 4))
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
-    heights = {}
+    sizes = {}
     for translation_invariant in (True, False):
-        scribe = Scribe()
-        scribe.translation_invariant = translation_invariant
-        solver = Solver(scribe, task, Canvas(margin=0))
-        heights[translation_invariant] = [
+        clerk = Clerk()
+        clerk.translation_invariant = translation_invariant
+        solver = Solver(clerk, task, Canvas(margin=0))
+        sizes[translation_invariant] = [
             solver.draw(one).canvases.shape[1:] for one in (short, long)
         ]
-    cut, longest, longer = heights[True][0], task.extent(), heights[True][1]
+    cut, longest, longer = sizes[True][0], task.extent(), sizes[True][1]
     assert cut < longest < longer
-    assert heights[False] == [longest, longer]
+    assert sizes[False] == [longest, longer]
 
 
 def test_the_canvas_that_a_refusal_names_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
     for layout in Multiplication.layouts:
         with pytest.raises(ValueError, match="Re-run") as error:
-            Solver(Scribe(), Multiplication(layout), Canvas(3, 3)).draw(problem)
+            Solver(Clerk(), Multiplication(layout), Canvas(3, 3)).draw(problem)
         words = str(error.value).replace(",", "").split()
         height, width = (int(words[words.index(f"--{side}") + 1]) for side in ("height", "width"))
-        Solver(Scribe(), Multiplication(layout), Canvas(height, width)).draw(problem)
+        Solver(Clerk(), Multiplication(layout), Canvas(height, width)).draw(problem)
 
 
-def test_numbers_of_another_base_are_refused():
+def test_numbers_are_written_in_the_models_base_and_those_of_another_are_refused():
     with pytest.raises(ValueError, match="base 10, not 3"):
-        Solver(Scribe(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
-
-
-def test_numbers_are_written_in_the_models_base():
-    scribe = Scribe()
-    solver = Solver(scribe, Multiplication("lattice", base=3))
-    problem = Problems.from_ints([(11, 2)], base=3)
-    scribe.told(solver, problem)
+        Solver(Clerk(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
+    clerk, problem = Clerk(), Problems.from_ints([(11, 2)], base=3)
+    solver = Solver(clerk, Multiplication("lattice", base=3))
+    clerk.learn(solver, problem)
     (solution,) = solver.solve(problem)
     assert solution.write(11) == "102"
     assert solution.problem == "102 x 2"
@@ -204,13 +265,168 @@ def test_numbers_are_written_in_the_models_base():
 
 
 def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
-    solver = Solver(Scribe(), Multiplication("standard"), Canvas(6, 8))
+    solver = Solver(Clerk(), Multiplication("standard"), Canvas(6, 8))
     assert solver.for_lengths((3, 3)).canvas == Canvas(6, 8)
     assert solver.for_lengths((5, 5)).canvas == Canvas(8, 10)
     assert solver.for_lengths((6, 6)) is None
+    cut = Solver(Clerk(), Multiplication("standard"), Canvas(margin=0))
+    assert cut.for_lengths((5, 5)) is cut
+    assert cut.for_lengths((7, 7)) is None
 
 
-def test_a_cut_canvas_is_cut_for_any_operands_that_the_model_can_work_on():
-    solver = Solver(Scribe(), Multiplication("standard"), Canvas(margin=0))
-    assert solver.for_lengths((5, 5)) is solver
-    assert solver.for_lengths((7, 7)) is None
+# A problem in both orders of its operands.
+
+
+def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str = "majority"):
+    """12 x 345, of which the model is as sure as it is told, and 345 x 12; some spoilt."""
+    clerk = Clerk()
+    solver = Solver(clerk, Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3)))
+    for pair, (confidence, spoilt) in (((12, 345), first), ((345, 12), second)):
+        problem = Problems.from_ints([pair])
+        drawing, (working,) = (
+            solver.draw_worked(problem),
+            clerk.learn(solver, problem, confidence),
+        )
+        row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
+        digits = np.isin(working[row], DIGIT_ZERO + np.arange(10)) & ~drawing.given[0, row]
+        working[row, np.flatnonzero(digits)[-1]] += spoilt  # 0 becomes 1
+    solver = solver.with_voting(Voting(orders=2, vote=vote))
+    (solution,) = solver.solve(Problems.from_ints([(12, 345)]), with_truth=True)
+    assert (solution.problem, solution.operands) == ("12 x 345", (12, 345))
+    return solution
+
+
+def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_asked():
+    solution = both_orders((0.9, False), (0.8, False))
+    assert solution.answer == 4140
+    assert (solution.agreement, solution.views, solution.uncalibrated_reason) == (1.0, 2, "")
+    assert [vote.answer for vote in solution.votes[0]] == ["4140"]
+    assert solution.exact
+    assert len(solution.rows) == 4 == solution.rows_right
+    first, second = 0.9**4, 0.8**3  # of the rows of either working
+    assert solution.confidence == pytest.approx(posterior(first, second, True))
+    assert len(set(solution.row_confidence)) == 1
+
+
+@pytest.mark.parametrize("vote", ["majority", "weighted", "max_confidence"])
+def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
+    solution = both_orders((0.9, True), (0.95, False), vote)
+    assert solution.answer == 4140
+    assert solution.agreement == 0.5
+    assert solution.uncalibrated_reason == "the two orders give different answers"
+    assert {(v.answer, v.views) for v in solution.votes[0]} == {("4140", 1), ("4141", 1)}
+    assert len(solution.rows) == 3  # of 345 x 12, whose working it is
+    assert solution.confidence == pytest.approx(posterior(0.95**3, 0.9**4, False))
+    record = solution.record()
+    assert (record.problem, record.calibrated, record.views) == ("12 x 345", False, 2)
+    assert both_orders((0.99, True), (0.9, False), vote).answer == 4141
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.2, 0.3), (0.5, 0.4), (0.9, 0.8), (0.0, 0.3)])
+def test_the_confidence_of_two_orders_is_how_often_they_are_right(one, other):
+    draw = np.random.default_rng(0)
+    right, other_right = (draw.random(400_000) < p for p in (one, other))
+    same_error = draw.random(right.shape) < 0.01
+    agree = (right & other_right) | (~right & ~other_right & same_error)
+    for agreed in (True, False):
+        same = agree == agreed
+        share = right[same].mean()
+        if not agreed:  # that one of them is right is at most an even chance
+            share /= max(1, 2 * (right | other_right)[same].mean())
+        assert posterior(one, other, agreed) == pytest.approx(share, abs=0.02)
+
+
+def test_of_two_that_differ_none_is_held_more_likely_than_not_and_what_is_certain_stays_so():
+    assert posterior(0.999, 0.01, False) == pytest.approx(0.5, abs=0.001)
+    sure = [posterior(0.99, other, False) for other in (0.1, 0.9, 0.99)]
+    assert 0.5 > sure[0] > sure[1] > sure[2] == pytest.approx(0.25)
+    assert posterior(1.0, 1.0, True) == 1.0
+    assert posterior(1.0, 1.0, False) == 0.0  # a contradiction is worth nothing
+    assert posterior(0.0, 0.0, True) == 0.0
+
+
+def test_addends_are_taken_from_the_last_to_the_first():
+    clerk, problems = Clerk(), Problems.from_ints([(1, 22, 3)])
+    solver = Solver(clerk, Addition(digits=(1, 2), addends=(2, 3)))
+    clerk.learn(solver, problems, 0.5)
+    clerk.learn(solver, Problems.from_ints([(3, 22, 1)]), 0.9)
+    (solution,) = solver.with_voting(Voting(orders=2)).solve(problems)
+    assert (solution.problem, solution.answer, solution.exact) == ("1 + 22 + 3", 26, None)
+
+
+def test_orders_of_a_file_and_of_a_grid(command, checkpoint, tmp_path):
+    (tmp_path / "in.csv").write_text("a,b\n12,3\n7,8\n")
+    words = ("--checkpoint", checkpoint, "--orders", 2, "--accelerator", "cpu")
+    output = ("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv")
+    ran = command("solve", *words, *output)
+    assert ran.code == 0, ran.err
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert [record["views"] for record in csv.DictReader(file)] == ["2", "2"]
+    sizes = ("--digits-a", 2, "--digits-b", "1", "--problems", 3)
+    ran = command("evaluate", *words, *sizes, "--output", tmp_path / "grid")
+    assert ran.code == 0, ran.err
+    ran = command("solve", *words, "--views", 2, "--watch", "12x3")
+    assert "of 4 different samples" in ran.out.replace("\n", " "), ran.err
+
+
+# What those who watch a solver see.
+
+
+@pytest.fixture(scope="module")
+def writer() -> Solver:
+    """The shipped model, which works in the order of writing."""
+    return load_solver(SHIPPED, device="cpu")
+
+
+def moments_of(solver: Solver) -> tuple[list[Moment], list[tuple[int, int]]]:
+    """The moments, and the row and supervision step of each."""
+    shown: list[Moment] = []
+    solve_watched(solver, WATCHED, shown.append)
+    return shown, [(moment.number, moment.step) for moment in shown]
+
+
+def test_a_model_that_works_in_order_is_shown_cell_by_cell_from_the_right(writer):
+    shown, seen = moments_of(writer)
+    width = int((shown[0].canvas[shown[0].row] == MASK).sum())
+    assert seen == [(row, cell) for row in (1, 2, 3) for cell in range(width + 1)]
+    for moment in shown:
+        assert moment.unit == "cell"
+        assert moment.masked == (moment.step == 0)
+        left = np.flatnonzero(moment.canvas[moment.row] == MASK)
+        assert len(left) == width - moment.step
+        assert left.tolist() == list(range(len(left)))
+        assert (moment.confidence is None) == (len(left) > 0)
+
+
+@pytest.mark.parametrize("model", ["stepping", "writer"])
+def test_watching_changes_nothing(model, request):
+    solver = request.getfixturevalue(model)
+    (alone,) = solver.solve(WATCHED, with_truth=True)
+    assert solve_watched(solver, WATCHED, lambda moment: None).record() == alone.record()
+
+
+def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_steps(stepping):
+    (solution,) = stepping.solve(WATCHED)
+    shown, seen = moments_of(stepping)
+    assert seen == [(i + 1, n) for i, m in enumerate(solution.row_steps) for n in range(m + 1)]
+    masked = [moment for moment in shown if moment.masked]
+    assert [moment.confidence for moment in masked] == [None] * 3
+    rows = np.stack([moment.canvas for moment in masked])
+    traced = IterativePredictor(stepping.predictor.model, 3).trace(rows)
+    for moment in shown:
+        if 0 < moment.step <= 3:
+            at, before = (moment.step - 1, moment.number - 1), rows[moment.number - 1]
+            held = np.where(before == MASK, traced.canvases[at], before)
+            np.testing.assert_array_equal(moment.canvas, held)
+            assert not moment.masked
+            assert moment.confidence == pytest.approx(traced.confidence[at], abs=0.02)
+
+
+def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(stepping):
+    clerk = Clerk()
+    at_once = Solver(clerk, stepping.task)
+    clerk.learn(at_once, WATCHED)
+    for other in (at_once, stepping.with_voting(Voting(views=2, symmetries=("e",)))):
+        shown, seen = moments_of(other)
+        assert seen == [(row, 0) for row in (1, 2, 3) for _ in range(2)]
+        assert [moment.masked for moment in shown] == [True, False] * 3

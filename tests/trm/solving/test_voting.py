@@ -6,21 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from augment.symmetry import SYMMETRIES
+from augment.symmetry import SYMMETRIES, apply
 from augment.views import View, apply_views, distinct_views, undo_views
+from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE
-from trm.models.configs import RecursiveConfig
+from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
 from trm.solving.solver import Solver, solve_watched
-from trm.solving.voting import Voting, decide
-from trm.solving.voting_settings import VOTES
+from trm.solving.voting import TurnedPredictor, decide
+from trm.solving.voting_settings import PER, VOTES, Voting
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
+LONG = [(321, 654)]
 
 
 def answers(*rows: str) -> np.ndarray:
@@ -72,6 +76,8 @@ def test_the_product_weighs_cells_one_by_one():
         ({"views": 0}, "at least one view"),
         ({"rollouts": 4}, "rollouts differ by noise"),
         ({"noise": 0.1}, "together with one of"),
+        ({"orders": 3}, "1 or 2 orders of its operands, not 3"),
+        ({"orders": 2, "vote": "product"}, "take another vote, such as majority"),
     ],
 )
 def test_a_voting_that_cannot_be_is_refused(wrong, message):
@@ -85,10 +91,8 @@ class Knowing(Predictor):
     It recognises a canvas by its givens, and the view by where these lie.
     """
 
-    def __init__(
-        self, solver_task: Multiplication, blunders=lambda view: False, sure=lambda view: 0.5
-    ):
-        self.task, self.blunders, self.sure = solver_task, blunders, sure
+    def __init__(self, blunders=lambda view: False, sure=lambda view: 0.5):
+        self.blunders, self.sure = blunders, sure
         self.model = torch.nn.Linear(1, 1)
         self.seen, self.known = [], []
 
@@ -113,9 +117,8 @@ class Knowing(Predictor):
             filled = torch.where(shown == MASK, truth, shown)
             if self.blunders(view):
                 cells = ((shown == MASK) & (truth != BLANK)).nonzero()
-                filled[tuple(cells[0])] = (
-                    DIGIT_ZERO + (filled[tuple(cells[0])] - DIGIT_ZERO + 1) % 10
-                )
+                first = tuple(cells[0])
+                filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
             canvases.append(filled.numpy())
             confidence.append(self.sure(view))
         steps = np.full(len(inputs), 2)
@@ -128,9 +131,8 @@ class Knowing(Predictor):
         return Prediction(written, sure, steps, np.log(np.where(said, sure[spread], rest[spread])))
 
 
-def knowing(**how) -> tuple[Solver, Knowing]:
-    task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
-    predictor = Knowing(task, **how)
+def knowing(kind=Knowing, **how) -> tuple[Solver, Knowing]:
+    task, predictor = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3)), kind(**how)
     return Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES)), predictor
 
 
@@ -142,14 +144,12 @@ def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
             return replace(filled, settled=filled.confidence > 0.5)
 
     for view, doubted in (("r90", False), ("e", True)):
-        task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
-        predictor = Restless(
-            task, blunders=lambda v: v.symmetry == "r90",
+        solver, predictor = knowing(
+            Restless,
+            blunders=lambda v: v.symmetry == "r90",
             sure=lambda v, view=view: 0.2 if v.symmetry == view else 0.9,
-        )  # fmt: skip
-        solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
-        solver = solver.with_voting(Voting(views=24, per=per))
-        problems = Problems.from_ints([(321, 654)])
+        )
+        solver, problems = solver.with_voting(Voting(views=24, per=per)), Problems.from_ints(LONG)
         predictor.learn(solver, problems)
         (solution,) = solver.solve(problems)
         assert bool(solution.uncalibrated_reason) == doubted
@@ -192,12 +192,10 @@ def test_rows_masked_before_the_view_come_back_to_their_place():
 
 def test_the_agreed_row_goes_back_onto_every_views_canvas():
     solver, predictor = knowing(blunders=lambda view: view.symmetry == "h")
-    problems = Problems.from_ints([(321, 456)])
-    voting = solver.with_voting(Voting(views=16, per="row"))
+    problems, voting = Problems.from_ints(LONG), solver.with_voting(Voting(views=16, per="row"))
     predictor.learn(voting, problems)
-    # A view that went on alone would meet its own blunder.
     (solution,) = voting.solve(problems, with_truth=True)
-    assert solution.exact
+    assert solution.exact  # a view that went on alone would meet its own blunder
 
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
@@ -300,6 +298,91 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
         Problems.from_ints([(987, 6)])
     )
     assert solution.canvas.shape[0] == solution.canvas.shape[1]
+
+
+@pytest.mark.parametrize("layout", Addition.layouts)
+@pytest.mark.parametrize("family", ["gpt", "recursive"])
+def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
+    """Sums drawn from their prompts alone, and with workings: right ones, and some of noise."""
+    torch.manual_seed(1)
+    gpt = GPT(GPTConfig(8, 7, hidden_size=16, num_heads=2, num_layers=1)).eval()
+    with torch.no_grad():
+        gpt.embed_tokens.weight.mul_(30)  # logits far apart: the order of sums decides nothing
+    predictor = (
+        GPTPredictor(gpt, Calibration()) if family == "gpt" else IterativePredictor(tiny(), 3)
+    )
+    solver = Solver(predictor, Addition(layout, addends=(2, 4)), Canvas(8, 7))
+    sums = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
+    problems = solver.task.problems(sums)
+    prompt, worked = solver.draw(problems), solver.draw_worked(problems)
+    noise = np.random.default_rng(0).integers(0, DIGIT_ZERO + 10, worked.truth.shape)
+    views = [View("e", 0, -1)] * len(prompt)
+    votings = [Voting(views=3, per=per) for per in PER] if layout == "column_carries" else []
+
+    def written(drawing):
+        rollout, log_probs = predictor.free_running_views(drawing, views, log_probs=True)
+        found = [
+            *vars(predictor.free_running(drawing)).values(),
+            *vars(rollout).values(),
+            log_probs,
+        ]
+        asked = (solver.with_voting(voting).solve_drawing(problems, drawing) for voting in votings)
+        solutions = [solution for some in asked for solution in some]
+        return found, [replace(solution.record(), exact=None) for solution in solutions]
+
+    arrays, records = written(prompt)
+    for drawing in (worked, replace(worked, truth=noise.astype(np.uint8))):
+        others, other_records = written(drawing)
+        for one, other in zip(arrays, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert records == other_records
+
+
+class Echo(Predictor):
+    """Remembers what it was shown, and gives it back."""
+
+    model = None
+
+    def __call__(self, inputs, keys=None, log_probs=False):
+        self.shown = inputs
+        cells = np.arange(inputs.size, dtype=np.float32).reshape(*inputs.shape, 1)
+        some = np.zeros(len(inputs))
+        return Prediction(inputs, some, some, cells if log_probs else None)
+
+    def accepts(self, height, width):
+        return (height, width) == (2, 3)
+
+    def trace(self, inputs, steps=None):
+        self.shown = inputs
+        return self
+
+
+@pytest.mark.parametrize("symmetry", SYMMETRIES)
+def test_the_model_sees_the_view_and_what_it_writes_is_turned_back(symmetry):
+    canvases = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    echo = Echo()
+    turned = TurnedPredictor(echo, symmetry)
+    seen = turned(canvases, log_probs=True)
+    assert (echo.shown == apply(symmetry, canvases)).all()
+    assert (seen.canvases == canvases).all()
+    assert seen.canvases.flags.c_contiguous
+    written = np.arange(12).reshape(*echo.shown.shape, 1)
+    assert (apply(symmetry, seen.log_probs, (1, 2)) == written).all()
+    turned.trace(canvases)
+    assert (echo.shown == apply(symmetry, canvases)).all()
+
+
+def test_a_quarter_turn_exchanges_the_sizes_that_the_model_accepts():
+    assert TurnedPredictor(Echo(), "r90").accepts(3, 2)
+    assert not TurnedPredictor(Echo(), "r180").accepts(3, 2)
+
+
+def test_a_model_that_writes_in_one_direction_is_not_turned():
+    echo = Echo()
+    echo.turns = False
+    TurnedPredictor(echo, "e")
+    with pytest.raises(ValueError, match="in one direction"):
+        TurnedPredictor(echo, "h")
 
 
 def test_views_that_vote_on_solutions_cannot_be_watched():
