@@ -36,6 +36,11 @@ def tiny_model() -> GPT:
     return model
 
 
+def tiny_solver() -> Solver:
+    predictor = GPTPredictor(tiny_model(), Calibration())
+    return Solver(predictor, Multiplication("standard"), Canvas(HEIGHT, WIDTH))
+
+
 class Knowing(torch.nn.Module):
     """Continues any sequence that begins like one of a drawing's as that one goes on.
 
@@ -270,21 +275,15 @@ def test_temperature_draws_by_the_key_whatever_is_beside_it():
 @pytest.mark.parametrize("per", ["row", "solution"])
 @pytest.mark.parametrize("vote", VOTES)
 def test_a_gpt_votes_over_shifts_and_samples(vote, per):
-    problems = Problems.from_ints(PAIRS)
-    solver = Solver(
-        GPTPredictor(tiny_model(), Calibration()), Multiplication("standard"), Canvas(10, 9)
-    )
-    asked = solver.with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
-    solutions = asked.solve(problems)
+    asked = tiny_solver().with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
+    solutions = asked.solve(Problems.from_ints(PAIRS))
     assert {solution.views for solution in solutions} == {8}
     for solution in solutions:
         assert all(sum(v.views for v in votes) == 8 for votes in solution.votes)
 
 
 def test_a_gpt_knows_no_turned_canvases_and_no_noise():
-    solver = Solver(
-        GPTPredictor(tiny_model(), Calibration()), Multiplication("standard"), Canvas(10, 9)
-    )
+    solver = tiny_solver()
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
     with pytest.raises(ValueError, match="use --temperature"):

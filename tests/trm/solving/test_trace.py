@@ -19,17 +19,8 @@ def some_rows() -> RowSteps:
 def tiny_model() -> TinyRecursiveModel:
     """All weights at random, those of the halting head, too, and two symbols to choose between."""
     torch.manual_seed(1)
-    model = TinyRecursiveModel(
-        RecursiveConfig(
-            hidden_size=16,
-            num_heads=2,
-            num_layers=1,
-            intermediate_size=16,
-            H_cycles=1,
-            L_cycles=1,
-            halt_pool="mask",
-        )
-    )
+    sizes = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
+    model = TinyRecursiveModel(RecursiveConfig(**sizes, H_cycles=1, L_cycles=1, halt_pool="mask"))
     torch.nn.init.normal_(model.halt_head.weight)
     with torch.no_grad():  # so that rows settle
         one = model.lm_head.weight[1].clone()
