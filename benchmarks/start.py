@@ -1,7 +1,4 @@
-"""Seconds until a command has answered: a wrong call, a help, a script, beside `import torch`.
-
-Each is a process of its own, as a shell starts it.
-"""
+"""Seconds until a command, in a process of its own, has answered, beside `import torch`."""
 
 import argparse
 import subprocess
