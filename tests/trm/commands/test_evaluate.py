@@ -143,7 +143,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
     known = "--digits and --addends; --digits-a and --digits-b"
     for words, *said in (
         ((*good, "--digits-b", "0"), "--digits-b: '0' is no range"),
-        ((*good, "--digits", 2), "--digits", "multiplication", "--digits-a and --digits-b"),
+        ((*good, "--digits", 2), "--digits", "Multiplication", "--digits-a and --digits-b"),
         ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends"),
         ((*sums, "--digits", 2, "--digits-a", 2), "--digits-a and --digits", known),
         ((*good, "--problems", 0), "--problems"),
