@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from canvas.choices import shortened
+
 BASES = range(2, 11)
 
 
@@ -77,15 +79,15 @@ class Numbers:
         return digits
 
 
-def parse(text: str, base: int = 10, smallest: int = 1) -> int:
-    """A whole number from its digits in ``base``; ValueError if it is none, or below 0 or 1."""
+def parse(text: str, base: int = 10) -> int:
+    """A whole number from 0 up from its digits in ``base``, any number of them; or ValueError."""
     digits = "0123456789"[:base]
     text = text.strip()
-    zero = not text.strip("0")
-    if not text or any(character not in digits for character in text) or (zero and smallest):
-        kind = "positive whole number" if smallest else "whole number from 0 up"
-        kind = f"a {kind}" + ("" if base == 10 else f" in base {base}")
-        raise ValueError(f"{text!r} is not {kind}; write it with the digits {digits} alone")
+    if not text or text.strip(digits):
+        kind = "a whole number from 0 up" + ("" if base == 10 else f" in base {base}")
+        raise ValueError(
+            f"{shortened(text)} is not {kind}; write it with the digits {digits} alone"
+        )
     return _to_int(text, base)
 
 

@@ -43,6 +43,11 @@ def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> s
     return f" Did you mean {near[0]}?" if near and near[0] != value else ""
 
 
+def shortened(text: str) -> str:
+    """A text in quotes, as much as an error repeats of it."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
+
+
 def one_of(default: str, choices: Iterable[str], open: bool = False) -> Any:
     """A dataclass's field whose value is one of some names: `check_choices` checks it.
 

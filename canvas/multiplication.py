@@ -451,7 +451,7 @@ def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], l
 
 @dataclass
 class Multiplication(TwoOperands):
-    """The product of two numbers from 1 up.
+    """The product of two numbers.
 
     Attributes:
         layout: how it is written down, one of `layouts` or a class of one's own.

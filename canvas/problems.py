@@ -21,7 +21,6 @@ SPLITS: tuple[str, ...] = get_args(Split)
 _SHARES = (0.8, 0.1, 0.1)
 
 # More than these is refused, before memory runs out.
-MOST_DIGITS = 1000  # of an operand
 MOST_OPERANDS = 100
 MOST_CELLS = 12_000  # of a canvas for a model whose attention compares every cell with every other
 

@@ -15,11 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from canvas.arithmetic import BASES, parse
-from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve
+from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
-from canvas.problems import MOST_DIGITS, Problems
-
-_SHOWN = 60  # characters of what was typed that an error repeats
+from canvas.problems import Problems
 
 
 def layout_field(default: str, layouts: Mapping[str, Layout]) -> Any:
@@ -45,7 +43,7 @@ class Task(ABC):
         layouts: the layouts that draw it, by name.
         sign: what stands between two operands where a problem is printed.
         signs: the characters that may stand there where a problem is typed.
-        smallest: the smallest operand, 0 or 1.
+        smallest: the smallest operand that is drawn at random, 0 or 1; 0 can always be asked for.
         arity: fewest and most operands that a problem can have.
         grids: pairs of measures of a problem's size that a grid can have, the usual one first.
     """
@@ -101,8 +99,14 @@ class Task(ABC):
         """Digits of each operand of a problem of a size, given by two measures."""
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        """Whether each problem is of a size that was drawn in training, ``bool [B]``."""
+        """Whether each problem is of a size that was drawn in training, ``bool [B]``.
+
+        A 0 is of none, where operands are drawn from 1 up.
+        """
         fits = np.ones(len(problems), dtype=bool)
+        if self.smallest:
+            for numbers in problems.operands:
+                fits &= numbers.digits.any(axis=1) | (numbers.lengths == 0)
         sizes = self.measures(problems)
         for measure, (low, high) in self.ranges.items():
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
@@ -139,14 +143,11 @@ class Task(ABC):
     def parse(self, text: str) -> tuple[int, ...]:
         """Operands from what people type, like ``123x456``; ValueError if it is no such problem."""
         parts = re.split(f"[{re.escape(self.signs)}]", text)
-        shown = repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
         if len(parts) < 2 or not all(part.strip() for part in parts):
-            raise ValueError(f"{shown} is no {self.name}; write it like 123{self.sign}456")
-        if (most := max(map(len, parts))) > MOST_DIGITS:
             raise ValueError(
-                f"{shown} has a number of {most:,} digits; at most {MOST_DIGITS:,} are worked with"
+                f"{shortened(text)} is no {self.name}; write it like 123{self.sign}456"
             )
-        operands = tuple(parse(part, self.base, self.smallest) for part in parts)
+        operands = tuple(parse(part, self.base) for part in parts)
         self.problems([operands])
         return operands
 
@@ -161,8 +162,6 @@ class Task(ABC):
             if not fewest <= len(one) <= most:
                 many = str(most) if fewest == most else f"{fewest} to {most}"
                 raise ValueError(f"{self.name} takes {many} operands, not {len(one)}")
-            if min(one) < self.smallest:
-                raise ValueError(f"{self.name}: operands are whole numbers from {self.smallest} up")
         if not (known := self.allows(problems)).all():
             name = self.names(problems[~known])[0]
             raise ValueError(f"{name} is no problem of the task {self.name}")
@@ -239,12 +238,13 @@ class TwoOperands(Task):
 
 
 def digits_range(
-    name: str, value: Sequence[int], least: int = 1, most: int = MOST_DIGITS
+    name: str, value: Sequence[int], least: int = 1, most: float = np.inf
 ) -> tuple[int, int]:
     """A range [fewest, most], checked: ValueError if it is none."""
     ends = tuple(int(n) for n in value)
     if len(ends) != 2 or not least <= ends[0] <= ends[1] <= most:
-        raise ValueError(f"{name} is [fewest, most] from {least} to {most}, not {list(ends)}")
+        limit = f"from {least} up" if most == np.inf else f"from {least} to {most}"
+        raise ValueError(f"{name} is [fewest, most] {limit}, not {list(ends)}")
     return ends[0], ends[1]
 
 

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from canvas.choices import did_you_mean
+from canvas.choices import shortened as shortened
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -147,11 +148,6 @@ def fingerprint(file: Path) -> str:
     """SHA-256 of a file, in hexadecimal: what tells it from others."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def shortened(text: str) -> str:
-    """A text in quotes, as much as an error repeats of it."""
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:

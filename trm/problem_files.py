@@ -21,7 +21,6 @@ from pydantic_core import from_json
 
 from canvas.arithmetic import parse
 from canvas.choices import check_choice
-from canvas.problems import MOST_DIGITS
 from canvas.task import Task
 from trm.files import shortened
 
@@ -123,10 +122,8 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"{name} is {shortened(json.dumps(value))}, not a whole number")
         text = str(value).strip()
-        if len(text) > MOST_DIGITS:
-            raise ValueError(f"{name} has {len(text):,} digits; at most {MOST_DIGITS:,} are read")
         try:
-            return parse(text, self._task.base, self._task.smallest)
+            return parse(text, self._task.base)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 

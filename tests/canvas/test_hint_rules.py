@@ -371,7 +371,10 @@ TASKS = [
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.layout}-{task.base}")
 def test_hints_and_the_digits_to_write_follow_from_the_neighbours(task):
-    problems = sample(task, 0, "train", 0, np.arange(40))
+    base = task.base
+    zeros = [(0, 0), (0, base - 1), (base - 1, 0), (0, base**4 - base), (base**4 - base, 0)]
+    drawn = sample(task, 0, "train", 0, np.arange(40)).to_ints()
+    problems = task.problems([*drawn, *zeros])
     layout, name = task.rules, task.layout
     worked = layout.work(problems)
     draw = np.random.default_rng(0)

@@ -219,7 +219,7 @@ def mixed_problems(layout: Layout, base: int, seed: int = 0) -> Problems:
             [(0, 0), (1, base**4 - 1), (base**3 - 1, 1), (top, top), (0, base**3), *found], base
         )
     # With zeros inside and at the end of b.
-    special = [1, base, base**2, base**3 + 1, base**4 - 1, base**4 - base**2 + 1]
+    special = [0, 1, base, base**2, base**3 + 1, base**4 - 1, base**4 - base**2 + 1]
     found = [(number(1), number(1)) for _ in range(20)]
     return Problems.from_ints([*found, *[(x, y) for x in special for y in special]], base)
 

@@ -88,6 +88,7 @@ def some_problems(layout: Layout, base: int) -> list[Operands]:
             for a in (base ** (n - 1), base**n - 1)
             for b in (base ** (m - 1), base**m - 1)
         ]
+        edges += [(0, 0), *((0, b) for _, b in edges), *((a, 0) for a, _ in edges)]
         lengths = [(draw.randint(1, 12), draw.randint(1, 9)) for _ in range(40)]
         return edges + [tuple(draw.randint(1, base**n) for n in both) for both in lengths]
     counts = range(2, (min(6, base) if layout is CARRIES else 6) + 1)

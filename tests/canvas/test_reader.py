@@ -29,7 +29,10 @@ def some_problems(layout: Layout, base: int) -> list[tuple[int, ...]]:
     choose = random.Random(base)
     if layout.name in Multiplication.layouts:
         lengths = [(n, m) for n in range(1, 8) for m in range(1, 6)] + [(40, 30)]
-        return [tuple(choose.randrange(base ** (k - 1), base**k) for k in both) for both in lengths]
+        found = [(0, 0), (0, base - 1), (base - 1, 0), (0, base**5 - base), (base**5 - base, 0)]
+        return found + [
+            tuple(choose.randrange(base ** (k - 1), base**k) for k in both) for both in lengths
+        ]
     counts = range(2, 7 if layout.name == "column" else min(6, base) + 1)
     return [(0,) * count for count in counts] + [
         tuple(choose.randrange(base ** choose.randint(0, 9)) for _ in range(count))

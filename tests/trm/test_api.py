@@ -205,7 +205,7 @@ def test_models_are_measured_beside_each_other_and_nothing_is_kept(
         (lambda: trm.solve([(1.5, 3)]), "1.5 is not a whole number"),
         (lambda: trm.solve([("12", "3")]), "'12' is not a whole number"),
         (lambda: trm.solve([12, 3]), "12 is no problem: give a text"),
-        (lambda: trm.solve((0, 5)), "operands are whole numbers from 1 up"),
+        (lambda: trm.solve((-1, 5)), "whole numbers from 0 up"),
         (lambda: trm.solve(["12x3", "12+3"]), "is no multiplication"),
         (lambda: trm.evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
         (lambda: trm.evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),

@@ -84,7 +84,7 @@ def test_csv_says_the_same_and_canvases_and_votes_come_along(command, checkpoint
 
 
 def test_a_pipe_goes_from_standard_input_to_standard_output(command, checkpoint, monkeypatch):
-    lines = b'{"a": 12, "b": 3}\n{"a": 0, "b": 3}\n'
+    lines = b'{"a": 12, "b": 3}\n{"a": -1, "b": 3}\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
     words = ("--input", "-", "--output", "-", "--output-format", "csv")
     ran = command("solve", "--checkpoint", checkpoint, *words)
@@ -92,7 +92,7 @@ def test_a_pipe_goes_from_standard_input_to_standard_output(command, checkpoint,
     rows = list(csv.DictReader(io.StringIO(ran.out)))
     assert [(row["line"], row["operands"], row["other"], bool(row["error"])) for row in rows] == [
         ("1", '["12", "3"]', '{"a": 12, "b": 3}', False),
-        ("2", "", '{"a": 0, "b": 3}', True),
+        ("2", "", '{"a": -1, "b": 3}', True),
     ]
 
 
@@ -167,11 +167,11 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
     assert [(r.line, r.operands) for r in first] == [(n, [str(n), "3"]) for n in range(1, 6)]
     assert len(drawn) <= 9
     assert all(r.votes and r.views <= 2 and r.canvas is None for r in first)
-    wrong = [(0, 3), (-1, 3), (), (4,), (2, 3, 4), (True, 3), (1.5, 3), (7, 8)]
+    wrong = [(-2, 3), (-1, 3), (), (4,), (2, 3, 4), (True, 3), (1.5, 3), (7, 8)]
     *bad, good = solve(solver, wrong, canvases=True)
     assert [record.line for record in bad] == list(range(1, 8))
     assert all(record.error and record.answer is record.correct is None for record in bad)
-    assert "whole numbers from 1 up" in bad[0].error
+    assert "whole numbers from 0 up" in bad[0].error
     assert "takes 2 operands, not 3" in bad[4].error
     assert (good.error, good.problem, good.canvas.count("*")) == (None, "7 x 8", 1)
 

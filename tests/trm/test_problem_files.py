@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
-from canvas.problems import MOST_DIGITS
 from canvas.task import Task
 from trm.problem_files import FORMATS, Reader, Writer, carried_name, format_of
 
@@ -41,9 +40,8 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (b"x,2", "a: 'x' is not a positive whole number"),
-        (b"-1,2", "not a positive whole number"),
-        (b"0,2", "not a positive whole number"),
+        (b"x,2", "a: 'x' is not a whole number from 0 up"),
+        (b"-1,2", "not a whole number from 0 up"),
         (b"1,", "b is missing"),
         (b",2", "a is missing"),
         (b"", "0 fields"),
@@ -53,9 +51,8 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
         (b'1,"2"x', "not CSV"),
         (b"1,\xff", "not UTF-8 text"),
         (b"1,2" * 400_000, "a line of more than"),
-        (b"1" * (MOST_DIGITS + 1) + b",2", "a has 1,001 digits"),
-        ("٣,2".encode(), "not a positive whole number"),
-        (b"1,2\x00", "not a positive whole number"),
+        ("٣,2".encode(), "not a whole number from 0 up"),
+        (b"1,2\x00", "not a whole number from 0 up"),
     ],
 )
 @pytest.mark.parametrize("after", [b"5,6", b'"5","6"'])
@@ -107,8 +104,7 @@ def test_a_csv_file_without_the_columns_is_a_wrong_call(data, message):
         ('{"a": 1.0, "b": 2}', "a is '1.0', not a whole number"),
         ('{"a": [1], "b": 2}', "a is '[1]', not a whole number"),
         ('{"a": 1, "b": NaN}', "not JSON"),
-        ('{"a": -1, "b": 2}', "not a positive whole number"),
-        ('{"a": ' + "9" * 4000 + ', "b": 2}', "a has 4,000 digits"),
+        ('{"a": -1, "b": 2}', "not a whole number from 0 up"),
         ('{"a": ' + "9" * 5000 + ', "b": 2}', "not JSON (number out of range"),
         ("[" * 100_000, "not JSON"),
         ('{"a": 1, "b": 2, "x": ' + "[" * 484 + "]" * 484 + "}", "recursion limit"),
@@ -152,9 +148,9 @@ def test_what_else_a_json_line_holds_comes_along_unchanged():
 
 
 def test_numbers_are_read_in_the_models_base():
-    entries = told("a,b\n12,21\n13,1\n", task=Multiplication(base=3))
-    assert entries[0][1] == (5, 7)
-    assert "a: '13' is not a positive whole number in base 3" in entries[1][2]
+    entries = told("a,b\n12,21\n13,1\n0,00\n", task=Multiplication(base=3))
+    assert [entries[0][1], entries[2][1]] == [(5, 7), (0, 0)]
+    assert "a: '13' is not a whole number from 0 up in base 3" in entries[1][2]
 
 
 def test_the_format_follows_from_the_name_or_the_first_line():
@@ -229,8 +225,6 @@ def test_a_column_may_hold_the_whole_problem_in_either_format(written, task, ope
     [
         ("12+3", "is no multiplication; write it like 123x456"),
         ("1x2x3", "takes 2 operands, not 3"),
-        ("0x3", "'0' is not a positive whole number"),
-        ("1x" + "9" * 2000, "a number of 2,000 digits"),
         ("", "a is missing"),
     ],
 )

@@ -120,7 +120,9 @@ class Solver:
             reading = self._read(rollout.canvases[i], operands)
             reasons = []
             if not in_range[i]:
-                reasons.append(f"outside the lengths trained on ({self.trained_on})")
+                zero = self.task.smallest and 0 in operands
+                other = f"outside the lengths trained on ({self.trained_on})"
+                reasons.append("never trained on 0" if zero else other)
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
                 reasons.append(f"{named} did not settle within the supervision steps")

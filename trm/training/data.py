@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
-from canvas.problems import MOST_DIGITS, Split
+from canvas.problems import Split
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -198,7 +198,7 @@ class CanvasDataModule(L.LightningDataModule):
         None: training's canvas is fixed, the model takes none as large, or it would take too long.
         """
         lengths = tuple(2 * n for n in self.task.longest)
-        if not self.canvas.cut or max(lengths) > MOST_DIGITS:
+        if not self.canvas.cut:
             return None
         height, width = self.canvas.size(*self.task.rules.room(lengths, self.task.base))
         module = self.trainer.lightning_module if self.trainer else None

@@ -95,7 +95,7 @@ def test_pictures_can_be_drawn_larger(command, tmp_path):
         ("321x654 --view r90,1", "write it like r90 or r90,1,-2"),
         ("321x654 --view e,9,0", "pushes the content"),
         ("321x654 --layout tower", "layout must be one of standard, running_sum, interleaved"),
-        ("321x654 --base 3", "is not a positive whole number in base 3"),
+        ("321x654 --base 3", "is not a whole number from 0 up in base 3"),
         ("321", "write it like 123x456"),
         ("1x2x3", "multiplication takes 2 operands, not 3"),
         ("12x34 --png nowhere/a.png", "nowhere/a.png"),

@@ -37,7 +37,6 @@ def test_a_problem_longer_than_any_in_training_can_be_tried(command, checkpoint)
         ("1x2 1234x567 --height 3 --width 9", "Re-run with --height 4 --width"),
         ("1x2 --height 9", "give a canvas both a height and a width"),
         ("1234", "write it like 123x456"),
-        ("0x3", "'0' is not a positive whole number"),
         ("-- -1x3", "'-1x3' is no problem; write it like 123x456"),
         ("axb", "'axb' is no problem; write it like 123x456"),
         ("12+3", "'12+3' is no multiplication; write it like 123x456"),
@@ -63,7 +62,6 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, words, s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((f"{'9' * 1001}x3",), "has a number of 1,001 digits; at most 1,000 are worked with"),
         ((f"{'9' * 900}x{'8' * 900}",), "is more than 12,000 cells"),
         (("12x3", "--height", 1000, "--width", 1000), "1000 x 1000 cells is more than 12,000"),
         (("12x3", "--height", 10**9), "is not a whole number from 1 to 12,000"),
