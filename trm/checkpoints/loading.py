@@ -1,10 +1,12 @@
 """From a file to a solver; nothing in a file is executed, and a small one takes no large memory.
 
 Files are Lightning's checkpoints, or exported weights: safetensors with JSON in their header. There
-the names of `_HEADER` stand, ``symbols``, the characters of all ids, and ``card``, what people
-should know.
+the names of `_HEADER` stand, ``symbols``, the characters of all ids, ``card``, what people should
+know, and `_DIGEST` of all that and the tensors: damaged files are refused, checkpoints by their
+archive's CRCs.
 """
 
+import hashlib
 import json
 import logging
 import pickletools
@@ -37,12 +39,13 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
-HEADER = "canvas_trm"  # the entry of a safetensors header
+HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright"))
+_WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON
 _MOST_UPDATES = 10_000  # of the states in a supervision step
@@ -71,17 +74,15 @@ def load_solver(
 ) -> Solver:
     """A solver from a checkpoint file, or the folder of a run.
 
+    ValueError as of `load_checkpoint`, or if there is no such device, or the file names code of
+    one's own that has not been imported.
+
     Args:
         path: of it.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.
         device: where to compute; `auto` takes an accelerator if there is one.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the file is not a checkpoint of this package, its network is code of one's own
-            that has not been imported, or there is no such device.
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
@@ -110,9 +111,8 @@ def load_solver(
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the file is not a checkpoint of this package, or holds more than it can.
+    FileNotFoundError: there is none. ValueError: it is damaged, no checkpoint of this package, or
+    holds more than one can.
     """
     path = find_checkpoint(path)
     try:
@@ -121,32 +121,34 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             if path.suffix == SUFFIX:
                 content = unpack(path)
             else:
-                check_archive(path)
+                _check_archive(path)
                 content = torch.load(path, map_location="cpu", weights_only=True)
-        check_tensors(content, path.stat().st_size)
+        _check_tensors(content, path.stat().st_size)
     except PermissionError:
         raise
     except Exception:
         # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed
         # on: it advises to load the file together with its code.
         raise ValueError(
-            f"{path} cannot be read as a checkpoint: it is cut short, packed, of another kind, or "
-            "holds code, which is never executed; take one written by `trm fit` or `trm export`"
+            f"{path} cannot be read as a checkpoint: it is damaged, cut short, packed, of another "
+            f"kind, or holds code, which is never executed; {_WRITTEN}"
         ) from None
     if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
         kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
-            f"{path} holds no model of this package, it looks like {kind[:200]}: take a checkpoint "
-            "written by `trm fit` or `trm export`. Models of the reference TRM and of nanoGPT are "
-            "made by trm.models.interop"
+            f"{path} holds no model of this package, it looks like {kind[:200]}: {_WRITTEN}. Models"
+            " of the reference TRM and of nanoGPT are made by trm.models.interop"
         )
     try:
         for key in _HEADER.values():
-            check_settings(content.get(key) if key == COST_KEY else content[key])
+            length = 0  # what stands twice counts twice
+            for part in json.JSONEncoder().iterencode({COST_KEY: None, **content}[key]):
+                length += len(part)
+                if length > _LONGEST:
+                    raise ValueError("settings too long to be any")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{path} does not say which model it holds ({error}): take a checkpoint written by "
-            "`trm fit` or `trm export`"
+            f"{path} does not say which model it holds ({error}): {_WRITTEN}"
         ) from None
     return content
 
@@ -166,35 +168,48 @@ def pack(
     weights = network_weights(content) if weights is None else weights
     # Weights that share memory, as tied embeddings do, are stored one by one.
     tensors = {name: value.clone().contiguous() for name, value in weights.items()}
-    return save(tensors, {HEADER: json.dumps(header)})
+    return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
 
 
 def unpack(path: Path) -> dict[str, Any]:
     """What a file written from `pack` holds, as a checkpoint's content with the card beside it."""
     with safe_open(path, framework="pt", device="cpu") as file:
         header = json.loads((file.metadata() or {})[HEADER])
-        if header["symbols"] != CHARACTERS:
-            raise ValueError("it was written with another vocabulary")
-        weights = {_PREFIX + name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # once there was none
+        raise ValueError("it is not what was written")
+    if header["symbols"] != CHARACTERS:
+        raise ValueError("it was written with another vocabulary")
     content = {key: header.get(name) for name, key in _HEADER.items()}
+    weights = {_PREFIX + name: value for name, value in tensors.items()}
     return content | {"state_dict": weights, "card": header["card"]}
 
 
-def check_archive(file: Path) -> None:
-    """Refuse a file for `torch.load` that is larger inside, or names more than plain data."""
+def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of exported weights: the JSON, then each tensor's name, type, shape and bytes."""
+    found = hashlib.sha256(json.dumps(header).encode())
+    for name, value in sorted(tensors.items()):
+        found.update(f"\n{name} {value.dtype} {list(value.shape)}\n".encode())
+        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _check_archive(file: Path) -> None:
+    """Refuse a file for `torch.load` that is damaged, larger inside, or names more than data."""
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
         if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
             raise ValueError("larger inside than outside")
         for entry in entries:
+            held = archive.read(entry)  # which compares the CRC
             if entry.filename.endswith(".pkl"):
-                for opcode, argument, _ in pickletools.genops(archive.read(entry)):
+                for opcode, argument, _ in pickletools.genops(held):
                     if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
                         raise ValueError(f"it names {argument}")
 
 
-def check_tensors(content: Any, size: int) -> None:
+def _check_tensors(content: Any, size: int) -> None:
     """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold."""
     todo, seen, total = [content], set[int](), 0
     while todo:
@@ -212,15 +227,6 @@ def check_tensors(content: Any, size: int) -> None:
         raise ValueError(f"tensors of {total:,} bytes")
 
 
-def check_settings(settings: Any) -> None:
-    """Refuse what is no JSON, or more of it than anybody's; what stands twice counts twice."""
-    length = 0
-    for part in json.JSONEncoder().iterencode(settings):  # which stops where the limit is reached
-        length += len(part)
-        if length > _LONGEST:
-            raise ValueError("settings too long to be any")
-
-
 def restored(kind: type[T], settings: dict[str, Any]) -> T:
     """A dataclass as a file describes it; refuses numbers out of all proportion, too."""
     known = {field.name: field.metadata.get(OPEN) for field in fields(kind)}  # type: ignore[arg-type]
@@ -236,9 +242,15 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
         return TypeAdapter(kind).validate_json(json.dumps(settings), strict=True)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        if not wrong["loc"]:  # what the class itself says
-            raise ValueError(wrong["msg"].removeprefix("Value error, ")) from None
-        raise ValueError(f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}") from None
+        told = wrong["msg"].removeprefix("Value error, ")  # what the class itself says
+        if wrong["loc"]:
+            told = f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}"
+        raise ValueError(told) from None
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A dataclass's settings as JSON has them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
 def config_class(kind: type[nn.Module]) -> type:
@@ -260,10 +272,7 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
-    """The network that a file names, with its weights; of ours only the known ones are imported.
-
-    What does not fit is refused before anything large has been built.
-    """
+    """The network that a file names, with its weights; refused before anything large is built."""
     name = str(about["network"])
     if name.rpartition(".")[0] not in _NETWORKS:
         check_imported(name, "network", ())
@@ -312,8 +321,3 @@ def _device(name: str) -> torch.device:
             reason = "take auto, cpu, cuda or mps"
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A dataclass's settings as JSON has them."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}

@@ -23,9 +23,6 @@ from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import (
     HEADER,
-    check_archive,
-    check_settings,
-    check_tensors,
     load_checkpoint,
     load_solver,
     pack,
@@ -79,33 +76,48 @@ def written(checkpoint) -> dict[str, bytes]:
     return {"x.ckpt": checkpoint.read_bytes(), "x.safetensors": packed}
 
 
-def survives(file: Path) -> bool:
-    """Whether a file is solved with; if not, it is refused in a short sentence."""
+def tried(load: Callable[[Path], Any], file: Path) -> Any:
+    """What is loaded from a file; None if it is refused, in a short sentence."""
     told = ""
     try:
-        solver = load_solver(file, device="cpu")
-        solver.solve(Problems.from_ints([(12, 3)], solver.task.base))
+        return load(file)
     except ValueError as error:
         told = str(error)
     assert "\n" not in told
     assert len(told) < 600
-    return not told
+    return None
+
+
+def solve(file: Path) -> None:
+    solver = load_solver(file, device="cpu")
+    solver.solve(Problems.from_ints([(12, 3)], solver.task.base))
 
 
 @pytest.mark.parametrize("name", ["x.ckpt", "x.safetensors"])
-def test_120_damaged_files_do_no_harm(written, tmp_path, name):
-    draw, whole, refused = random.Random(0), written[name], 0
+def test_of_120_damaged_files_none_is_taken_for_another_model(written, tmp_path, name):
+    file, draw, whole, refused = tmp_path / name, random.Random(0), written[name], 0
+    file.write_bytes(whole)
+    good = load_checkpoint(file)
     for number in range(120):
-        content = bytearray(whole)
-        if number < 40:  # cut short
-            del content[draw.randrange(len(whole)) :]
+        damaged = bytearray(whole)
+        if number < 20:  # cut short
+            del damaged[draw.randrange(len(whole)) :]
+        elif number < 60:  # a bit
+            damaged[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
         else:  # bytes that changed, in the first part more often than elsewhere
             region = len(whole) if number % 3 else 4000
-            for _ in range(draw.choice((1, 4, 64, 2000))):
-                content[draw.randrange(region)] = draw.randrange(256)
-        (tmp_path / name).write_bytes(content)
-        refused += not survives(tmp_path / name)
-    assert refused >= 40
+            for _ in range(draw.choice((1, 4, 8, 64, 2000))):
+                damaged[draw.randrange(region)] = draw.randrange(256)
+        file.write_bytes(damaged)
+        content = tried(load_checkpoint, file)
+        if content is None:
+            refused += 1
+            continue
+        # It was in what nobody reads, such as dates.
+        assert all(content[key] == good[key] for key in (CHECKPOINT_KEY, DATA_KEY, "epoch"))
+        for weight, value in good["state_dict"].items():
+            assert torch.equal(content["state_dict"][weight], value)
+    assert refused >= 80
 
 
 def settings_of(content: dict) -> list[tuple[str, ...]]:
@@ -132,7 +144,7 @@ def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
             part = part[step]
         part[name] = odd
         file.write_bytes(pack(changed, {}))
-        survives(file)
+        tried(solve, file)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +174,7 @@ def test_a_packed_archive_is_refused(checkpoint, tmp_path):
     ):
         for entry in whole.infolist():
             packed.writestr(entry.filename, whole.read(entry))
-    with pytest.raises(ValueError, match="it is cut short, packed,"):
+    with pytest.raises(ValueError, match="damaged, cut short, packed,"):
         load_checkpoint(file)
 
 
@@ -179,16 +191,13 @@ def test_settings_that_stand_in_too_many_places_are_refused(changed, place):
     assert len(str(error.value)) < 400
 
 
-def test_honest_content_passes(checkpoint):
-    check_archive(checkpoint)
-    tied = torch.zeros(1000)
-    check_tensors({"a": tied, "b": [tied.view(10, 100), {"c": tied}]}, 4096)
-    with pytest.raises(ValueError, match="tensors of 12,000 bytes"):
-        check_tensors([torch.zeros(1000), torch.zeros(1000), torch.zeros(1000)], 2048)
-    check_settings({"x": list(range(5000)), "y": "z" * 10_000})
+def test_tied_weights_and_long_settings_pass(changed):
+    tied, long = torch.zeros(1000), {"x": list(range(5000)), "y": "z" * 10_000}
+    more = {"more": {"a": tied, "b": [tied.view(10, 100), {"c": tied}]}}
+    load_checkpoint(changed(lambda content: content.update(more, epoch=long)))
     for much in (list(range(100_000)), "z" * 100_000, {"x" * 100_000: 1}):
         with pytest.raises(ValueError, match="too long"):
-            check_settings(much)
+            load_checkpoint(changed(put("epoch", value=much)))
 
 
 @pytest.mark.parametrize(
@@ -249,10 +258,11 @@ def put(place: str, *path: str, value: Any) -> Callable[[dict], None]:
     """A change that puts a value where a file's settings have another."""
 
     def change(content: dict) -> None:
-        part = content[place]
-        for name in path[:-1]:
+        *above, last = place, *path
+        part = content
+        for name in above:
             part = part[name]
-        part[path[-1]] = value
+        part[last] = value
 
     return change
 
