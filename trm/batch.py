@@ -15,7 +15,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -33,7 +33,7 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run
-from trm.files import alone, fingerprint, make_folder, replacing, sweep
+from trm.files import alone, fingerprint, is_special, make_folder, reading, sweep, writing
 from trm.precision import FLOAT32
 from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
 from trm.solving.solution import COLUMNS, Record
@@ -59,8 +59,7 @@ def solve(
         batch_size: problems at once; None: by the device.
         canvases: whether records hold the worked canvas, as text.
 
-    Returns:
-        Records, ``line`` counts from 1; what is no problem of the task has an ``error``.
+    In records ``line`` counts from 1; what is no problem of the task has an ``error``.
     """
 
     def entry(line: int, operands: Sequence[int]) -> Entry:
@@ -142,19 +141,19 @@ class Job:
         left_out = ("exact", *(() if self.voting else ("views", "votes")))
         return [c for c in COLUMNS if c not in left_out and (c != "canvas" or self.canvases)]
 
-    def open(self, file: BinaryIO, solver: Solver) -> tuple[Reader, Writer]:
-        """The problems of a file that has been opened, and a writer of their records."""
+    @contextmanager
+    def opened(
+        self, solver: Solver, file: BinaryIO | None = None
+    ) -> Iterator[tuple[Reader, Writer]]:
+        """The problems of the source, or of a pipe in its place, and a writer of their records."""
         source, others = str(self.source), None
-        reader = Reader(file, source, format_of(source), solver.task)
-        if reader.columns is not None:
-            carried = (name for name in reader.columns if name not in (PROBLEM, OPERANDS))
-            others = [carried_name(name, self.columns) for name in carried]
-        format = format_of(str(self.output), self.output_format) or "jsonl"
-        return reader, Writer(format, self.columns, others)
-
-    def unit(self, device: str) -> int:
-        """Problems that are taken on together, by the kind of device and the number of views."""
-        return self.batch_size or _unit_size(self.voting, device)
+        with reading(self.source, file) as held:
+            reader = Reader(held, source, format_of(source), solver.task)
+            if reader.columns is not None:
+                carried = (name for name in reader.columns if name not in (PROBLEM, OPERANDS))
+                others = [carried_name(name, self.columns) for name in carried]
+            format = format_of(str(self.output), self.output_format) or "jsonl"
+            yield reader, Writer(format, self.columns, others)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
@@ -175,23 +174,35 @@ class Job:
         text = json.dumps(deciding, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def forget(self) -> None:
+        """Remove what was kept to go on with towards the output, with other settings, too."""
+        output = self.output.resolve()
+        sweep(output.parent, glob.escape(output.name))
+        for parts in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
+            shutil.rmtree(parts)
 
-def stream(job: Job, solver: Solver, source: BinaryIO, sink: IO[str]) -> Summary:
+
+def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
     """Work through a pipe: records are written as soon as their unit is solved.
 
-    The job's files are names alone.
-
-    Raises:
-        ValueError: the source has no header, or not the columns a and b.
+    From ``source`` and to ``sink``, or the job's files. ValueError: the source has no header, or
+    not the columns a and b.
     """
-    reader, writer = job.open(source, solver)
-    sink.write(writer.head())
     summary = Summary()
-    for unit in _units(reader, job.unit(solver.predictor.device)):
-        for line in job.lines(solver, unit):
-            sink.write(writer.line(line))
-            summary.add(line)
-        sink.flush()
+    with (
+        job.opened(solver, source) as (reader, writer),
+        nullcontext(sink) if sink else writing(job.output) as out,
+    ):
+        out.write(writer.head())
+        for unit in _units(
+            reader, job.batch_size or _unit_size(job.voting, solver.predictor.device)
+        ):
+            for line in job.lines(solver, unit):
+                out.write(writer.line(line))
+                summary.add(line)
+            out.flush()
+    if not sink and not is_special(job.output):
+        job.forget()
     return summary
 
 
@@ -204,18 +215,9 @@ def work_through(
 ) -> Summary | None:
     """Work through a file, or go on with it, and write the output once all of it is done.
 
-    Args:
-        job: what is to be done.
-        accelerator, devices, nodes: see `trm.devices.make_trainer`.
-        quiet: without a progress bar.
-
-    Returns:
-        What became of the file; None in all processes but the first.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint or file.
-        ValueError: the files, the checkpoint or the devices do not suit, or another process is at
-            work on the same output.
+    On devices as `trm.devices.make_trainer` takes them. Returns what became of the file, None in
+    all processes but the first. FileNotFoundError: there is no such checkpoint or file. ValueError:
+    these or the devices do not suit, or another process is at work on the same output.
     """
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
@@ -230,9 +232,8 @@ def work_through(
 def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     kind = trainer.strategy.root_device.type
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
-    size = job.unit(kind)
-    with job.source.open("rb") as file:
-        reader, writer = job.open(file, solver)
+    size = job.batch_size or _unit_size(job.voting, kind)
+    with job.opened(solver) as (reader, writer):
         total = sum(1 for _ in reader)
     output = job.output.resolve()
     parts = output.with_name(f".{output.name}.{job.key(kind)}.parts")
@@ -248,10 +249,8 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
             run(trainer, _Solving(job, entries, parts, bar), DataLoader(entries, batch_size=None))
     if not trainer.is_global_zero:
         return None
-    name = glob.escape(output.name)
-    sweep(output.parent, name)
     summary, expected = Summary(), 0
-    with replacing(output) as whole, whole.open("w", encoding="utf-8") as sink:
+    with writing(output) as sink:
         sink.write(writer.head())
         for unit, lines in _finished(parts):
             if unit != expected:
@@ -265,8 +264,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
                 f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "
                 "command goes on where it was"
             )
-    for begun in output.parent.glob(f".{name}.{_HASH}.parts"):  # with other settings, too
-        shutil.rmtree(begun)
+    job.forget()
     return summary
 
 
@@ -305,8 +303,8 @@ class _Entries(IterableDataset[tuple[int, list[Entry]]]):
         self.job, self.solver, self.size, self.done, self.trainer = job, solver, size, done, trainer
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
-        with self.job.source.open("rb") as file:
-            units = enumerate(_units(self.job.open(file, self.solver)[0], self.size))
+        with self.job.opened(self.solver) as (reader, _):
+            units = enumerate(_units(reader, self.size))
             todo = (item for item in units if item[0] not in self.done)
             yield from islice(todo, self.trainer.global_rank, None, self.trainer.world_size)
 

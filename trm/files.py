@@ -2,16 +2,17 @@
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import stat
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from canvas.choices import did_you_mean
 from canvas.choices import shortened as shortened
@@ -40,16 +41,13 @@ def make_folder(output: Path) -> None:
 def make_own_folder(
     output: Path, command: str, names: Sequence[str], key: str, sign: str = ""
 ) -> None:
-    """Make the folder that ``--output`` names, where nothing of others' is to be replaced.
+    """Make the folder that ``--output`` names; ValueError: it holds files that others wrote.
 
     Args:
         output, command: the folder, and what writes into it.
         names: of its files, or patterns; the first is a JSON object.
         key: that this object has if the command wrote it.
         sign: a pattern of files that it leaves before there is such an object; empty: none.
-
-    Raises:
-        ValueError: there are files of these names that the command did not write.
     """
     make_folder(output)
     there = [file for name in names for file in sorted(output.glob(name))]
@@ -74,11 +72,13 @@ def replacing(file: Path) -> Iterator[Path]:
     """A path to write to, which takes the file's place once all is written and on the disk.
 
     A link stays, and what it points to is replaced; permissions stay. What is no regular file, such
-    as ``/dev/stdout`` or a named pipe, is written to as it is.
+    as ``/dev/stdout`` or a named pipe, is written to as it is. ValueError: there is no such folder.
     """
     if is_special(file):
         yield file
         return
+    if not file.parent.is_dir():
+        raise ValueError(f"{file}: there is no folder {file.parent}; make it, or name another")
     file = file.resolve()
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -91,6 +91,31 @@ def replacing(file: Path) -> Iterator[Path]:
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[IO[str]]:
+    """A text, written as `replacing` does; by gzip, always the same bytes, if its name ends so."""
+    with replacing(file) as part, ExitStack() as open_ones:
+        raw: Any = open_ones.enter_context(part.open("wb"))
+        if file.suffix == ".gz":
+            raw = open_ones.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        yield open_ones.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline="\n"))
+
+
+@contextmanager
+def reading(file: Path, source: BinaryIO | None = None) -> Iterator[BinaryIO]:
+    """The bytes of a file, or of a stream in its place; unpacked where gzip has packed them.
+
+    ValueError: they are damaged.
+    """
+    with ExitStack() as open_ones:
+        raw: Any = source or open_ones.enter_context(file.open("rb"))
+        packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
+        try:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file} is damaged ({error}): pack it again") from None
 
 
 def sweep(folder: Path, name: str) -> None:
@@ -153,24 +178,17 @@ def fingerprint(file: Path) -> str:
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not empty, with their numbers from 1; also of one in gzip.
 
-    Raises:
-        ValueError: a line is too long, or what is compressed is damaged.
+    ValueError: a line is too long, or what is compressed is damaged.
     """
-    with file.open("rb") as raw:
-        compressed = raw.read(len(_GZIP)) == _GZIP
-        raw.seek(0)
-        source = gzip.GzipFile(fileobj=raw) if compressed else raw
+    with reading(file) as source:
         number = 0
-        try:
-            while line := source.readline(_LONGEST + 1):
-                number += 1
-                if len(line) > _LONGEST:
-                    raise ValueError(f"{file}, line {number:,}: more than {_LONGEST:,} bytes")
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if line.strip():
-                    yield number, line
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{file} is damaged after line {number:,} ({error})") from None
+        while line := source.readline(_LONGEST + 1):
+            number += 1
+            if len(line) > _LONGEST:
+                raise ValueError(f"{file}, line {number:,}: more than {_LONGEST:,} bytes")
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if line.strip():
+                yield number, line
 
 
 def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +20,16 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json
 
 from canvas.arithmetic import parse
-from canvas.choices import check_choice
+from canvas.choices import check_choice, shortened
 from canvas.task import Task
-from trm.files import shortened
 
 FORMATS = ("csv", "jsonl")
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
 OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in JSON
 _METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
+_NOTHING = (None, "")
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
 _LONGEST = 2**20  # bytes of a line
 _LOOKAHEAD = 32  # lines that one quoted CSV field may span
@@ -46,13 +47,13 @@ class Entry:
 
 
 def format_of(path: str, wanted: str | None = None) -> str | None:
-    """The format of a file: as wanted, or by its name; None: its name does not tell."""
+    """The format of a file: as wanted, or by its name without .gz; None: that does not tell."""
     known = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-    return wanted or known.get(Path(path).suffix.lower())
+    return wanted or known.get(Path(path.lower().removesuffix(".gz")).suffix)
 
 
 class Reader:
-    """The entries of a file, each once and in order.
+    """The entries of a file, each once and in order; empty lines at its end are none.
 
     Args:
         file: binary, at its beginning.
@@ -61,10 +62,8 @@ class Reader:
         task: whose problems these are.
 
     Attributes:
-        columns: of CSV, all of them in order; None for JSON Lines.
-
-    Raises:
-        ValueError: a CSV file whose header does not name the operands' columns, or no header.
+        columns: of CSV, all of them in order; None for JSON Lines. ValueError: there is no header,
+            or it does not name the operands' columns.
     """
 
     def __init__(self, file: BinaryIO, name: str, format: str | None, task: Task) -> None:
@@ -76,66 +75,102 @@ class Reader:
         self.columns = self._header(name) if format == "csv" else None
 
     def __iter__(self) -> Iterator[Entry]:
-        while self._peek() is not None:
-            line, values, problem = self._taken + 1, dict[str, Any](), None
-            try:
-                if self.columns is None:
-                    found = _from_json(text := _text(self._take()))
-                    if not isinstance(found, dict):
-                        like = '{"a": 12, "b": 34}'
-                        raise ValueError(f"not a JSON object like {like}: {shortened(text)}")
-                    values = found
-                else:
-                    fields = self._fields(len(self.columns))
-                    values = dict(zip(self.columns, fields, strict=True))
-                wholes = [values.pop(name, None) for name in (PROBLEM, OPERANDS)]
-                if "a" not in values and isinstance(below := values.get(_METADATA), dict):
-                    wholes.append(below.get(OPERANDS))
-                problem = next((whole for whole in wholes if whole not in (None, "")), None)
-                operands, error = self._operands(values, problem), None
-            except ValueError as wrong:
-                operands, error = None, str(wrong)
-            yield Entry(line, operands, None if problem is None else str(problem), values, error)
+        empty = 0  # lines just before this one
+        while (line := self._peek()) is not None:
+            if not line.strip():
+                self._take()
+                empty += 1
+                continue
+            for number in range(self._taken - empty + 1, self._taken + 1):
+                yield Entry(number, error="an empty line")
+            empty = 0
+            yield self._entry()
 
-    def _operands(self, values: dict[str, Any], written: Any) -> tuple[int, ...]:
+    def _entry(self) -> Entry:
+        line, values, wholes = self._taken + 1, dict[str, Any](), dict[str, Any]()
+        operands = error = None
+        try:
+            if self.columns is None:
+                found = _from_json(text := _text(self._take()))
+                if not isinstance(found, dict):
+                    like = '{"a": 12, "b": 34}'
+                    raise ValueError(f"not a JSON object like {like}: {shortened(text)}")
+                values = found
+            else:
+                fields = self._fields(len(self.columns))
+                values = dict(zip(self.columns, fields, strict=True))
+            wholes = {name: values.pop(name, None) for name in (PROBLEM, OPERANDS)}
+            if isinstance(below := values.get(_METADATA), dict):
+                wholes[f"{_METADATA}.{OPERANDS}"] = below.get(OPERANDS)
+            wholes = {name: whole for name, whole in wholes.items() if whole not in _NOTHING}
+            operands = self._operands(values, wholes)
+        except ValueError as wrong:
+            error = str(wrong)
+        return Entry(line, operands, next(map(str, wholes.values()), None), values, error)
+
+    def _operands(self, values: dict[str, Any], wholes: dict[str, Any]) -> tuple[int, ...]:
         """The operands that a line holds, in columns of their own or as the whole problem."""
-        if isinstance(written, str) and written.startswith("["):
-            written = _from_json(written)
-        if isinstance(written, str):
-            return self._task.parse(written)
-        if isinstance(written, list):
-            columns = [(f"operand {i + 1}", n) for i, n in enumerate(written)]
-        elif written is not None:
-            raise ValueError(f"{shortened(json.dumps(written))} is no problem")
-        else:
-            fewest, most = self._task.arity
-            columns = [(name, values.get(name)) for name in _LETTERS[:most]]
-            while len(columns) > fewest and columns[-1][1] in (None, ""):
-                columns.pop()
-        operands = tuple(self._operand(name, value) for name, value in columns)
-        self._task.problems([operands])
+        found = {}
+        for source, written in wholes.items():
+            if isinstance(written, str) and written.startswith("["):
+                written = _from_json(written)
+            if isinstance(written, str):
+                found[source] = self._task.parse(written)
+            elif isinstance(written, list):
+                named = [(f"operand {i + 1}", n) for i, n in enumerate(written)]
+                found[source] = tuple(self._operand(*one) for one in named)
+            else:
+                raise ValueError(f"{shortened(json.dumps(written))} is no problem")
+        fewest, most = self._task.arity
+        letters = _LETTERS[:most]
+        while letters and values.get(letters[-1]) in _NOTHING:
+            letters = letters[:-1]
+        if letters or not found:
+            letters = _LETTERS[: max(fewest, len(letters))]
+            operands = tuple(self._operand(name, values.get(name)) for name in letters)
+            found[", ".join(letters)] = operands
+            more = _LETTERS[most : most + 1]
+            if more and str(values.get(more)).strip().isdecimal():
+                raise ValueError(
+                    f"{more} is {shortened(str(values[more]))}, and {self._task.name} takes {most} "
+                    "operands: call the column otherwise"
+                )
+        for operands in found.values():
+            self._task.problems([operands])
+        if len(set(found.values())) > 1:
+            raise ValueError(f"{' and '.join(found)} are not the same problem: leave one out")
         return operands
 
     def _operand(self, name: str, value: Any) -> int:
-        if value is None or value == "":
+        if value in _NOTHING:
             raise ValueError(f"{name} is missing")
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"{name} is {shortened(json.dumps(value))}, not a whole number")
-        text = str(value).strip()
         try:
-            return parse(text, self._task.base)
+            return parse(str(value), self._task.base)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
     def _header(self, name: str) -> list[str]:
-        if self._peek() is None:
+        if (line := self._peek()) is None:
             raise ValueError(f"{name} is empty: a CSV file begins with a line like a,b")
         try:
             columns = [column.strip() for column in self._fields(None)]
         except ValueError as error:
             raise ValueError(f"{name} has no header like a,b: {error}") from None
-        whole = {PROBLEM, OPERANDS} & set(columns)
-        missing = [column for column in "ab" if column not in columns and not whole]
+
+        def lacks(columns: list[str]) -> list[str]:
+            whole = {PROBLEM, OPERANDS} & set(columns)
+            return [column for column in "ab" if column not in columns and not whole]
+
+        if missing := lacks(columns):
+            written = line.decode("utf-8", "replace")
+            for separator, called in _SEPARATORS.items():
+                if not lacks([part.strip(' "') for part in written.split(separator)]):
+                    raise ValueError(
+                        f"{name} has {called} between its columns, and CSV has commas: its first "
+                        f"line is {shortened(written)}"
+                    )
         if missing or len(set(columns)) < len(columns):
             fault = f"no column {missing[0]!r}" if missing else "a column twice"
             raise ValueError(
@@ -199,8 +234,15 @@ def _text(line: bytes) -> str:
 
 
 def _from_json(text: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for name, times in Counter(name for name, _ in pairs).items():
+            if times > 1:
+                raise ValueError(f"{shortened(name)} stands there twice")
+        return dict(pairs)
+
     try:
-        values = from_json(text, allow_inf_nan=False)
+        from_json(text, allow_inf_nan=False)  # which refuses what is nested too deeply
+        values = json.loads(text, object_pairs_hook=once)
         json.dumps(values, allow_nan=False)  # 1e999 is read as infinity, which cannot be written
     except ValueError as error:
         raise ValueError(f"not JSON ({error}): {shortened(text)}") from None

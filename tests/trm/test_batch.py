@@ -1,9 +1,11 @@
 """Files of problems, solved by a checkpoint trained for some steps; stopped, resumed, shared."""
 
 import csv
+import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -38,30 +40,45 @@ def records_of(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_each_line_gets_its_record_in_order(command, checkpoint, source, tmp_path):
+def test_each_line_gets_its_record_in_order_as_python_and_the_solution_say(
+    command, checkpoint, source, tmp_path
+):
+    """Records of `trm predict` have `exact` as well, which takes the finished working."""
     output = tmp_path / "answers.jsonl"
-    ran = command("solve", "--checkpoint", checkpoint, "--input", source, "--output", output)
+    words = ("--input", source, "--output", output, "--canvases")
+    ran = command("solve", "--checkpoint", checkpoint, *words)
     assert ran.code == 1
     assert "66 records: " in ran.err
     assert "2 lines with an error" in ran.err
     records = records_of(output)
-    assert [record["line"] for record in records] == list(range(2, 2 + len(PAIRS)))
-    bad = {i for i, record in enumerate(records) if record["error"]}
-    assert bad == {5, 17}
+    assert [record.pop("line") for record in records] == list(range(2, 2 + len(PAIRS)))
+    assert {i for i, record in enumerate(records) if record["error"]} == {5, 17}
     assert (records[5]["a"], records[5]["name"]) == ("no", "#5")
     solver = load_solver(checkpoint)
     for i, record in enumerate(records):
-        if i in bad:
+        if i in (5, 17):
             assert record["answer"] is record["correct"] is None
             continue
-        assert record["operands"] == [*map(str, PAIRS[i])]
-        assert (record["a"], record["b"], record["name"]) == (*map(str, PAIRS[i]), f"#{i}")
-        assert record["problem"] == f"{PAIRS[i][0]} x {PAIRS[i][1]}"
-        (alone,) = solver.solve(Problems.from_ints([PAIRS[i]]))
-        assert record["answer"] == alone.answer_text
+        carried = [record.pop(name) for name in ("a", "b", "name")]
+        assert carried == [*map(str, PAIRS[i]), f"#{i}"]
+        problem = Problems.from_ints([PAIRS[i]])
+        (alone,) = solver.solve(problem)
+        expected = alone.record(1)
+        assert next(solve(solver, [PAIRS[i]], canvases=True)) == expected
+        data = expected.data(("line", "exact", "views", "votes"))
+        near = ("confidence", "row_confidence")
+        assert record == data | {name: pytest.approx(data[name], abs=1e-4) for name in near}
+        assert list(record) == list(data)
         assert record["correct"] == (record["answer"] == str(PAIRS[i][0] * PAIRS[i][1]))
-        assert record["steps"] == sum(alone.row_steps)
-        assert record["confidence"] == pytest.approx(alone.confidence, abs=1e-4)
+        assert record["problem"] == f"{PAIRS[i][0]} x {PAIRS[i][1]}"
+        assert record["in_range"] == (PAIRS[i][1] < 10)
+        reason = record["uncalibrated_reason"] or ""
+        assert ("outside the lengths trained on (1 to 2 x 1 to 1 digits)" in reason) == (
+            PAIRS[i][1] > 9
+        )
+        if i == 0:
+            (judged,) = solver.solve(problem, with_truth=True)
+            assert judged.record(1) == replace(expected, exact=judged.exact)
     assert {name.name for name in tmp_path.iterdir()} == {"answers.jsonl", "problems.csv"}
 
 
@@ -141,14 +158,31 @@ def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_pa
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_two_processes_give_the_records_of_one(process, command, checkpoint, source, tmp_path):
+def test_two_processes_give_the_records_of_one(command, checkpoint, source, tmp_path, monkeypatch):
     words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
     words += ("--accelerator", "cpu", "--views", 3, "--output")
-    assert command(*words, "one.jsonl", folder=tmp_path).code == 1
-    ran = process(*words, "two.jsonl", "--devices", 2, folder=tmp_path)
-    assert ran.code == 1, ran.err
+    assert command(*words, tmp_path / "one.jsonl").code == 1
+
+    class Process:
+        world_size = 2
+
+        def __init__(self, rank: int) -> None:
+            self.global_rank = rank
+
+    def run(trainer, work, loader) -> None:
+        parts, units = work.shard.parent, []
+        for rank in (1, 0):
+            work.trainer = work.entries.trainer = process = Process(rank)
+            work.shard = parts / f"{process.global_rank}.jsonl"
+            for unit in loader:
+                units.append(unit[0])
+                work.predict_step(unit)
+        assert units == [1, 3, 5, 7, 0, 2, 4, 6, 8]
+
+    monkeypatch.setattr(batch, "run", run)
+    ran = command(*words, tmp_path / "two.jsonl")
+    assert (ran.code, ran.err.count("66 records")) == (1, 1)
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
-    assert ran.err.count("66 records") == 1
 
 
 def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
@@ -174,38 +208,6 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
     assert "whole numbers from 0 up" in bad[0].error
     assert "takes 2 operands, not 3" in bad[4].error
     assert (good.error, good.problem, good.canvas.count("*")) == (None, "7 x 8", 1)
-
-
-def test_a_record_is_the_same_from_a_file_from_python_and_from_a_solution(
-    command, checkpoint, tmp_path
-):
-    """Those of `trm predict` have `exact` as well, which takes the finished working."""
-    (tmp_path / "p.csv").write_text("a,b\n12,3\n7,8\n123,4567\n")
-    words = ("--input", tmp_path / "p.csv", "--output", tmp_path / "o.jsonl", "--canvases")
-    assert command("solve", "--checkpoint", checkpoint, *words).code == 0
-    solver = load_solver(checkpoint)
-    pairs = [(12, 3), (7, 8), (123, 4567)]
-    written = records_of(tmp_path / "o.jsonl")
-    in_python = solve(solver, pairs, canvases=True)
-    for file, python, pair in zip(written, in_python, pairs, strict=True):
-        assert file.pop("line") == python.line + 1  # below the header
-        assert [file.pop(name) for name in "ab"] == list(map(str, pair))
-        (solution,) = solver.solve(Problems.from_ints([pair]))
-        record = solution.record(python.line)
-        assert python == record
-        data = record.data(("line", "exact", "views", "votes"))
-        assert file == data
-        assert list(file) == list(data)
-        (judged,) = solver.solve(Problems.from_ints([pair]), with_truth=True)
-        assert judged.record(python.line) == replace(record, exact=judged.exact)
-        assert isinstance(judged.exact, bool)
-    assert [record["in_range"] for record in written] == [True, True, False]
-    assert not written[2]["calibrated"]
-    assert "outside" not in (written[1]["uncalibrated_reason"] or "")
-    assert (
-        "outside the lengths trained on (1 to 2 x 1 to 1 digits)"
-        in written[2]["uncalibrated_reason"]
-    )
 
 
 @pytest.mark.parametrize(
@@ -272,27 +274,58 @@ def test_what_cannot_be_replaced_is_written_through(command, checkpoint, source,
     assert again.read_text() == whole.read_text()
 
 
-def test_a_second_call_for_the_same_output_is_told_so(command, checkpoint, source, tmp_path):
-    words = ("solve", "--checkpoint", checkpoint, "--input", source)
-    with alone(tmp_path / "x.jsonl"):
-        ran = command(*words, "--output", tmp_path / "x.jsonl")
-    assert (ran.code, "another process is at work on" in ran.err) == (2, True)
-    assert command(*words, "--output", tmp_path / "x.jsonl").code == 1
-
-
-def test_what_killed_calls_left_is_swept_once_the_output_is_there(
+def test_one_call_at_a_time_works_towards_an_output_and_sweeps_what_killed_ones_left(
     command, checkpoint, source, tmp_path
 ):
-    (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()
-    (tmp_path / ".x.jsonl.4711").touch()
-    os.utime(tmp_path / ".x.jsonl.4711", (0, 0))  # long ago
-    (tmp_path / ".x.jsonl.lock").touch()
+    words = ("solve", "--checkpoint", checkpoint, "--output", tmp_path / "x.jsonl", "--input")
+    with alone(tmp_path / "x.jsonl"):
+        ran = command(*words, source)
+    assert (ran.code, "another process is at work on" in ran.err) == (2, True)
     kept = [tmp_path / ".y.jsonl.4711", tmp_path / ".x.jsonl.orig"]
     for file in kept:
         file.touch()
-    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--quiet", "--output")
-    command(*words, tmp_path / "x.jsonl")
-    assert sorted(tmp_path.glob(".*")) == sorted(kept)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for given in (source, pipe):
+        (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()  # of other settings
+        (tmp_path / ".x.jsonl.4711").touch()
+        os.utime(tmp_path / ".x.jsonl.4711", (0, 0))  # long ago
+        (tmp_path / ".x.jsonl.lock").touch()
+        writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
+        if given is pipe:
+            writer.start()
+        assert command(*words, given).code == 1
+        assert {*tmp_path.glob(".*")} - {tmp_path / ".x.jsonl.lock"} == set(kept)
+
+
+def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input")
+    packed, plain = tmp_path / "problems.csv.gz", tmp_path / "plain.csv"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert command(*words, source, "--output", plain).code == 1
+    for output in (tmp_path / "x.csv.gz", tmp_path / "y.csv.gz"):
+        assert command(*words, packed, "--output", output).code == 1
+        assert gzip.decompress(output.read_bytes()) == plain.read_bytes()
+    assert output.read_bytes() == (tmp_path / "x.csv.gz").read_bytes()
+    assert command("report", output, "--output", tmp_path / "trust").code == 0
+    packed.write_bytes(packed.read_bytes()[:-9])
+    ran = command(*words, packed, "--output", tmp_path / "z.csv.gz")
+    assert (ran.code, "problems.csv.gz is damaged" in ran.err) == (2, True)
+    assert not (tmp_path / "z.csv.gz").exists()
+
+
+def test_the_manuals_pipeline_gives_long_answers_digit_by_digit(repository, tmp_path):
+    manual = (repository / "docs/commands.md").read_text()
+    (line,) = (line.strip() for line in manual.splitlines() if "| jq -r .answer" in line)
+    if shutil.which("jq") is None:
+        read = "import json, sys; [print(json.loads(line)['answer']) for line in sys.stdin]"
+        line = line.replace("jq -r .answer", f'{sys.executable} -c "{read}"')
+    pairs = [(n * (10**20 - 1) // 9, 12345678909876543210) for n in (3, 7)]
+    (tmp_path / "numbers.csv").write_text("a,b,x\n" + "".join(f"{a},{b},?\n" for a, b in pairs))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True
+    )
+    assert ran.stdout.decode().split() == [str(a * b) for a, b in pairs], ran.stderr
 
 
 SUMS = [(12, 3), (12, 3, 40), (0, 7), (123, 4), (1, 2, 3, 4)]

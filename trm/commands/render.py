@@ -4,6 +4,7 @@ import argparse
 import re
 from functools import partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from trm.commands.arguments import (
     read_problems,
     whole,
 )
+from trm.files import replacing
 
 if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
     from augment.views import View
@@ -62,10 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scale", type=number(0.5), help=scale)
 
 
-def _file(text: str, ending: str) -> str:
+def _file(text: str, ending: str) -> Path:
     if not text.lower().endswith(f".{ending}"):
         raise argparse.ArgumentTypeError(f"{text!r} does not end in .{ending}")
-    return text
+    return Path(text)
 
 
 def _view(text: str) -> "View":
@@ -81,13 +83,16 @@ def _view(text: str) -> "View":
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw."""
+    """Draw the problem of the task that is named, or has its sign."""
     if args.gif and args.step is not None:
         raise ValueError("--gif shows every step; leave out --step, or draw that step with --png")
     files = [file for file in (args.png, args.svg, args.gif) if file]
     if args.scale and not files:
         raise ValueError("--scale is of pictures: add --png, --svg or --gif")
-    task = _task(args)
+    kind = task_class(args.task) if args.task is not None else None
+    signed = (k for k in TASKS.values() if any(sign in args.problem for sign in k.signs))
+    kind = kind or next(signed, TASKS["multiplication"])
+    task = kind(**{"layout": args.layout or next(iter(kind.layouts)), "base": args.base})
     drawing = _draw(args, task)
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
@@ -96,7 +101,16 @@ def run(args: argparse.Namespace) -> int:
         )
 
     def view(canvases: np.ndarray) -> np.ndarray:
-        return canvases if args.view is None else _turn(args.view, drawing, canvases)
+        """The view of canvases ``uint8 [B, H, W]``; all that is drawn has to stay on them."""
+        if args.view is None:
+            return canvases
+        import torch
+
+        from augment.views import apply
+
+        content = torch.from_numpy((drawing.truth != drawing.canvases) | drawing.given)
+        batch = torch.from_numpy(canvases)
+        return apply(args.view, batch, content.expand_as(batch)).numpy()
 
     given = view(drawing.given.view(np.uint8))[0].view(bool)
     picture = truth = view(drawing.truth)[0]
@@ -105,40 +119,21 @@ def run(args: argparse.Namespace) -> int:
         picture, truth = view(steps.inputs[this])[0], view(steps.labels[this])[0]
     cell = round((args.scale or 1) * CELL)
     for file in files:
-        if file == args.gif:
-            pairs = np.stack([steps.inputs, steps.labels], axis=1)
-            frames = [
-                (to_figure(frame, given=given, cell=cell), _FRAME)
-                for frame in view(pairs.reshape(-1, *drawing.canvases.shape[1:]))
-            ]
-            save_gif(file, [*frames[:-1], (frames[-1][0], _LAST)])
-        else:
-            to_figure(picture, truth=truth, given=given, cell=cell).savefig(file)
+        with replacing(file) as part:
+            if file == args.gif:
+                pairs = np.stack([steps.inputs, steps.labels], axis=1)
+                frames = [
+                    (to_figure(frame, given=given, cell=cell), _FRAME)
+                    for frame in view(pairs.reshape(-1, *drawing.canvases.shape[1:]))
+                ]
+                save_gif(part, [*frames[:-1], (frames[-1][0], _LAST)])
+            else:
+                figure = to_figure(picture, truth=truth, given=given, cell=cell)
+                figure.savefig(part, format=file.suffix[1:].lower())
         info_console(args).print(f"wrote {file}")
     if not files:
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     return 0
-
-
-def _turn(view: "View", drawing: WorkedDrawing, canvases: np.ndarray) -> np.ndarray:
-    """A view of canvases ``uint8 [B, H, W]`` of a drawing, all of which has to stay on them."""
-    import torch
-
-    from augment.views import apply
-
-    content = torch.from_numpy((drawing.truth != drawing.canvases) | drawing.given)
-    batch = torch.from_numpy(canvases)
-    return apply(view, batch, content.expand_as(batch)).numpy()
-
-
-def _task(args: argparse.Namespace) -> Task:
-    """The task whose problem is drawn: as named, or by its sign."""
-    if args.task is not None:
-        kind = task_class(args.task)
-    else:
-        kinds = [k for k in TASKS.values() if any(sign in args.problem for sign in k.signs)]
-        kind = kinds[0] if kinds else TASKS["multiplication"]
-    return kind(**{"layout": args.layout or next(iter(kind.layouts)), "base": args.base})
 
 
 def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
@@ -151,13 +146,12 @@ def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     worked = task.rules.work(problems).trimmed()
-    sizes = []
-    for side, start, used in (
-        (args.height, args.top, int(worked.heights[0])),
-        (args.width, args.left, int(worked.widths[0])),
-    ):
-        side = side or (1 if start is None else start) + used + 1
-        sizes.append((side, start, (side - used) // 2))
-    fits = all(spare >= 0 for _, _, spare in sizes)  # else draw_worked says what would
-    corner = [(spare if fits else 0) if start is None else start for _, start, spare in sizes]
-    return draw_worked(worked, *(side for side, _, _ in sizes), *corner)
+    placed = (args.top, int(worked.heights[0])), (args.left, int(worked.widths[0]))
+    sides = [
+        side or (1 if start is None else start) + size + 1
+        for side, (start, size) in zip((args.height, args.width), placed, strict=True)
+    ]
+    spare = [(side - size) // 2 for side, (_, size) in zip(sides, placed, strict=True)]
+    centred = spare if min(spare) >= 0 else (0, 0)  # draw_worked then says what would fit
+    corner = [middle if p[0] is None else p[0] for middle, p in zip(centred, placed, strict=True)]
+    return draw_worked(worked, *sides, *corner)

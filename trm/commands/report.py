@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from trm.commands.arguments import info_console
 from trm.evaluation.grid import GRID, figure_shown, grid_file, read_grid, reference_of
 from trm.evaluation.names import side_by_side
-from trm.files import make_folder, replacing
+from trm.files import make_folder, reading, replacing
+from trm.problem_files import format_of
 
 FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
 TRUST = "calibration.png"
@@ -130,8 +132,9 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            records = csv.DictReader(lines) if file.suffix == ".csv" else map(json.loads, lines)
+        with reading(file) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as lines:
+            in_csv = format_of(file.name) == "csv"
+            records = csv.DictReader(lines) if in_csv else map(json.loads, lines)
             rows = [
                 (r["correct"] in (True, "true"), float(r["confidence"]), float(r["agreement"]))
                 for r in records

@@ -6,9 +6,8 @@ import argparse
 import shutil
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console, Group
@@ -33,7 +32,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.files import is_special, make_folder, replacing
+from trm.files import is_special, make_folder
 from trm.precision import computing_in
 from trm.problem_files import FORMATS, format_of
 
@@ -80,8 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--watch", action="store_true", help=what)
     what = (
         "watch some problems, learn how many of N held-out ones are right (default: 1000) and how "
-        "far it gets beyond training; --output is a folder for pictures (default: beside the "
-        "checkpoint; of the shipped model: demo)"
+        "far it gets beyond training; --output is a folder for pictures (default: demo)"
     )
     add("--demo", type=whole(1), nargs="?", const=1000, metavar="N", help=what)
     add_voting(parser)
@@ -167,15 +165,9 @@ def _work_through(args: argparse.Namespace, streamed: bool) -> int:
     how |= {"voting": solver.voting, "precision": precision_of(args)}
     job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
     if streamed:
-        with ExitStack() as stack:
-            stack.enter_context(computing_in(job.precision, solver.predictor.device))
-            source: BinaryIO = sys.stdin.buffer
-            sink = sys.stdout
-            if args.input != "-":
-                source = stack.enter_context(job.source.open("rb"))
-            if args.output != "-":
-                part = stack.enter_context(replacing(job.output))
-                sink = stack.enter_context(part.open("w", encoding="utf-8"))
+        source = sys.stdin.buffer if args.input == "-" else None
+        sink = sys.stdout if args.output == "-" else None
+        with computing_in(job.precision, solver.predictor.device):
             summary = stream(job, solver, source, sink)
     else:
         found = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
@@ -264,12 +256,7 @@ def _demo(args: argparse.Namespace) -> int:
     from trm.figures.animation import animate
     from trm.solving.solver import solve_watched
 
-    checkpoint = find_checkpoint(args.checkpoint)
-    # A run keeps its checkpoints in a folder of that name; any other checkpoint stands alone.
-    folder = checkpoint.parent
-    of_run = folder.name == "checkpoints"
-    beside = "demo" if checkpoint == SHIPPED else folder.parent if of_run else folder
-    output = Path(args.output or beside)
+    checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output or "demo")
     make_folder(output)
     solver = _solver(args, one_device(args))
     task, console = solver.task, Console(highlight=False)
@@ -298,8 +285,8 @@ def _demo(args: argparse.Namespace) -> int:
         f"watch         {output / 'solving.gif'}\n"
         f"your problem  trm solve {which}--watch {task.names(shown)[-1].replace(' ', '')}"
     )
-    if of_run:
-        info.print(f"see inside    tensorboard --logdir {folder.parent}")
+    if checkpoint.parent.name == "checkpoints":  # of a run
+        info.print(f"see inside    tensorboard --logdir {checkpoint.parent.parent}")
     info.print("train more    trm fit --config generalise/lattice")
     return 0
 
