@@ -126,7 +126,7 @@ def import_code(word: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[file.stem]
-        raise OwnCodeError(f"{what}: {_failure(error)}") from error
+        raise OwnCodeError(f"{what}: {failure(error)}") from error
     return module
 
 
@@ -159,12 +159,13 @@ def _import(name: str, what: str) -> ModuleType:
             raise OwnCodeError(
                 f"{what}: there is no module {name}, neither installed nor in this folder"
             ) from None
-        raise OwnCodeError(f"{what}: {_failure(error)}") from error
+        raise OwnCodeError(f"{what}: {failure(error)}") from error
 
 
-def _failure(error: Exception) -> str:
-    """Where and why an import failed."""
+def failure(error: Exception, file: str = "") -> str:
+    """Where and why code failed: at the last line of ``file``, if it went through there."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    frames = [frame for frame in frames if frame.filename == file] or frames
     return f"{frames[-1].filename}, line {frames[-1].lineno}: {type(error).__name__}: {error}"

@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
+from canvas.choices import OwnCodeError
 from canvas.problems import Problems
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
@@ -232,7 +233,7 @@ class Layout(ABC):
             outside = present & (too_wide | (row >= sizes[0]))
             if outside.any():
                 height, width = (size[int(np.argmax(outside))] for size in sizes)
-                raise ValueError(
+                raise OwnCodeError(
                     f"the layout {self.name} writes outside the {height} x {width} cells that its "
                     "room() says: make the two agree"
                 )
@@ -241,7 +242,7 @@ class Layout(ABC):
         heights = (kinds != ABSENT).sum(axis=1)
         if (heights != sizes[0]).any():
             i = int(np.argmax(heights != sizes[0]))
-            raise ValueError(
+            raise OwnCodeError(
                 f"the layout {self.name} draws {heights[i]} rows where its room() says "
                 f"{sizes[0][i]}: make the two agree"
             )

@@ -17,7 +17,7 @@ import numpy as np
 from canvas.arithmetic import BASES, parse
 from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
-from canvas.problems import Problems
+from canvas.problems import MOST_DRAWN, Problems
 
 
 def layout_field(default: str, layouts: Mapping[str, Layout]) -> Any:
@@ -238,13 +238,12 @@ class TwoOperands(Task):
 
 
 def digits_range(
-    name: str, value: Sequence[int], least: int = 1, most: float = np.inf
+    name: str, value: Sequence[int], least: int = 1, most: int = MOST_DRAWN
 ) -> tuple[int, int]:
     """A range [fewest, most], checked: ValueError if it is none."""
     ends = tuple(int(n) for n in value)
     if len(ends) != 2 or not least <= ends[0] <= ends[1] <= most:
-        limit = f"from {least} up" if most == np.inf else f"from {least} to {most}"
-        raise ValueError(f"{name} is [fewest, most] {limit}, not {list(ends)}")
+        raise ValueError(f"{name} is [fewest, most] from {least} to {most}, not {list(ends)}")
     return ends[0], ends[1]
 
 

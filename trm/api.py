@@ -17,6 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from canvas.check import check_layout
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
@@ -149,6 +150,7 @@ def render(
     kind = task_class(task)
     asked: Task = kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
     problems = asked.problems([_operands(problem, asked)])
+    check_layout(asked)
     worked = asked.rules.work(problems).trimmed()
     drawing = draw_worked(worked, *worked.truth.shape[1:])
     if step is None:

@@ -23,7 +23,7 @@ from augment.symmetry import apply
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
-from canvas.problems import MOST_OPERANDS, Problems, Split
+from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems, Split
 from canvas.render import draw_worked
 from canvas.sampling import FAMILIES, sample
 from canvas.task import Task
@@ -37,7 +37,7 @@ _AT_ONCE = 256  # canvases drawn together
 _DRAWS = 40  # for each training problem that is wanted: few short ones differ
 
 # Of any length, so that nothing but the test split is ever drawn, see `family_problems`.
-_ANY = (1, 1000)
+_ANY = (1, MOST_DRAWN)
 MULTIPLICATION = Multiplication("standard", digits_a=_ANY, digits_b=_ANY)
 ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
 

@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
+from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS
 from canvas.tasks import task_class
@@ -92,6 +93,7 @@ def load_solver(
         name = settings.pop("task")
         check_imported(str(name), "task", _PACKAGES)
         task, canvas = restored(task_class(name), settings), restored(Canvas, data["canvas"])
+        check_layout(task)
         symmetries = tuple(data.get("symmetries", ["e"]))
         for name in symmetries:
             check_choice("a symmetry", name, SYMMETRIES)

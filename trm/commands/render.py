@@ -3,6 +3,7 @@
 import argparse
 import re
 from functools import partial
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
+from canvas.check import check_layout
+from canvas.choices import resolve
+from canvas.layouts import Layout
 from canvas.picture import CELL, save_gif, to_figure, to_terminal
-from canvas.problems import MOST_CELLS
+from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
+from canvas.symbols import CHARACTERS
 from canvas.task import Task
 from canvas.tasks import TASKS, task_class
 from trm.commands.arguments import (
@@ -36,10 +41,12 @@ _MOST_DRAWN = 100_000  # cells
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add = parser.add_argument
-    add("problem", help="like 321x654, or 12+34+5")
+    add("problem", nargs="?", help="like 321x654, or 12+34+5")
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")
     layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
     add("--layout", help=f"{layouts}; or a class of your own (default: {_DEFAULTS})")
+    more = "work out many problems in a layout of your own, and name the first row that is wrong"
+    add("--check", metavar="LAYOUT", help=more)
     add("--base", type=int, default=10, choices=range(2, 11), metavar="2..10")
     add_canvas_size(parser, "the worked solution and one cell around it")
     for name, first in (("--top", "row"), ("--left", "column")):
@@ -89,10 +96,13 @@ def run(args: argparse.Namespace) -> int:
     files = [file for file in (args.png, args.svg, args.gif) if file]
     if args.scale and not files:
         raise ValueError("--scale is of pictures: add --png, --svg or --gif")
-    kind = task_class(args.task) if args.task is not None else None
-    signed = (k for k in TASKS.values() if any(sign in args.problem for sign in k.signs))
-    kind = kind or next(signed, TASKS["multiplication"])
-    task = kind(**{"layout": args.layout or next(iter(kind.layouts)), "base": args.base})
+    if args.problem is None and not args.check:
+        raise ValueError("give a problem like 321x654, or --check and a layout")
+    task = _task(args)
+    if args.check:
+        info_console(args).print(_checked(task))
+    if args.problem is None:
+        return 0
     drawing = _draw(args, task)
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
@@ -133,7 +143,32 @@ def run(args: argparse.Namespace) -> int:
         info_console(args).print(f"wrote {file}")
     if not files:
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
+    check_layout(task, read_problems([args.problem], task))  # after what is wrong has been shown
     return 0
+
+
+def _task(args: argparse.Namespace) -> Task:
+    """The task whose problem is drawn: as named, or by the sign of the problem or the layout."""
+    layout, text = args.check or args.layout, args.problem
+    if args.task is not None:
+        kind = task_class(args.task)
+    else:
+        if text is None:
+            every = {name: one for kind in TASKS.values() for name, one in kind.layouts.items()}
+            text = CHARACTERS[resolve(layout, every, Layout, "layout").sign]  # type: ignore[union-attr]
+        signed = (k for k in TASKS.values() if any(sign in text for sign in k.signs))
+        kind = next(signed, TASKS["multiplication"])
+    return kind(**{"layout": layout or next(iter(kind.layouts)), "base": args.base})
+
+
+def _checked(task: Task) -> str:
+    """Check a layout with its task's problems, and with zeros, powers and long carries."""
+    base = task.base
+    edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
+    more = Problems.from_ints(list(product(edges, repeat=task.arity[0])), base)
+    number = check_layout(task, more[task.allows(more)])
+    hints = ", ".join(task.rules.hints) or "none"
+    return f"{task.layout}: {number} problems are right in every row; hints: {hints}"
 
 
 def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
+from canvas.check import check_layout
 from canvas.problems import Split
 from canvas.sampling import sample
 from canvas.task import Task
@@ -119,6 +120,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.seed, self.views, self.workers = seed, views, workers
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
+        check_layout(task)
         for name in ("batch_size", "batches_per_epoch", "validation_problems"):
             check_range(f"data.{name}", getattr(self, name), 1)
         for name in ("training_problems", "beyond_problems", "workers"):

@@ -99,7 +99,7 @@ def test_pictures_and_animations_open_and_can_be_drawn_larger(command, tmp_path)
         ("12x3 --task subtraction", "task must be one of multiplication, addition"),
         ("1+1+1 --base 2 --layout column_carries", "at most 2 addends in base 2, not 3"),
         ("12+3 --task nowhere.Mine", "there is no module nowhere"),
-        ("", "the following arguments are required: problem"),
+        ("", "give a problem like 321x654, or --check and a layout"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_2(command, tmp_path, words, sentence):

@@ -1,0 +1,109 @@
+"""Whether a layout does what it says: problems are worked out, added up and read back."""
+
+import inspect
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from canvas.arithmetic import Numbers, parse
+from canvas.choices import OwnCodeError, failure
+from canvas.layouts import HintRow, Row
+from canvas.problems import Problems
+from canvas.reader import read
+from canvas.sampling import sample
+from canvas.symbols import DIGIT_ZERO, decode
+from canvas.task import Task
+
+_PROBLEMS = 32  # of a sample
+_MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so many are drawn
+
+
+def check_layout(task: Task, more: Problems | None = None) -> int:
+    """Work out a sample of a task's problems, and some more, in its layout; how many they were.
+
+    Every row has to show what its addends make, the answer what the task says, nothing may lie
+    outside the layout's room, and hints have no other classes than it says. OwnCodeError names the
+    first row that is wrong.
+    """
+    shorter = [min(n, _SHORTER) for n in task.longest]
+    longest = shorter if max(task.longest) > _MOST else None
+    drawn = sample(task, 0, "train", 0, np.arange(_PROBLEMS), longest)
+    largest = Problems.from_ints([[task.base**n - 1 for n in longest or task.longest]], task.base)
+    parts = drawn, largest[task.allows(largest)], more
+    problems = Problems.from_ints(
+        [one for part in parts if part for one in part.to_ints()], task.base
+    )
+    try:
+        wrong = next(chain(_wrong_rows(task, problems), _wrong_hints(task, problems)), None)
+    except OwnCodeError:
+        raise
+    except Exception as error:
+        wrong = failure(error, inspect.getfile(type(task.rules)))
+    if wrong:
+        raise OwnCodeError(f"the layout {task.layout} is wrong: {wrong}")
+    return len(problems)
+
+
+def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
+    layout, base, names = task.rules, task.base, task.names(problems)
+
+    def written(number: int) -> str:
+        return Numbers.from_ints([number], base).to_text()[0]
+
+    for found in layout.rows(problems.operands):
+        yield from (
+            f"row {place} of {names[i]} has a digit that base {base} does not have"
+            for i, place in _places(found, (found.numbers.digits >= base).any(axis=1))
+        )
+    worked = layout.work(problems)
+    for i, operands in enumerate(problems.to_ints()):
+        canvas = worked.truth[i, : worked.heights[i], : worked.widths[i]]
+        first, end = int(worked.first_step[i]), canvas.shape[1] - layout.margin
+        for k, addends in enumerate(layout.addends(operands, base) or (), start=first):
+            shown = decode(canvas[k, :end]).strip("_")
+            total = sum(number * factor * base**shift for number, factor, shift in addends)
+            if addends and ("_" in shown or parse(shown, base) != total):
+                made = f"its addends make {written(total)}"
+                yield f"row {k + 1} of {names[i]} shows {shown}, and {made}"
+        try:
+            said = read(canvas, layout, base)
+        except ValueError as error:
+            yield f"{names[i]} cannot be read back: {error}"
+            continue
+        if said.operands != operands:
+            read_as = f" {task.sign} ".join(map(written, said.operands))
+            yield f"{names[i]} is read back as {read_as}"
+        answer = task.answer(operands)
+        if said.answer != answer:
+            cells = said.answer_cells
+            right = [answer // base**k % base for k in range(len(cells))]
+            rows = [c[0] for c, d in zip(cells, right, strict=True) if canvas[c] != DIGIT_ZERO + d]
+            row = min(rows, default=cells[-1][0]) + 1
+            yield (
+                f"row {row} of {names[i]} shows the answer {written(said.answer)}, and it is "
+                f"{written(answer)}"
+            )
+
+
+def _wrong_hints(task: Task, problems: Problems) -> Iterator[str]:
+    layout, known = task.rules, {*task.rules.hints, *task.rules.subtasks}
+    heights, names = layout.sizes(problems)[0], task.names(problems)
+    operands = problems.operands
+    for hint in chain(layout.hint_rows(operands), layout.subtask_rows(operands)):
+        if hint.name in known:
+            classes = layout.hint_classes(hint.name, task.base)
+            highest = np.maximum(hint.classes.max(axis=1, initial=0), hint.beyond)
+            for i, place in _places(hint, (highest >= classes) | (hint.row >= heights)):
+                yield (
+                    f"the hint {hint.name} has class {highest[i]} in row {place} of {names[i]}: "
+                    f"there are {classes} classes, from 0, and {heights[i]} rows"
+                )
+    layout.work_hints(problems, known)
+
+
+def _places(row: Row | HintRow, wrong: Any) -> Iterator[tuple[int, int]]:
+    """The problems in which a row is there and wrong, and which row it is, from 1."""
+    rows = np.broadcast_to(row.row, wrong.shape)
+    return ((i, int(rows[i]) + 1) for i in np.flatnonzero(wrong & row.present).tolist())

@@ -1,0 +1,114 @@
+"""Layouts that do not do what they say are told, with the first row that is wrong."""
+
+import pytest
+
+from canvas.addition import Addition, Column
+from canvas.check import check_layout
+from canvas.choices import OwnCodeError
+from canvas.layouts import ANSWER, SUM, HintRow, Row
+from canvas.multiplication import Accumulate, Direct, Lattice, Multiplication, Standard
+from canvas.problems import Problems
+
+
+class Copied(Direct):
+    """Writes a where the product belongs."""
+
+    def rows(self, operands):
+        a, b = operands
+        yield Row(ANSWER, a, 0, 2, b.lengths > 0)
+
+    def addends(self, operands, base):
+        return None
+
+
+class Forgetful(Accumulate):
+    """Its third row leaves out what was carried."""
+
+    def rows(self, operands):
+        for row in super().rows(operands):
+            yield row._replace(numbers=operands[0]) if row.row == 4 else row
+
+
+class Shifted(Lattice):
+    """Reads its answer from one row too few."""
+
+    def answer_cells(self, content):
+        return super().answer_cells(content)[1:] or super().answer_cells(content)
+
+
+class Gap(Direct):
+    def answer_cells(self, content):
+        return [(0, 0)]
+
+
+class Confused(Column):
+    def read_operands(self, content, sign):
+        return {name: ids[::-1] for name, ids in super().read_operands(content, sign).items()}
+
+
+class Wide(Standard):
+    def room(self, lengths, base):
+        return self.height(lengths[1]), max(sum(lengths) - 1, lengths[1] + 2)
+
+
+class Overfull(Direct):
+    def rows(self, operands):
+        for row in super().rows(operands):
+            digits = row.numbers.digits.copy()
+            digits[:, 0] += 10
+            yield row._replace(numbers=type(row.numbers)(digits, row.numbers.lengths))
+
+
+class Broken(Direct):
+    def rows(self, operands):
+        yield Row(SUM, operands[0].nothing, 0, 2, operands[0].lengths > 0)
+
+
+class Talkative(Direct):
+    hints = ("multiplicand",)
+
+    def hint_rows(self, operands):
+        a = operands[0]
+        yield HintRow("multiplicand", 2 + a.digits, 0, 2, a.lengths > 0)
+
+
+class Below(Talkative):
+    def hint_rows(self, operands):
+        a = operands[0]
+        yield HintRow("multiplicand", 1 + a.digits, 0, 7, a.lengths > 0)
+
+
+@pytest.mark.parametrize(
+    ("layout", "sentence"),
+    [
+        (Copied, r"row 3 of \d+ x \d+ shows the answer \d+, and it is \d+"),
+        (Forgetful, r"row 5 of \d+ x \d\d\d shows \d+, and its addends make \d+"),
+        (Shifted, r"row \d of \d+ x \d+ shows the answer \d+, and it is \d+"),
+        (Gap, r"\d+ x \d+ cannot be read back: the answer .* is not a number"),
+        (Confused, r"\d+ \+ \d+ is read back as \d+ \+ \d+"),
+        (Wide, r"the layout standard writes outside the \d x \d cells"),
+        (Overfull, r"row 3 of \d+ x \d+ has a digit that base 10 does not have"),
+        (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
+        (Talkative, r"the hint multiplicand has class 11 in row 3 of .* there are 11 classes"),
+        (Below, r"the hint multiplicand has class \d+ in row 8 of .* and 3 rows"),
+    ],
+)
+def test_the_first_row_that_is_wrong_is_named(layout, sentence):
+    name = f"{layout.__module__}.{layout.__name__}"
+    task = Addition(name) if layout is Confused else Multiplication(name, digits_b=(1, 3))
+    with pytest.raises(OwnCodeError, match=sentence) as error:
+        check_layout(task)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("base", [2, 3, 10])
+@pytest.mark.parametrize("kind", [Multiplication, Addition])
+def test_every_layout_of_the_package_is_right(kind, base):
+    edges = [(0, 0), (0, base**6 - 1), (base**6 - 1, 0), (base**5 - base, base**4)]
+    for name in kind.layouts:
+        sizes = {"digits": (1, 4)} if kind is Addition else {"digits_a": (1, 4), "digits_b": (1, 4)}
+        task = kind(name, base=base, **sizes)
+        number = check_layout(task, Problems.from_ints(edges, base))
+        assert number > 30
+        longest = kind(name, base=base, **dict.fromkeys(sizes, (1, 1000)))
+        assert check_layout(longest) == number - len(edges), "as fast as short ones"
