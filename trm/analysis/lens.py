@@ -103,25 +103,25 @@ def _of_steps(
     predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]
 ) -> list[tuple[str, Tensor]]:
     """Names of sites, and logits [1, H, W, V]."""
-    model, ordered = predictor.model, predictor.in_order
+    ordered = predictor.in_order
     # In the step from the finished canvas to itself all layers give what they gave cell by cell.
     steps = [1] if ordered else sorted(steps)
-    recorder = StepRecorder(model, canvas[None], steps[-1], finished=ordered)
-    updates = recorder.updates
+    recorder = StepRecorder(predictor.model, canvas[None], steps[-1], finished=ordered)
+    updates, whole = recorder.updates, named(recorder.initial)
     if not updates:
         sites = recorder.states(steps)
         values = recorder.run(sites).values
         return [(site.name, recorder.read(values[site])) for site in sites]
     read: list[tuple[str, Site]] = []
     for step in steps:
+        of_step = "" if ordered else f"step {step}"
         names = zip(update_names(updates), updates, recorder.layers(step), strict=True)
         for name, tensor, sites in names:
-            of_head = tensor == updates[-1]
-            for site in sites if of_head else sites[-1:]:
-                own = site.name if of_head else name
-                read.append((own if ordered else joined(f"step {step}", own), site))
+            if tensor == updates[-1]:
+                read += [(joined(of_step, site.name), site) for site in sites]
+            else:
+                read.append((joined(of_step, name), sites[-1]))
     values = recorder.run([site for _, site in read]).values
-    whole = named(recorder.initial)
     return [
         (name, recorder.read([*(whole | {updates[-1]: values[site][0]}).values()]))
         for name, site in read

@@ -14,7 +14,7 @@ the probe's training cells. A type that did not occur in training has a label th
 so control accuracy and selectivity are measured on cells of types that occurred.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -110,9 +110,6 @@ def examples(
     return Examples(inputs, labels, filled, of_cells, problem, rows, columns, begin, types)
 
 
-# What a model makes of them.
-
-
 class Point(NamedTuple):
     """Where features are read: after a supervision step, or after so many blocks of a GPT.
 
@@ -133,12 +130,14 @@ class Observed:
         cells: int64 [B, S], the cell of each token, row by row; H * W where it is padding.
         heads: by step, the class uint8 [B, H, W] that the model's own head names of each hint.
         answers: uint8 [B, H, W], the symbols that the model writes after the last step.
+        settled: whether the last supervision step changed nothing.
     """
 
     features: dict[Point, Tensor]
     cells: Tensor
-    heads: dict[int, dict[str, Tensor]]
+    heads: dict[int, dict[str, np.ndarray]]
     answers: np.ndarray
+    settled: bool
 
 
 def main_point(predictor: Predictor, steps: Sequence[int]) -> Point:
@@ -163,54 +162,48 @@ def observe(
         ValueError: the states are not made of tokens, layers were asked for and the model does not
             tell them, or the canvases are refused.
     """
-    features: dict[Point, Tensor] = {}
     model = predictor.model
+    recorder: SequenceRecorder | StepRecorder
     if isinstance(model, GPT):
-        sequences = SequenceRecorder(predictor, examples.inputs)
-        blocks = [site for of_loop in sequences.layers() for site in of_loop]
+        recorder = SequenceRecorder(predictor, examples.inputs)
+        blocks = [site for of_loop in recorder.layers() for site in of_loop]
         last = len(blocks)
         sites = {
             Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0})),
             **{Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)},
             Point(NORM, last): Site(NORM, model.norm),
         }
-        record = sequences.run([*sites.values()], hints=True)
-        for point, site in sites.items():
-            features[point] = record.values[site][0][:, sequences.writers]
-        cells, hints = sequences.cells, {last: record.hints[0]}
+        record = recorder.run([*sites.values()], hints=True)
+        features = {p: record.values[s][0][:, recorder.writers] for p, s in sites.items()}
+        logits = {last: record.hints[0]}
     else:
         recorder = StepRecorder(model, examples.inputs, max(steps))
         if layers and not recorder.updates:
             raise ValueError(
                 f"{type(model).__name__} does not tell what its layers update: leave out --layers"
             )
-        updated = {name: index for index, name in enumerate(recorder.updates)}
-        states = dict(zip(steps, recorder.states(steps), strict=True))
-        between = {
-            (name, k, step): site
-            for step in (steps if layers else ())
-            for name, index in updated.items()  # the last layer's is the state
-            for k, site in enumerate(recorder.layers(step)[index][:-1], start=1)
-        }
-        record = recorder.run([*states.values(), *between.values()], hints=True)
+        updated = {name: number for number, name in enumerate(recorder.updates)}
+        found: dict[Point, tuple[Site, int]] = {}  # and which of the tensors that it holds
+        for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
+            passes = recorder.layers(step)
+            for k in range(len(model.layers) - 1 if layers else 0):  # the last gives the state
+                for name, number in updated.items():
+                    found[Point(f"{name}, layer {k + 1}", step)] = passes[number][k], 0
+            for number, name in enumerate(named(recorder.initial)):
+                found[Point(name, step)] = state, number
+        record = recorder.run([*dict.fromkeys(site for site, _ in found.values())], hints=True)
+        features = {}
         if isinstance(recorder.context, Context):
             features[Point(INPUT, 0)] = recorder.by_token(INPUT, recorder.context.inputs)
-        for step in sorted(steps):
-            within = {
-                f"{name}, layer {k}": record.values[site][0]
-                for (name, k, of_step), site in sorted(between.items(), key=lambda one: one[0][1])
-                if of_step == step
-            }
-            after = zip(named(recorder.initial), record.values[states[step]], strict=True)
-            for name, value in (within | dict(after)).items():
-                features[Point(name, step)] = recorder.by_token(name, value)
-        cells, hints = recorder.cells, record.hints
+        for point, (site, number) in found.items():
+            features[point] = recorder.by_token(point.name, record.values[site][number])
+        logits = record.hints
     heads = {
-        step: {name: logits.argmax(dim=-1).to(torch.uint8) for name, logits in of_step.items()}
-        for step, of_step in hints.items()
+        step: {name: value.argmax(dim=-1).byte().cpu().numpy() for name, value in of_step.items()}
+        for step, of_step in logits.items()
     }
-    answers = record.logits.argmax(dim=-1).to(torch.uint8).cpu().numpy()
-    return Observed(features, cells, heads, answers)
+    answers = record.logits.argmax(dim=-1).byte().cpu().numpy()
+    return Observed(features, recorder.cells, heads, answers, record.settled)
 
 
 class Cells(NamedTuple):
@@ -222,12 +215,6 @@ class Cells(NamedTuple):
     types: np.ndarray  # uint64 [N]
     example: np.ndarray  # int64 [N]
     cell: np.ndarray  # int64 [N], where on the example's canvas
-
-
-def joined_cells(parts: Sequence[Cells]) -> Cells:
-    """Those of several batches; examples keep their numbers of these."""
-    features = {p: torch.cat([part.features[p] for part in parts]) for p in parts[0].features}
-    return Cells(features, *(np.concatenate(arrays) for arrays in [*zip(*parts, strict=True)][1:]))
 
 
 def take(
@@ -266,9 +253,6 @@ def take(
     )
 
 
-# Control tasks.
-
-
 def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A number for each type of cell, ``uint64``, of symbols, rows and columns that broadcast."""
     row, column = ((part + _MIDDLE).astype(np.uint64) for part in (rows, columns))
@@ -276,24 +260,23 @@ def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np
 
 
 def control_labels(
-    types: np.ndarray, labels: np.ndarray, frequencies: np.ndarray, seed: int, task: int
+    types: np.ndarray, hints: np.ndarray, frequencies: Sequence[np.ndarray], seed: int
 ) -> np.ndarray:
-    """A random class ``uint8 [N]`` for each cell, which follows from its type alone.
+    """A random class ``uint8 [N, hints]`` for each cell and sub-task, which its type decides.
 
     Args:
         types: ``uint64 [N]``, see `cell_types`.
-        labels: ``uint8 [N]``; where they are undefined, the control label is, too.
-        frequencies: ``[C]``, how often each class occurs in training, counts or shares.
-        seed, task: of the random function, of which each sub-task has its own.
+        hints: ``uint8 [N, hints]``; where they are undefined, the control label is, too.
+        frequencies: of each sub-task ``[C]``, how often each class occurs, counts or shares.
+        seed: of the random functions, of which each sub-task has its own.
     """
-    key = mix(mix(np.array([seed], dtype=np.uint64) + np.uint64(1)) + np.uint64(task))
-    share = (mix(mix(types + key)) >> np.uint64(11)) / float(2**53)
-    cumulative = np.cumsum(frequencies) / np.sum(frequencies)
-    drawn = np.searchsorted(cumulative, share, side="right").clip(max=len(cumulative) - 1)
-    return np.where(labels == UNDEFINED, UNDEFINED, drawn).astype(np.uint8)
-
-
-# Fitting.
+    start, drawn = mix(np.array([seed], dtype=np.uint64) + np.uint64(1)), np.empty_like(hints)
+    for task, counts in enumerate(frequencies):
+        share = (mix(mix(types + mix(start + np.uint64(task)))) >> np.uint64(11)) / float(2**53)
+        cumulative = np.cumsum(counts) / np.sum(counts)
+        chosen = np.searchsorted(cumulative, share, side="right")
+        drawn[:, task] = chosen.clip(max=len(cumulative) - 1)
+    return np.where(hints == UNDEFINED, np.uint8(UNDEFINED), drawn)
 
 
 @dataclass(frozen=True)
@@ -373,62 +356,3 @@ def fit(
     found = weight.detach() * scale[:, None]  # [D, T * C]
     offset = (bias.detach() + barred) - (mean @ found).unflatten(0, (T, C))
     return LinearProbes(found.unflatten(1, (T, C)), offset)
-
-
-@dataclass(frozen=True)
-class Probes:
-    """Linear probes of all sub-tasks, and of their control tasks, at all points."""
-
-    classes: Mapping[str, int]  # of each sub-task
-    points: Mapping[Point, LinearProbes]  # of all sub-tasks, then of their control tasks
-    majority: np.ndarray  # uint8 [2, hints]: the most frequent class in rows filled in, and in all
-    frequencies: Sequence[np.ndarray]  # of each sub-task, how often its classes occur
-    types: np.ndarray  # uint64 [M], those that occur, sorted
-    seed: int  # of the control tasks
-
-    def __call__(self, point: Point, features: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """What probes, and probes of control tasks, say of features [N, D]: ``[N, hints]`` each."""
-        both = self.points[point](features).cpu().numpy().astype(np.uint8)
-        return both[:, : len(self.classes)], both[:, len(self.classes) :]
-
-    def control(self, types: np.ndarray, hints: np.ndarray) -> np.ndarray:
-        """The control labels of cells, ``uint8 [N, hints]``, see `control_labels`."""
-        return _controls(types, hints, self.frequencies, self.seed)
-
-    def known(self, types: np.ndarray) -> np.ndarray:
-        """Which types occurred in training, ``bool [N]``."""
-        index = np.searchsorted(self.types, types).clip(max=len(self.types) - 1)
-        return self.types[index] == types
-
-
-def fit_probes(
-    cells: Cells, classes: Mapping[str, int], seed: int, l2: float, iterations: int
-) -> Probes:
-    """A probe for each sub-task at each point, and one for its control task.
-
-    ``classes`` are in the layout's order; the seed is that of the control tasks.
-    """
-
-    def counts(hints: np.ndarray) -> list[np.ndarray]:
-        return [
-            np.bincount(column[column != UNDEFINED], minlength=n)
-            for column, n in zip(hints.T, classes.values(), strict=True)
-        ]
-
-    rows, every = counts(cells.hints[cells.filled]), counts(cells.hints)
-    controls = _controls(cells.types, cells.hints, every, seed)
-    labels = torch.from_numpy(np.concatenate([cells.hints, controls], axis=1))
-    both = [*classes.values()] * 2
-    points = {
-        point: fit(features, labels.to(features.device), both, l2, iterations)
-        for point, features in cells.features.items()
-    }
-    majority = np.array([[c.argmax() for c in part] for part in (rows, every)], dtype=np.uint8)
-    return Probes(classes, points, majority, every, np.unique(cells.types), seed)
-
-
-def _controls(
-    types: np.ndarray, hints: np.ndarray, frequencies: Sequence[np.ndarray], seed: int
-) -> np.ndarray:
-    drawn = [control_labels(types, hints[:, i], c, seed, i) for i, c in enumerate(frequencies)]
-    return np.stack(drawn, axis=-1)

@@ -22,46 +22,27 @@ _BREAKS = {"head": "breaks first", "probe": "is read worst"}  # what is not read
 
 def print_study(console: Console, study: ProbeStudy) -> None:
     """All tables, each with what it shows, and the sentences."""
-    for table in (_by_size(study), _by_step(study), _gaps(study)):
-        console.print(table)
-        console.print()
-    for line in (*_notes(study), *filter(None, map(first_error, study.measured))):
-        console.print(Text(line), soft_wrap=True)
-
-
-def _by_size(study: ProbeStudy) -> Table:
-    """Sub-task by size, at the last step."""
+    measured, last = study.measured, last_point(study)
+    # Sub-task by size, at the last step.
     heads = [
         f"{size.name.removesuffix(' digits')}\n{size.region.replace(' ', chr(10))}"
-        for size in study.measured
+        for size in measured
     ]
-    title = f"cells right in rows that are filled in, {last_point(study)}, % (95 % interval)"
-    table = Table("sub-task", "", *heads, title=title, pad_edge=False)
+    title = f"cells right in rows that are filled in, {last}, % (95 % interval)"
+    by_size = Table("sub-task", "", *heads, title=title, pad_edge=False)
     for hint in study.hints:
-        found = [size.at(hint, study.main, study.last) for size in study.measured]
+        found = [size.at(hint, study.main, study.last) for size in measured]
         for reader, name in _READERS.items():
             words = [_word(reading, reader) for reading in found]
             if any(words):
-                table.add_row(hint if reader == "probe" else "", name, *words)
-        table.add_section()
-    return table
-
-
-def _word(reading: Reading | None, reader: str) -> str:
-    if reading is None or (value := reading.value(reader)) is None:
-        return ""
-    if reader == "selectivity":  # in points
-        return f"{100 * value:+.1f}".replace("-", "−")
-    ends = f"\n({getattr(reading, reader).span()})" if reader in ("probe", "head") else ""
-    return f"{100 * value:.1f}{ends}"
-
-
-def _by_step(study: ProbeStudy) -> Table:
-    """Sub-task by step, within the training range and beyond it."""
+                by_size.add_row(hint if reader == "probe" else "", name, *words)
+        by_size.add_section()
+    # Sub-task by step, within the training range and beyond it.
     title = f"cells that a probe of {study.curve} gets right in these rows, by {study.unit}, %"
-    known = {r.step for r in study.measured[0].readings if r.site == study.curve}
+    known = {r.step for r in measured[0].readings if r.site == study.curve}
     steps = [step for step in study.steps if step in known]
-    table = Table("sub-task", "sizes", *map(str, steps), title=title, pad_edge=False)
+    names = [step_name(study, step) for step in steps]
+    by_step = Table("sub-task", "sizes", *names, title=title, pad_edge=False)
     for hint in study.hints:
         for i, (name, sizes) in enumerate(regions(study).items()):
             values = [
@@ -69,25 +50,34 @@ def _by_step(study: ProbeStudy) -> Table:
             ]
             words = ["" if v is None else f"{100 * v:.1f}" for v in values]
             if any(words):
-                table.add_row("" if i else hint, name, *words)
-        table.add_section()
-    return table
-
-
-def _gaps(study: ProbeStudy) -> Table:
-    """Sub-tasks and answers, right and wrong, by size."""
-    heads = ("all\nright", "gap", "only\nanswer", "both\nwrong", "compositionality\ngap")
-    judge = next((size.gap.judge for size in study.measured if size.gap), "probe")
-    title = f"sub-tasks (by {JUDGES[judge]}) and answers, {last_point(study)}"
-    table = Table("size", "", *heads, title=title, pad_edge=False)
-    for size in study.measured:
-        if size.gap is None:
-            continue
-        for i, (name, counts) in enumerate((("rows", size.gap.rows), ("whole", size.gap.problems))):
+                by_step.add_row("" if i else hint, name, *words)
+        by_step.add_section()
+    # Sub-tasks and answers, right and wrong, by size.
+    heads = ["all\nright", "gap", "only\nanswer", "both\nwrong", "compositionality\ngap"]
+    judge = next((size.gap.judge for size in measured if size.gap), "probe")
+    title = f"sub-tasks (by {JUDGES[judge]}) and answers, {last}"
+    gaps = Table("size", "", *heads, title=title, pad_edge=False)
+    for size in measured:
+        for name, of in (("rows", "rows"), ("whole", "problems")) if size.gap else ():
+            counts = getattr(size.gap, of)
             cells = (counts.both, counts.gap, counts.otherwise, counts.neither)
-            table.add_row("" if i else size.name, name, *map(str, cells), counts.gap_share.short)
-        table.add_section()
-    return table
+            first = size.name if of == "rows" else ""
+            gaps.add_row(first, name, *map(str, cells), counts.gap_share.short)
+        gaps.add_section()
+    for table in (by_size, by_step, gaps):
+        console.print(table)
+        console.print()
+    for line in (*_notes(study), *filter(None, map(first_error, measured))):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _word(reading: Reading | None, reader: str) -> str:
+    if (value := pooled([reading], reader)) is None:
+        return ""
+    if reader == "selectivity":  # in points
+        return f"{100 * value:+.1f}".replace("-", "−")
+    ends = f"\n({getattr(reading, reader).span()})" if reader in ("probe", "head") else ""
+    return f"{100 * value:.1f}{ends}"
 
 
 def _notes(study: ProbeStudy) -> list[str]:
@@ -107,7 +97,9 @@ def _notes(study: ProbeStudy) -> list[str]:
         "share of wrong answers among rows with right sub-tasks (Press et al. 2022).",
     ]
     solve_steps = study.model.get("solve_steps")
-    if solve_steps and solve_steps > study.last and study.main == study.curve:
+    if study.settled:
+        lines.append("end: no further supervision step changes the states of any of these rows.")
+    elif solve_steps and solve_steps > study.last and study.main == study.curve:
         lines.append(
             f"Answers and sub-tasks are those after {study.last} supervision steps; the model "
             f"solves with up to {solve_steps}. Name {solve_steps} in --steps to probe there, too."
@@ -121,7 +113,7 @@ def first_error(size: SizeResult) -> str:
     if found is None:
         return ""
     judged = f"judged by {JUDGES[found.judge]}"
-    if not found.hint or found.share is None or found.place is None or found.column is None:
+    if found.share is None or found.place is None or found.column is None:
         return f"{size.name}: no sub-task has a wrong cell in these rows, {judged}."
     column = f"column {found.column} from its right end"
     if found.column < 1:
@@ -142,8 +134,15 @@ def regions(study: ProbeStudy) -> dict[str, list[SizeResult]]:
     return {name: sizes for name, sizes in parts.items() if sizes}
 
 
+def step_name(study: ProbeStudy, step: int) -> str:
+    """What a step is called; "end", once no further one changes anything."""
+    return "end" if study.settled and step == study.last else str(step)
+
+
 def last_point(study: ProbeStudy) -> str:
     """The last point in words, like ``z_H after supervision step 8``."""
+    if study.settled:
+        return f"{study.main} when no step changes it any more"
     return f"{study.main} after {study.unit} {study.last}"
 
 
@@ -151,8 +150,7 @@ def curve(
     study: ProbeStudy, hint: str, sizes: Iterable[SizeResult], reader: str
 ) -> tuple[list[int], list[float]]:
     """The accuracy of a reader over steps, pooled over sizes: steps and shares."""
-    sizes = list(sizes)
-    name = study.main if reader == "head" else study.curve
+    name, sizes = study.main if reader == "head" else study.curve, list(sizes)
     points = [
         (step, pooled((size.at(hint, name, step, ROW) for size in sizes), reader))
         for step in study.steps

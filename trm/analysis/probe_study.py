@@ -3,21 +3,20 @@
 The probes are fitted to problems of the training split, drawn as the model's own training draws
 them, and read on problems of the test split, so that none of these were ever seen.
 
-``probe.json`` is `ProbeStudy` as JSON.
-
-A share of cells is ``{right, total, low, high}``. The cells of a problem are not independent, so
-low and high are ends of a 95 % bootstrap interval over problems (percentiles of 1,000 samples);
-where all cells are right, or none, of the Wilson interval of as many problems. Shares of rows and
-problems have Wilson intervals; those of rows take the rows of a problem as independent.
+``probe.json`` is `ProbeStudy` as JSON, where a share of cells is ``{right, total, low, high}``. The
+cells of a problem are not independent, so low and high are ends of a 95 % bootstrap interval over
+problems (percentiles of 1,000 samples); where all cells are right, or none, of the Wilson interval
+of as many problems. Shares of rows and problems have Wilson intervals; those of rows take the rows
+of a problem as independent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+import torch
+from pydantic import PlainSerializer, TypeAdapter
 
 from canvas.hints import UNDEFINED, subtask_classes
 from canvas.problems import Problems
@@ -26,12 +25,12 @@ from canvas.task import Task
 from trm.analysis.probe import (
     Cells,
     Examples,
+    LinearProbes,
     Observed,
     Point,
-    Probes,
+    control_labels,
     examples,
-    fit_probes,
-    joined_cells,
+    fit,
     main_point,
     observe,
     take,
@@ -39,24 +38,14 @@ from trm.analysis.probe import (
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid import region, size_name
 from trm.evaluation.statistics import Share
-from trm.files import read_object, write_object
 from trm.solving.solver import Solver
 
-FILE = "probe.json"  # its name in a study's folder
-FORMAT = 1
 ROW, ALL = "row", "all"  # scopes: cells of the row that is filled in; all that are defined
 _RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
 
-
-def _from_json(data: Any) -> Any:
-    if not isinstance(data, dict):
-        return data
-    return Share(data["right"], data["total"], ends=(data["low"], data["high"]))
-
-
-Count = Annotated[Share, BeforeValidator(_from_json), PlainSerializer(Share.data)]
+Count = Annotated[Share, PlainSerializer(Share.data)]
 
 
 @dataclass(frozen=True)
@@ -86,10 +75,6 @@ class Reading:
     control: Count  # the probe of the control task, on cells whose type occurred in training
     known: Count  # the probe, on the same cells
     majority: Count  # the class that is most frequent in training
-
-    def value(self, reader: str) -> float | None:
-        """The share of a reader, or the ``selectivity``; None where there is none."""
-        return pooled([self], reader)
 
 
 @dataclass(frozen=True)
@@ -170,7 +155,8 @@ class ProbeStudy:
     model: dict[str, Any] = field(default_factory=dict)  # as in ``grid.json``
     versions: dict[str, str] = field(default_factory=dict)
     created: str = ""
-    format: int = FORMAT
+    format: int = 1
+    settled: bool = False  # whether the last supervision step changed nothing in any problem
 
     @property
     def measured(self) -> list[SizeResult]:
@@ -195,41 +181,19 @@ class ProbeStudy:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        data: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        data: dict[str, Any] = TypeAdapter(ProbeStudy).dump_python(self, mode="json")
         return data
-
-    def write(self, folder: Path) -> None:
-        """Into `FILE` in a folder."""
-        write_object(folder / FILE, self.to_json())
-
-
-_ADAPTER = TypeAdapter(ProbeStudy)
-
-
-def read_study(folder: Path) -> ProbeStudy:
-    """A study from its folder.
-
-    Raises:
-        ValueError: there is none that can be read.
-    """
-    data = read_object(folder / FILE) or {}
-    if data.get("format") != FORMAT:
-        raise ValueError(f"{folder / FILE} is no study of probes of format {FORMAT}")
-    try:
-        return _ADAPTER.validate_python(data)
-    except (ValidationError, KeyError):
-        raise ValueError(f"{folder / FILE} is damaged: its parts are not a study's") from None
 
 
 def pooled(readings: Iterable[Reading | None], reader: str) -> float | None:
-    """The share over the cells of several sizes; None of no cells."""
+    """A reader's share over the cells of sizes, or the ``selectivity``; None of no cells."""
     known = [r for r in readings if r is not None]
     if reader == "selectivity":
         ends = pooled(known, "known"), pooled(known, "control")
         return None if ends[0] is None or ends[1] is None else ends[0] - ends[1]
-    counts: list[Share | None] = [getattr(r, reader) for r in known]
-    total = sum(c.total for c in counts if c is not None)
-    return sum(c.right for c in counts if c is not None) / total if total else None
+    counts = [count for r in known if (count := getattr(r, reader)) is not None]
+    total = sum(count.total for count in counts)
+    return sum(count.right for count in counts) / total if total else None
 
 
 def run_probes(
@@ -245,22 +209,33 @@ def run_probes(
     layout has no hints, no size can be measured, there are no training problems, or the states
     cannot be probed.
     """
-    settings = settings or Settings()
-    check_hints(solver.task)
-    sizes = default_sizes(solver.task) if sizes is None else sizes
-    asked = [_asked(solver, size, settings) for size in sizes]
+    settings, task = settings or Settings(), solver.task
+    check_hints(task)
+    asked = [
+        _asked(solver, size, settings) for size in (default_sizes(task) if sizes is None else sizes)
+    ]
     if all(result.reason for result, *_ in asked):
         reason = asked[0][0].reason if asked else "no size was named"
         raise ValueError(f"there is nothing to probe: {reason}")
     note(f"reading {settings.train_problems:,} training problems")
-    cells, train = training_cells(solver, settings)
-    there = (cells.hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
-    every = subtask_classes(solver.task.rules, solver.task.base)
+    parts, read, random = list[Cells](), 0, np.random.default_rng(settings.seed)
+    for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
+        index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, settings.train_problems))
+        problems = sample(task, settings.seed, "train", 0, index)
+        for part, observed in _read(solver, problems, settings, settings.seed, start):
+            parts.append(take(part, observed, settings.cells, random))
+            read += len(part)
+    features = {p: torch.cat([part.features[p] for part in parts]) for p in parts[0].features}
+    hints, filled, types = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("hints", "filled", "types")
+    )
+    there = (hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
+    every = subtask_classes(task.rules, task.base)
     classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
-    cells = cells._replace(hints=cells.hints[:, there])
-    note(f"fitting probes to {train['cells']:,} cells at {len(cells.features)} sites")
-    probes = fit_probes(cells, classes, settings.seed, settings.l2, settings.iterations)
-    last = main_point(solver.predictor, settings.steps)
+    note(f"fitting probes to {len(hints)} cells at {len(features)} sites")
+    probes = fit_probes(features, hints[:, there], filled, types, classes, settings)
+    last, settled = main_point(solver.predictor, settings.steps), True
     found = []
     for result, fitted, problems in asked:
         if fitted is not None:
@@ -270,9 +245,12 @@ def run_probes(
                 some = problems[start : start + _PROBLEMS_AT_ONCE]
                 for part, observed in _read(fitted, some, settings):
                     tally.add(replace(part, hints=part.hints[..., there]), observed, start)
+                    settled &= observed.settled
             result = tally.result(result)
         found.append(result)
-    return ProbeStudy(asdict(settings), classes, last.name, last.step, train, found)
+    counted = (settings.train_problems, read, len(hints), int(filled.sum()))
+    train = dict(zip(("problems", "examples", "cells", "working"), counted, strict=True))
+    return ProbeStudy(asdict(settings), classes, *last, train, found, settled=settled)
 
 
 def check_hints(task: Task) -> None:
@@ -291,31 +269,10 @@ def default_sizes(task: Task) -> list[dict[str, int]]:
     By the task's usual measures: two sizes in range, one beyond in each measure, one in both.
     """
     first, second = task.axes
-    (_, a), (_, b) = task.ranges[first], task.ranges[second]
+    (low, a), (least, b) = task.ranges[first], task.ranges[second]
     pairs = [(-(-a // 2), -(-b // 2)), (a, b), (a + -(-a // 2), b), (a, b + -(-b // 2))]
-    pairs.append((2 * a, 2 * b))
-    low = [task.ranges[axis][0] for axis in (first, second)]
-    found = [{first: max(x, low[0]), second: max(y, low[1])} for x, y in pairs]
-    return [size for i, size in enumerate(found) if size not in found[:i]]
-
-
-def training_cells(solver: Solver, settings: Settings) -> tuple[Cells, dict[str, int]]:
-    """What probes are fitted to, and how much it is."""
-    parts, read = [], 0
-    random = np.random.default_rng(settings.seed)
-    for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
-        index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, settings.train_problems))
-        problems = sample(solver.task, settings.seed, "train", 0, index)
-        for part, observed in _read(solver, problems, settings, settings.seed, start):
-            parts.append(take(part, observed, settings.cells, random))
-            read += len(part)
-    cells = joined_cells(parts)
-    return cells, {
-        "problems": settings.train_problems,
-        "examples": read,
-        "cells": len(cells.filled),
-        "working": int(cells.filled.sum()),
-    }
+    found = [(max(x, low), max(y, least)) for x, y in (*pairs, (2 * a, 2 * b))]
+    return [{first: x, second: y} for x, y in dict.fromkeys(found)]
 
 
 def _asked(
@@ -348,22 +305,61 @@ def _read(
 ) -> Iterator[tuple[Examples, Observed]]:
     """Examples in batches, see `examples`, each with what the model does with it."""
     every = examples(solver, problems, seed, first)
-    _, H, W = every.inputs.shape
-    size = max(1, _TOKENS_AT_ONCE // (H * W))
+    size = max(1, _TOKENS_AT_ONCE // every.inputs[0].size)
     for start in range(0, len(every), size):
         part = every[start : start + size]
         yield part, observe(solver.predictor, part, settings.steps, settings.layers)
 
 
+@dataclass(frozen=True)
+class Probes:
+    """Linear probes of all sub-tasks, and of their control tasks, at all points."""
+
+    names: tuple[str, ...]  # of the sub-tasks
+    points: Mapping[Point, LinearProbes]  # of all sub-tasks, then of their control tasks
+    majority: np.ndarray  # uint8 [2, hints]: the most frequent class in rows filled in, and in all
+    frequencies: Sequence[np.ndarray]  # of each sub-task, how often its classes occur
+    types: np.ndarray  # uint64 [M], those that occur
+
+
+def fit_probes(
+    features: Mapping[Point, torch.Tensor],
+    hints: np.ndarray,
+    filled: np.ndarray,
+    types: np.ndarray,
+    classes: Mapping[str, int],
+    settings: Settings,
+) -> Probes:
+    """A probe for each sub-task at each point, and one for its control task.
+
+    Features, hints, filled and types are those of `Cells`, classes in the layout's order.
+    """
+
+    def counts(hints: np.ndarray) -> list[np.ndarray]:
+        columns = zip(hints.T, classes.values(), strict=True)
+        return [np.bincount(column[column != UNDEFINED], minlength=n) for column, n in columns]
+
+    every = counts(hints)
+    controls = control_labels(types, hints, every, settings.seed)
+    labels, both = torch.from_numpy(np.hstack([hints, controls])), [*classes.values()] * 2
+    points = {
+        point: fit(value, labels.to(value.device), both, settings.l2, settings.iterations)
+        for point, value in features.items()
+    }
+    majority = np.array([[c.argmax() for c in part] for part in (counts(hints[filled]), every)])
+    return Probes(tuple(classes), points, majority.astype(np.uint8), every, np.unique(types))
+
+
 class Tally:
     """Counts what probes get right by problem, so that intervals can be those of problems.
 
-    ``last`` is the point whose sub-tasks are compared with the answer, the seed the bootstrap's.
+    ``last`` is the point whose sub-tasks are compared with the answer; the seed is that of the
+    control tasks, and of the bootstrap.
     """
 
     def __init__(self, probes: Probes, last: Point, problems: int, seed: int) -> None:
         self.probes, self.last, self.problems, self.seed = probes, last, problems, seed
-        self.names = tuple(probes.classes)
+        self.names = probes.names
         # Of each reader at each point, and in all of ``total``, ``known`` and ``majority``: cells
         # int64 [2, hints, problems], those of the row that is filled in, then all.
         self.cells: dict[tuple[str, Point | None], np.ndarray] = {}
@@ -376,6 +372,8 @@ class Tally:
         """Count a batch, whose first problem has this number."""
         cells, of_problem = take(examples, observed), examples.problem + first
         problem = of_problem[cells.example]
+        defined, step = cells.hints != UNDEFINED, examples.rows - examples.first[:, None]  # [B, H]
+        known = defined & np.isin(cells.types, self.probes.types)[:, None]
 
         def add(reader: str, point: Point | None, row: np.ndarray, every: np.ndarray) -> None:
             counted = [
@@ -385,27 +383,24 @@ class Tally:
             before = self.cells.get((reader, point), 0)
             self.cells[reader, point] = before + np.array(counted).astype(np.int64)
 
-        defined = cells.hints != UNDEFINED
-        known = defined & self.probes.known(cells.types)[:, None]
-        controls = self.probes.control(cells.types, cells.hints)
-        row, every = (defined & (cells.hints == usual) for usual in self.probes.majority)
-        add("majority", None, row, every)
+        controls = control_labels(cells.types, cells.hints, self.probes.frequencies, self.seed)
+        add("majority", None, *(defined & (cells.hints == one) for one in self.probes.majority))
         add("total", None, defined, defined)
         add("known", None, known, known)
         judged = defined
         for point, features in cells.features.items():
-            said, control = self.probes(point, features)
-            right = defined & (said == cells.hints)
-            control = known & (control == controls)
+            both = self.probes.points[point](features).cpu().numpy()
+            said, control = np.split(both, 2, axis=1)
+            right, same = defined & (said == cells.hints), known & (control == controls)
             add("probe", point, right, right)
             add("known", point, right & known, right & known)
-            add("control", point, control, control)
-            if point.name == self.last.name and point.step in observed.heads:
+            add("control", point, same, same)
+            heads = observed.heads.get(point.step) if point.name == self.last.name else None
+            if heads is not None:
                 for h, name in enumerate(self.names):
-                    if name in observed.heads[point.step]:
+                    if name in heads:
                         self.read.add(name)
-                        named = observed.heads[point.step][name].flatten(1).cpu().numpy()
-                        own = named[cells.example, cells.cell]
+                        own = heads[name].reshape(len(examples), -1)[cells.example, cells.cell]
                         agree = defined[:, h] & (own == cells.hints[:, h])
                         right[:, h] = np.where(own == UNDEFINED, right[:, h], agree)
                 add("head", point, right, right)
@@ -416,11 +411,10 @@ class Tally:
         self.rows = np.pad(self.rows, ((0, 0), (0, 0), (0, max(0, H - self.rows.shape[2]))))
         if not self.places.size:
             self.places = np.zeros((2, len(self.names), H, 2 * W), dtype=np.int64)
-        step = examples.rows - examples.first[:, None]  # [B, H]
-        example, line, _ = np.nonzero(examples.filled)
-        self.rows[0, of_problem[example], step[example, line]] = True
-        example, line, _ = np.nonzero(examples.filled & (observed.answers != examples.labels))
-        self.rows[2, of_problem[example], step[example, line]] = True
+        wrong = examples.filled & (observed.answers != examples.labels)
+        for kind, where in ((0, examples.filled), (2, wrong)):
+            example, line, _ = np.nonzero(where)
+            self.rows[kind, of_problem[example], step[example, line]] = True
         counted = [self.names.index(name) for name in self.judged]
         line, column = np.divmod(cells.cell, W)
         bad = cells.filled & ~judged[:, counted].all(axis=1)
@@ -439,28 +433,22 @@ class Tally:
             self.problems, np.full(self.problems, 1 / self.problems), _RESAMPLES
         )
         totals, readings = self.cells["total", None], []
-        points = [point for reader, point in self.cells if reader == "probe" and point]
-
-        def counted(at: tuple[int, int], reader: str, point: Point | None, of: str) -> Share:
-            return share(self.cells[reader, point][at], self.cells[of, None][at], weights)
-
         for at in np.ndindex(totals.shape[:2]):
+            hint, scope = self.names[at[1]], (ROW, ALL)[at[0]]
             if not totals[at].any():
                 continue
-            hint, majority = self.names[at[1]], counted(at, "majority", None, "total")
-            for point in points:
+
+            def counted(reader: str, point: Point | None, at: Any = at) -> Share:
+                of = "known" if reader in ("known", "control") else "total"
+                return share(self.cells[reader, point][at], self.cells[of, None][at], weights)
+
+            majority = counted("majority", None)
+            for point in self.probes.points:
                 head = ("head", point) in self.cells and hint in self.read
-                reading = Reading(
-                    hint,
-                    *point,
-                    (ROW, ALL)[at[0]],
-                    counted(at, "probe", point, "total"),
-                    counted(at, "head", point, "total") if head else None,
-                    counted(at, "control", point, "known"),
-                    counted(at, "known", point, "known"),
-                    majority,
-                )
-                readings.append(reading)
+                own = counted("head", point) if head else None
+                shares = counted("probe", point), own, counted("control", point)
+                known = counted("known", point)
+                readings.append(Reading(hint, *point, scope, *shares, known, majority))
         there, bad, wrong = self.rows
         rows = _table(~bad[there], ~wrong[there])
         whole = _table(~bad.any(axis=1), ~wrong.any(axis=1))
@@ -498,14 +486,10 @@ class Tally:
         wrong = total[worst] - right[worst]
         row, column = (int(i) for i in np.unravel_index(wrong.argmax(), wrong.shape))
         found, asked = self.cells[self.judge, self.last], self.cells["total", None]
-        return FirstError(
-            self.judge,
-            self.names[worst],
-            share(found[0, worst], asked[0, worst], weights),
-            row + 1,
-            column - wrong.shape[1] // 2 + 1,
-            Share(int(right[worst][row, column]), int(total[worst][row, column])),
-        )
+        of_cells = share(found[0, worst], asked[0, worst], weights)
+        place = Share(int(right[worst][row, column]), int(total[worst][row, column]))
+        at = row + 1, column - wrong.shape[1] // 2 + 1
+        return FirstError(self.judge, self.names[worst], of_cells, *at, place)
 
 
 def _table(subtasks: Any, answers: Any) -> Table:

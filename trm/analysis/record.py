@@ -7,11 +7,10 @@ Values are taken by PyTorch hooks, so that a model computes what it always does,
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,12 +62,50 @@ class Record:
         logits: [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
         hints: by supervision step (of a GPT 0), logits [N, H, W, classes] of the model's own heads.
         steps: supervision steps that were taken.
+        settled: whether the last of them changed nothing.
     """
 
     values: dict[Site, list[Tensor]]
+    change: Change | None = None
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
     hints: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     steps: int = 0
+    settled: bool = False
+
+    def note(self, site: Site, value: Tensor) -> Tensor:
+        """Note a value; returns what takes its place."""
+        if self.change is not None:
+            value = self.change(site, len(self.values[site]), value)
+        self.values[site].append(value)
+        return value
+
+    @contextmanager
+    def hooked(self, step: int) -> Iterator[None]:
+        """Hooks on all sites, while a supervision step is taken; then there are none again."""
+        with ExitStack() as hooks:
+            for site in self.values:
+                if site.part is not None and site.step in (None, step):
+                    hooks.callback(self._hook(site, site.part).remove)
+            yield
+
+    def _hook(self, site: Site, part: nn.Module) -> Any:
+        calls = count()
+
+        def taken(value: Callable[[], Tensor], otherwise: Tensor | None = None) -> Tensor | None:
+            meant = site.calls is None or next(calls) in site.calls
+            return self.note(site, value()) if meant else otherwise
+
+        if site.kind == OUTPUT:
+            return part.register_forward_hook(lambda _, __, made: taken(lambda: made, made))
+        if site.kind == INPUT:
+            return part.register_forward_pre_hook(
+                lambda _, given: (taken(lambda: given[0], given[0]), *given[1:])
+            )
+
+        def attention(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            taken(lambda: attention_weights(layer, given, named))
+
+        return part.register_forward_pre_hook(attention, with_kwargs=True)
 
 
 class Recorder(ABC):
@@ -112,70 +149,14 @@ class Recorder(ABC):
 
         With ``hints`` the model's own heads of hints are read, after each step of a site.
         """
-        record = Record({site: [] for site in sites})
+        record = Record({site: [] for site in sites}, change)
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
-        self._take(index.to(self.cells.device), _Hooks(record, change), hints)
+        self._take(index.to(self.cells.device), record, hints)
         return record
 
     @abstractmethod
-    def _take(self, index: Tensor, hooks: "_Hooks", hints: bool) -> None:
-        """Fill a record, whose hooks these are."""
-
-
-class _Hooks:
-    """What takes values at the sites of a run, and counts how often modules are called."""
-
-    def __init__(self, record: Record, change: Change | None) -> None:
-        self.record, self.change, self.step = record, change, 0
-        self.calls: Counter[Site] = Counter()
-
-    @contextmanager
-    def of_step(self, step: int) -> Iterator[None]:
-        """Hooks on all sites, while a supervision step is taken; then there are none again."""
-        self.step = step
-        self.calls.clear()
-        with ExitStack() as hooks:
-            for site in self.record.values:
-                if site.part is not None and site.step in (None, step):
-                    hooks.callback(self._hook(site, site.part).remove)
-            yield
-
-    def _hook(self, site: Site, part: nn.Module) -> Any:
-        if site.kind == OUTPUT:
-            return part.register_forward_hook(lambda _, __, output: self._call(site, output))
-        if site.kind == INPUT:
-            return part.register_forward_pre_hook(
-                lambda _, given: (self._call(site, given[0]), *given[1:])
-            )
-
-        def attention(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            if self._meant(site):
-                self.value(site, attention_weights(layer, given, named))
-
-        return part.register_forward_pre_hook(attention, with_kwargs=True)
-
-    def _meant(self, site: Site) -> bool:
-        self.calls[site] += 1
-        return site.calls is None or self.calls[site] - 1 in site.calls
-
-    def _call(self, site: Site, value: Tensor) -> Tensor:
-        return self.value(site, value) if self._meant(site) else value
-
-    def value(self, site: Site, value: Tensor) -> Tensor:
-        """Note a value; returns what takes its place."""
-        held = self.record.values[site]
-        if self.change is not None:
-            value = self.change(site, len(held), value)
-        held.append(value)
-        return value
-
-    def state(self, state: State, step: int) -> State:
-        """The state after a step, noted where a site means it, and changed."""
-        for site in self.record.values:
-            if site.part is None and site.step in (None, step):
-                taken = {name: self.value(site, part) for name, part in named(state).items()}
-                state = unnamed(state, taken)
-        return state
+    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
+        """Fill a record."""
 
 
 class StepRecorder(Recorder):
@@ -201,6 +182,8 @@ class StepRecorder(Recorder):
     ) -> None:
         self.model, self.last, self.settle = model, last, settle
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
+        # The tensor that each pass through the layers replaces; empty: not known.
+        self.updates: tuple[str, ...] = model.updates if hasattr(model, "layers") else ()
         self.start: State | None = None
         with torch.no_grad():
             self.context = model.encode(self.tokens)
@@ -214,11 +197,6 @@ class StepRecorder(Recorder):
         if isinstance(self.context, Context) and self.context.places is not None:
             self.cells = self.context.places
         self.length = self.cells.shape[1]
-
-    @property
-    def updates(self) -> tuple[str, ...]:
-        """The tensor that each pass through the layers replaces; empty: not known."""
-        return self.model.updates if hasattr(self.model, "layers") else ()
 
     def states(self, steps: Sequence[int]) -> list[Site]:
         """The state after supervision steps."""
@@ -275,40 +253,41 @@ class StepRecorder(Recorder):
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """As [B, S, D]; ValueError: it is not made of tokens of cells."""
-        S = self.cells.shape[1]
-        if value.ndim == 4 and value.shape[1] * value.shape[2] == S:
+        if value.ndim == 4 and value.shape[1] * value.shape[2] == self.length:
             value = value.flatten(1, 2)
-        if value.ndim != 3 or value.shape[1] < S:
+        if value.ndim != 3 or value.shape[1] < self.length:
             raise ValueError(
                 f"the state {name} of the model has the shape {list(value.shape)}: only states "
-                f"with one vector for each cell, [batch, {S}, channels] here, can be read cell by "
-                "cell"
+                f"with one vector for each cell, [batch, {self.length}, channels] here, can be "
+                "read cell by cell"
             )
-        return value[:, value.shape[1] - S :]
+        return value[:, value.shape[1] - self.length :]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
         """What the head says of a state made of these tensors: logits [B, H, W, V]."""
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
-    def _take(self, index: Tensor, hooks: _Hooks, hints: bool) -> None:
-        record, model = hooks.record, self.model
+    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
         meant = {site.step for site in record.values}
-        with hooks.of_step(0):  # the embedding is read before any step
-            loop = Loop(model, self.tokens[index])
+        with record.hooked(0):  # the embedding is read before any step
+            loop = Loop(self.model, self.tokens[index])
         if self.start is not None:
             loop.state = self.start[index]
-        settled = False
         for step in range(1, self.last + 1):
-            if settled and (self.settle or step not in meant):
+            if record.settled and (self.settle or step not in meant):
                 continue  # it would change nothing
             before = named(loop.state)
-            with hooks.of_step(step):
+            with record.hooked(step):
                 loop.step()
-            loop.state = hooks.state(loop.state, step)
+            for site in record.values:
+                if site.part is None and site.step in (None, step):
+                    state = {name: record.note(site, x) for name, x in named(loop.state).items()}
+                    loop.state = unnamed(loop.state, state)
             record.steps = step
-            if self.settle or hooks.change is None:
-                settled = all(torch.equal(before[k], v) for k, v in named(loop.state).items())
+            if self.settle or record.change is None:
+                after = named(loop.state)
+                record.settled = all(torch.equal(before[name], after[name]) for name in after)
             if hints and step in meant:
                 record.hints[step] = loop.read_hints()
         record.logits = loop.read()[0]
@@ -336,49 +315,40 @@ class SequenceRecorder(Recorder):
 
     def layers(self, step: int | None = None) -> list[list[Site]]:
         """One pass for each loop."""
-        return [
-            [
-                Site(
-                    joined(f"loop {loop + 1}" if self.loops > 1 else "", f"block {k}"),
-                    block,
-                    calls=frozenset({loop}),
-                )
-                for k, block in enumerate(self.model.layers, start=1)
-            ]
-            for loop in range(self.loops)
-        ]
+        return self._sites([*self.model.layers])
 
     def heads(self) -> list[Site]:
         """Of each block in each loop."""
-        return [site for sites in self._attention(INPUT) for site in sites]
+        parts = [layer.out for layer in attention_of(self.model)]
+        return [site for of_loop in self._sites(parts, INPUT) for site in of_loop]
 
     def attention(self) -> list[list[Site]]:
         """The attention of each block in each loop, float32 [B, heads, T, T] each."""
-        return self._attention(ATTENTION)
+        return self._sites(attention_of(self.model), ATTENTION)
 
-    def _attention(self, kind: str) -> list[list[Site]]:
-        parts = attention_of(self.model)
+    def _sites(self, parts: Sequence[nn.Module], kind: str = OUTPUT) -> list[list[Site]]:
+        names = [f"loop {loop + 1}" if self.loops > 1 else "" for loop in range(self.loops)]
         return [
             [
-                replace(site, part=layer.out if kind == INPUT else layer, kind=kind)
-                for site, layer in zip(sites, parts, strict=True)
+                Site(joined(name, f"block {k}"), part, kind, calls=frozenset({loop}))
+                for k, part in enumerate(parts, start=1)
             ]
-            for sites in self.layers()
+            for loop, name in enumerate(names)
         ]
 
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
-    def _take(self, index: Tensor, hooks: _Hooks, hints: bool) -> None:
-        with hooks.of_step(0):
+    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
+        with record.hooked(0):
             x = self.model.activations(
                 self.ids[index], self.height, self.shape[1], loops=self.loops
             )
-        hooks.record.logits = self.model.head(self.on_canvas(x))
+        record.logits = self.model.head(self.on_canvas(x))
         if hints:
             of_cells = self.model.read_hints(x[:, self.writers])
-            hooks.record.hints[0] = {k: v.unflatten(1, self.shape) for k, v in of_cells.items()}
+            record.hints[0] = {k: v.unflatten(1, self.shape) for k, v in of_cells.items()}
 
 
 def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
@@ -389,26 +359,37 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
     The canvases are ``uint8 [B, H, W]``.
     """
     recorder = StepRecorder(model, canvases, steps)
-    initial = named(recorder.initial)
-    updates = list[tuple[str, Site]]()
-    for step in range(1, steps + 1):
-        last = (layers[-1] for layers in recorder.layers(step))
-        updates += zip(recorder.updates, last, strict=True)
-    states = [] if updates else recorder.states(range(1, steps + 1))
-    record = recorder.run([*(site for _, site in updates), *states])
+    initial, every = named(recorder.initial), range(1, steps + 1)
+    updates = [
+        (name, layers[-1])
+        for step in every
+        for name, layers in zip(recorder.updates, recorder.layers(step), strict=True)
+    ]
+    states = [] if updates else recorder.states(every)
+    values = recorder.run([*(site for _, site in updates), *states]).values
     passed = {name: [initial[name]] for name in (*recorder.updates, *initial)}
     for name, site in updates:
-        passed[name] += record.values[site]
+        passed[name] += values[site]
     for site in states:
-        for name, value in zip(initial, record.values[site], strict=True):
+        for name, value in zip(initial, values[site], strict=True):
             passed[name].append(value)
     lengths = model.lengths(recorder.context)
+
+    def distance(one: Tensor, other: Tensor) -> Tensor:
+        """Of [B, ...], padding left out: float32 [B]."""
+        squares = (one.float() - other.float()).square()
+        if lengths is None:
+            return squares.flatten(1).mean(1).sqrt()
+        squares = squares.flatten(2).mean(-1)
+        there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
+        return ((squares * there).sum(1) / lengths).sqrt()
+
     return {
-        name: torch.stack([_distance(new, old, lengths) for old, new in pairwise(values)])
+        name: torch.stack([distance(new, old) for old, new in pairwise(states_of)])
         .unflatten(0, (steps, -1))
         .cpu()
-        for name, values in passed.items()
-        if len(values) > 1
+        for name, states_of in passed.items()
+        if len(states_of) > 1
     }
 
 
@@ -437,8 +418,23 @@ def cell_attention(
     recorder = StepRecorder(predictor.model, canvases, steps)
     by_update = recorder.attention(steps)
     values = recorder.run([site for sites in by_update.values() for site in sites]).values
+    cells = canvases.shape[1] * canvases.shape[2]
+
+    def on_canvas(weights: Tensor) -> Tensor:
+        """Between cells [B, heads, H * W, H * W], a prefix left out."""
+        S = recorder.length
+        weights, places = weights[..., -S:, -S:], recorder.cells
+        if recorder.context.places is None:
+            return weights
+        full = weights.new_zeros(*weights.shape[:2], cells + 1, cells + 1)
+        flat = (places[:, None, :, None] * (cells + 1) + places[:, None, None, :]).expand_as(
+            weights
+        )
+        full.flatten(2).scatter_(2, flat.flatten(2), weights.flatten(2))
+        return full[..., :cells, :cells]
+
     return {
-        name: torch.stack([_on_canvas(values[s][0], recorder.context) for s in sites]).cpu()
+        name: torch.stack([on_canvas(values[site][0]) for site in sites]).cpu()
         for name, sites in by_update.items()
     }, steps
 
@@ -495,28 +491,3 @@ def update_names(updates: Sequence[str]) -> list[str]:
 def joined(*names: str) -> str:
     """Parts of a name, empty ones left out."""
     return ", ".join(filter(None, names))
-
-
-def _distance(one: Tensor, other: Tensor, lengths: Tensor | None) -> Tensor:
-    """Root mean square of the difference [B, ...], padding left out: float32 [B]."""
-    squares = (one.float() - other.float()).square()
-    if lengths is None:
-        return squares.flatten(1).mean(1).sqrt()
-    squares = squares.flatten(2).mean(-1)
-    there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
-    return ((squares * there).sum(1) / lengths).sqrt()
-
-
-def _on_canvas(weights: Tensor, context: Context) -> Tensor:
-    """Attention between cells [B, heads, H * W, H * W], a prefix left out."""
-    cells = context.height * context.width
-    if context.places is None:
-        return weights[..., -cells:, -cells:]
-    S = context.places.shape[1]
-    weights = weights[..., -S:, -S:]
-    full = weights.new_zeros(*weights.shape[:2], cells + 1, cells + 1)
-    rows = context.places[:, None, :, None].expand_as(weights)
-    columns = context.places[:, None, None, :].expand_as(weights)
-    flat = (rows * (cells + 1) + columns).flatten(2)
-    full.flatten(2).scatter_(2, flat, weights.flatten(2))
-    return full[..., :cells, :cells]

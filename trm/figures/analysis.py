@@ -21,8 +21,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from canvas.picture import GREY, GRID, PAPER
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
-from trm.analysis.probe_report import JUDGES, curve, last_point, regions
-from trm.analysis.probe_study import ProbeStudy
+from trm.analysis.probe_report import JUDGES, curve, last_point, regions, step_name
+from trm.analysis.probe_study import ProbeStudy, pooled
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_heads import Head
@@ -73,7 +73,7 @@ def probing_figure(study: ProbeStudy) -> Figure:
     *maps, bars = above.subplots(1, len(readers) + 1, width_ratios=ratios, squeeze=False)[0]
     for axes, reader in zip(maps, readers, strict=True):
         found = [[size.at(hint, study.main, study.last) for size in sizes] for hint in hints]
-        shares = [[None if r is None else r.value(reader) for r in row] for row in found]
+        shares = [[pooled([r], reader) for r in row] for row in found]
         values = 100 * np.array(shares, dtype=float)
         texts = np.vectorize(_percent)(values)
         columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
@@ -142,7 +142,7 @@ def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
     axes.grid(color=GRID, linewidth=0.6)
     axes.tick_params(labelsize=8, length=2)
     axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
-    axes.xaxis.set_major_formatter(lambda at, _: str(study.steps[round(at)]))
+    axes.xaxis.set_major_formatter(lambda at, _: step_name(study, study.steps[round(at)]))
     axes.spines[["top", "right"]].set_visible(False)
 
 
