@@ -47,31 +47,23 @@ _SITES = 12  # maps at most
 
 @dataclass(frozen=True)
 class Patching:
-    """How the answer to A changes, thing by thing.
+    """How the answer to A changes, thing by thing, at L sites in the order of computation.
 
-    Attributes:
-        by: what was patched, of `PATCHED`.
-        sites: the names of L places in the model, in the order in which it computes.
-        effects: of heads ``float32 [L, heads]``, each head in all cells; of steps ``float32
-            [L, tensors]``, each tensor of the state in all cells; else ``float32 [L, h, w]``, what
-            is in a cell, or in its row or column of the canvas, in all channels; not a number where
-            there is no token.
-        canvases: ``uint8 [2, h, w]``, A and B with the row filled in, as the model reads them: of a
-            GPT with the row ends on the left, down to the row.
-        scored: ``bool [h, w]``, the cells of the row in which A and B differ.
-        differences: of the runs on A and on B, their logit differences LD.
-        right: whether the model is right in every cell of A's row, and of B's.
-        things: of heads and steps, what the columns of the effects are; else empty.
+    Effects are of heads ``float32 [L, heads]``, each head in all cells; of steps ``[L, tensors]``,
+    each tensor of the state in all cells; else ``[L, h, w]``, what is in a cell, or in its row or
+    column of the canvas, in all channels; not a number where there is no token. Canvases are A and
+    B with the row filled in, as the model reads them: of a GPT with the row ends on the left, down
+    to the row.
     """
 
-    by: str
+    by: str  # of `PATCHED`
     sites: list[str]
     effects: np.ndarray
-    canvases: np.ndarray
-    scored: np.ndarray
-    differences: tuple[float, float]
-    right: tuple[bool, bool]
-    things: tuple[str, ...] = ()
+    canvases: np.ndarray  # uint8 [2, h, w]
+    scored: np.ndarray  # bool [h, w], the cells of the row in which A and B differ
+    differences: tuple[float, float]  # of the runs on A and on B, their logit differences LD
+    right: tuple[bool, bool]  # whether the model is right in every cell of A's row, and of B's
+    things: tuple[str, ...] = ()  # of heads and steps, what the columns of the effects are
 
 
 @torch.no_grad()
@@ -91,26 +83,23 @@ def patch(
     in what they give before the output projection, in all supervision steps at once. Steps are
     patched in the whole state after each of them: one of its tensors, then all together.
 
-    Args:
-        predictor: with the model, where it is to run.
-        inputs, labels: ``uint8 [2, H, W]``, A and B with the same row masked, and filled in.
-        by: of `PATCHED`.
-        steps: supervision steps after which states are patched; the last one is that of the answer.
-
-    Raises:
-        ValueError: A's and B's rows are masked in other cells or are the same, the model's tokens
-            lie in other cells, it has no such thing, or its answers to A and B cannot be told
-            apart.
+    ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B with the same row masked, and filled
+    in. The last of the steps is that of the answer. ValueError: A's and B's rows are masked in
+    other cells or are the same, the model's tokens lie in other cells, it has no such thing, or its
+    answers to A and B cannot be told apart.
     """
     check_choice("what is patched", by, PATCHED)
     masked = inputs == MASK
     if not masked[0].any() or (masked[0] != masked[1]).any():
         raise ValueError("the two problems have to be masked in the same cells of one row")
-    model, answer = predictor.model, np.nonzero(masked[0])
-    recorder, canvases, grid = open_pair(predictor, inputs, labels, int(answer[0][0]), steps)
-    shift = canvases.shape[2] - labels.shape[2]  # of row ends on the left
-    score = _Score(labels, answer)
-    iterative = isinstance(recorder, StepRecorder) and not predictor.in_order
+    model, scored = predictor.model, masked[0] & (labels[0] != labels[1])
+    if not scored.any():
+        raise ValueError(
+            "the two problems have the same symbols in this row, so no effect on it can be "
+            "measured: take another row, or another problem"
+        )
+    recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
+    stepwise = isinstance(recorder, StepRecorder) and not predictor.in_order
     states = recorder.states(sorted(steps)) if isinstance(recorder, StepRecorder) else []
     things: list[str] = []
     place: np.ndarray | None = None
@@ -120,32 +109,43 @@ def patch(
         groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
         things = [f"head {number}" for number in range(1, layer.num_heads + 1)]
     elif by == "steps":
-        if not iterative:
+        if not stepwise or not isinstance(recorder, StepRecorder):
             raise ValueError(
                 f"{type(model).__name__} takes no supervision steps here, after which a state "
                 "could be patched: patch cells, rows, columns or heads"
             )
-        assert isinstance(recorder, StepRecorder)
         sites, things = _spread(states), list(named(recorder.initial))
         groups = torch.eye(len(things), dtype=torch.bool)
         if len(things) > 1:  # each alone, then all together
             groups = torch.cat((groups, torch.ones_like(groups[:1])))
             things.append("all")
     else:
-        passed = states if iterative else [site for part in recorder.layers() for site in part]
+        passed = states if stepwise else [site for part in recorder.layers() for site in part]
         sites = _spread([*recorder.input_sites(), *passed])
-        groups, place = _tokens(grid, recorder, by)
-    effects = np.stack([_effects(recorder, site, groups, score, by, grid.size) for site in sites])
+        # Groups of tokens [G, S], and the group of each place of the canvas [h, w].
+        there, own = grid >= 0, np.arange(grid.size).reshape(grid.shape)
+        if by != "cells":
+            own = np.indices(grid.shape)[0 if by == "rows" else 1]
+        names, number = np.unique(own[there], return_inverse=True)
+        groups = torch.zeros(len(names), recorder.length, dtype=torch.bool)
+        groups[torch.from_numpy(number), torch.from_numpy(grid[there])] = True
+        place = np.full(grid.shape, -1)
+        place[there] = number
+    at_once = max(1, _PAIRS // grid.size**2)
+    found = [_effects(recorder, site, groups, labels, scored, by, at_once) for site in sites]
+    effects = np.stack([of_site for of_site, *_ in found])
     if place is not None:
         effects = np.where(place < 0, np.float32(np.nan), effects[:, place])
-    scored = np.zeros(grid.shape, dtype=bool)
-    scored[answer[0], shift + answer[1]] = score.differ
-    ends, names = (score.differences, score.right), [site.name for site in sites]
-    return Patching(by, names, effects, canvases, scored, *ends, tuple(things))
+    _, ends, written = found[-1]
+    same = (written == labels[:, : written.shape[1]]) | ~masked[0][: written.shape[1]]
+    a, b = same.all(axis=(1, 2)).tolist()
+    scored = np.pad(scored[: len(grid)], ((0, 0), (canvases.shape[2] - labels.shape[2], 0)))
+    sites_of = [site.name for site in sites]
+    return Patching(by, sites_of, effects, canvases, scored, ends, (a, b), tuple(things))
 
 
 def open_pair(
-    predictor: Predictor, inputs: np.ndarray, labels: np.ndarray, row: int, steps: Sequence[int]
+    predictor: Predictor, inputs: np.ndarray, labels: np.ndarray, steps: Sequence[int]
 ) -> tuple[Recorder, np.ndarray, np.ndarray]:
     """The model on A and B, both as it reads them ``uint8 [2, h, w]``, and each place's token.
 
@@ -153,7 +153,7 @@ def open_pair(
     """
     _, height, width = labels.shape
     if isinstance(predictor.model, GPT):
-        last = row + 1  # below, nothing is read
+        last = int(np.argwhere(inputs[0] == MASK)[0, 0]) + 1  # below, nothing is read
         token = 1 + np.arange(last * (width + 1)).reshape(last, width + 1)
         grid = token[:, ::-1].copy()  # row ends on the left
         grid[-1, 0] = -1
@@ -177,69 +177,50 @@ def open_pair(
     return recorder, labels, flat[:-1].reshape(height, width)
 
 
-class _Score:
-    """The effect of runs on the answer in some rows and columns of ``uint8 [2, H, W]``, A and B."""
-
-    def __init__(self, labels: np.ndarray, answer: tuple[np.ndarray, ...]) -> None:
-        self.rows, self.columns = answer
-        self.symbols = torch.from_numpy(labels[:, self.rows, self.columns].astype(np.int64))
-        self.differ = (self.symbols[0] != self.symbols[1]).numpy()
-        if not self.differ.any():
-            raise ValueError(
-                "the two problems have the same symbols in this row, so no effect on it can be "
-                "measured: take another row, or another problem"
-            )
-        self.differences, self.right = (0.0, 0.0), (False, False)
-
-    def base(self, logits: Tensor) -> None:
-        """Take the runs on A and B, logits [2, H, W, V], as the ends of the scale."""
-        self.differences = of_a, of_b = tuple(self.difference(logits).tolist())
-        written = logits[:, self.rows, self.columns].argmax(dim=-1).cpu()
-        a, b = (written == self.symbols).all(dim=1).tolist()
-        self.right = a, b
-        if not of_b > of_a:
-            raise ValueError(
-                "the model does not tell the two problems apart in this row: the logit difference "
-                f"is {of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no "
-                "scale for effects. Take another row, or another problem"
-            )
-
-    def difference(self, logits: Tensor) -> Tensor:
-        """LD of runs, float64 [N], from logits [N, H, W, V]."""
-        logits = logits[:, self.rows, self.columns].float()
-        a, b = (one.expand(len(logits), -1).unsqueeze(-1) for one in self.symbols.to(logits.device))
-        each = (logits.gather(-1, b) - logits.gather(-1, a)).squeeze(-1).double()
-        return each[:, torch.from_numpy(self.differ).to(each.device)].mean(dim=1)
-
-
 def _effects(
-    recorder: Recorder, site: Site, groups: Tensor, score: _Score, by: str, places: int
-) -> np.ndarray:
+    recorder: Recorder,
+    site: Site,
+    groups: Tensor,
+    labels: np.ndarray,
+    scored: np.ndarray,
+    by: str,
+    at_once: int,
+) -> tuple[np.ndarray, tuple[float, float], np.ndarray]:
     """The effect of each group at a site, float32 [G], see `replacement`.
 
-    Where A's and B's activations of a group are equal, nothing is run: its effect is 0. By the
-    places of the canvas the runs at once are reckoned.
+    Also LD of A and B, and what is written in the runs on them, uint8 [2, H, W]. Where A's and B's
+    activations of a group are equal, nothing is run: its effect is 0.
     """
     base = recorder.run([site])
-    score.base(base.logits)
-    seen = base.values[site]
-    differs = torch.zeros_like(groups[0])
+    rows, columns = np.nonzero(scored)
+    a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
+
+    def difference(logits: Tensor) -> Tensor:
+        """LD of runs, float64 [N], from logits [N, H, W, V]."""
+        logits, cells = logits[:, rows, columns].float(), torch.arange(len(a), device=a.device)
+        return (logits[:, cells, b] - logits[:, cells, a]).double().mean(dim=1)
+
+    of_a, of_b = difference(base.logits).tolist()
+    if not of_b > of_a:
+        raise ValueError(
+            "the model does not tell the two problems apart in this row: the logit difference is "
+            f"{of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale for "
+            "effects. Take another row, or another problem"
+        )
+    seen, differs = base.values[site], torch.zeros_like(groups[0])
     for number, value in enumerate(seen):
         if by == "steps":
             differs[number] = (value[0] != value[1]).any().cpu()
             continue
-        of_a, of_b = value if by == "heads" else recorder.by_token(site.name, value)
-        other = of_a != of_b
-        differs |= (other.flatten(0, -2).mT if by == "heads" else other).any(dim=-1).cpu()
+        one, other = value if by == "heads" else recorder.by_token(site.name, value)
+        differ = one != other
+        differs |= (differ.flatten(0, -2).mT if by == "heads" else differ).any(dim=-1).cpu()
     effects = np.zeros(len(groups), dtype=np.float32)
-    matter = (groups & differs).any(dim=1).nonzero().flatten()
-    for index in matter.split(max(1, _PAIRS // places**2)):
+    for index in (groups & differs).any(dim=1).nonzero().flatten().split(at_once):
         put = replacement(groups[index], seen, by)
-        logits = recorder.run([site], [0] * len(index), put).logits
-        of_a, of_b = score.differences
-        effect = (score.difference(logits) - of_a) / (of_b - of_a)
-        effects[index.cpu().numpy()] = effect.cpu().numpy()
-    return effects
+        patched = difference(recorder.run([site], [0] * len(index), put).logits)
+        effects[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
+    return effects, (of_a, of_b), base.logits.argmax(dim=-1).cpu().numpy()
 
 
 def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
@@ -270,20 +251,6 @@ def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
     return change
 
 
-def _tokens(grid: np.ndarray, recorder: Recorder, by: str) -> tuple[Tensor, np.ndarray]:
-    """Groups of tokens, bool [G, S], and the group of each place of the canvas, int64 [h, w]."""
-    there = grid >= 0
-    own = np.arange(grid.size).reshape(grid.shape)
-    if by != "cells":
-        own = np.indices(grid.shape)[0 if by == "rows" else 1]
-    names, place = np.unique(own[there], return_inverse=True)
-    groups = torch.zeros(len(names), recorder.length, dtype=torch.bool)
-    groups[torch.from_numpy(place), torch.from_numpy(grid[there])] = True
-    on_canvas = np.full(grid.shape, -1)
-    on_canvas[there] = place
-    return groups, on_canvas
-
-
 def _spread(sites: list[Site]) -> list[Site]:
     """At most twelve of them, evenly, the first and the last among them."""
     shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
@@ -292,24 +259,16 @@ def _spread(sites: list[Site]) -> list[Site]:
 
 @dataclass(frozen=True)
 class HeadEffects:
-    """The effects of heads over pairs of one kind (`trm.analysis.pairs.KINDS`).
-
-    Attributes:
-        sites: the names of L layers, in the order in which the model computes.
-        mean: ``[L][heads]``, the mean effect, see this module.
-        low, high: its 95 % interval, a percentile bootstrap over pairs.
-        pairs: of each pair that counts the two problems, and the row from 1.
-        left_out: pairs that do not count, as the model has a wrong symbol in one of both rows.
-    """
+    """The effects of heads over pairs of one kind (`trm.analysis.pairs.KINDS`)."""
 
     kind: str
     meaning: str
-    sites: list[str]
-    mean: list[list[float]]
-    low: list[list[float]]
+    sites: list[str]  # the names of L layers, in the order in which the model computes
+    mean: list[list[float]]  # [L][heads], the mean effect, see this module
+    low: list[list[float]]  # its 95 % interval, a percentile bootstrap over pairs
     high: list[list[float]]
-    pairs: list[tuple[str, str, int]]
-    left_out: int
+    pairs: list[tuple[str, str, int]]  # that count: the two problems, and the row from 1
+    left_out: int  # pairs in which the model has a wrong symbol in one of both rows
 
 
 def head_effects(
@@ -322,20 +281,13 @@ def head_effects(
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one thing.
 
-    Args:
-        solver, size: the model, and the size of the problems, by two measures of the task.
-        kinds: of `trm.analysis.pairs.kinds_of`; none named: all of which there are pairs.
-        pairs: of each kind, at most.
-        seed: which ones, and of the bootstrap.
-        note: is told what is going on, a line at a time.
-
-    Raises:
-        ValueError: there are no pairs, the model is right in none of them, or its heads cannot be
-            patched.
+    The size is in two measures of the task; pairs are of each kind, at most; without kinds, of all
+    of which there are any. ``note`` is told what is going on, a line at a time. ValueError: there
+    are no pairs, the model is right in none of them, or its heads cannot be patched.
     """
     meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
-    a, b = size.values()
-    name = size_name(tuple(size), (a, b))
+    first, second = size.values()
+    name = size_name(tuple(size), (first, second))
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         note(f"{kind}: {len(drawn)} pairs of {name}")

@@ -445,10 +445,10 @@ class Tally:
             majority = counted("majority", None)
             for point in self.probes.points:
                 head = ("head", point) in self.cells and hint in self.read
-                own = counted("head", point) if head else None
-                shares = counted("probe", point), own, counted("control", point)
-                known = counted("known", point)
-                readings.append(Reading(hint, *point, scope, *shares, known, majority))
+                probe, own = counted("probe", point), counted("head", point) if head else None
+                control, known = counted("control", point), counted("known", point)
+                read = Reading(hint, *point, scope, probe, own, control, known, majority)
+                readings.append(read)
         there, bad, wrong = self.rows
         rows = _table(~bad[there], ~wrong[there])
         whole = _table(~bad.any(axis=1), ~wrong.any(axis=1))

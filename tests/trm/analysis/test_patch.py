@@ -183,8 +183,7 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
 
 def recorder_of(solver: Solver, texts: tuple[str, str], row: int = 0) -> Recorder:
     inputs, labels = read(solver, texts, row)
-    at = int(np.argwhere(inputs[0] == MASK)[0, 0])
-    return open_pair(solver.predictor, inputs, labels, at, STEPS)[0]
+    return open_pair(solver.predictor, inputs, labels, STEPS)[0]
 
 
 def sites_of(recorder: Recorder) -> list[Site]:
@@ -282,7 +281,7 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
     inputs, labels = read(solver, OF["gpt"])
     found = patch(solver.predictor, inputs, labels, by)
     row, column = np.argwhere(found.scored)[-1]
-    recorder, _, grid = open_pair(solver.predictor, inputs, labels, int(row), STEPS)
+    recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
     sites = recorder.heads() if by == "heads" else sites_of(recorder)
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
@@ -394,7 +393,7 @@ def test_a_model_that_works_in_order_comes_to_the_same_effects_in_steps(trained)
     inputs, labels = read(solver, texts, row=1)
     found = patch(solver.predictor, inputs, labels, "cells")
     assert found.sites[-1] == "layer 2"
-    recorder, _, grid = open_pair(solver.predictor, inputs, labels, 2, STEPS)
+    recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
     from_start = StepRecorder(solver.predictor.model, inputs, grid.size + 2, settle=True)
     site = sites_of(recorder)[-1]
     seen = recorder.run([site]).values[site]
