@@ -131,30 +131,25 @@ def _row(kind: str, pair: WorkedDrawing) -> int | None:
 def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
     """Whether the row is the first product or the sum, and differs left of all other digits."""
     written = [
-        (row[answer] - symbols.DIGIT_ZERO)[row[answer] != symbols.BLANK]
+        "".join(symbols.decode(row[answer & (row != symbols.BLANK)]))
         for row, answer in zip(steps.labels, steps.answer, strict=True)
     ]
     for operands, digits in zip((a, b), written, strict=True):
-        number = 0
-        for digit in digits.tolist():
-            number = number * task.base + digit
         # What a row holds in which each column has its own digits alone.
-        if task.name == "addition":
-            alone = sum(operands)
-        else:
-            alone = operands[0] * (operands[1] % task.base)
-        if number != alone:
+        product = operands[0] * (operands[1] % task.base)
+        if int(digits, task.base) != (sum(operands) if task.name == "addition" else product):
             return False
-    rightmost = len(written[0]) - 1 - int(np.flatnonzero(written[0] != written[1])[-1])
-    changed = max(
+    rightmost = min(_differing(*written))
+    return rightmost > max(
         place
         for one, other in zip(a, b, strict=True)
-        for place, (x, y) in enumerate(
-            zip(_digits(one, task.base), _digits(other, task.base), strict=True)
-        )
-        if x != y
+        for place in _differing(*(np.base_repr(number, task.base) for number in (one, other)))
     )
-    return rightmost > changed
+
+
+def _differing(one: str, other: str) -> list[int]:
+    """The places in which two numbers as long differ, from the lowest digit."""
+    return [i for i, (x, y) in enumerate(zip(one[::-1], other[::-1], strict=True)) if x != y]
 
 
 def _others(task: Task, kind: str, operands: Operands) -> Iterator[Operands]:
@@ -162,45 +157,30 @@ def _others(task: Task, kind: str, operands: Operands) -> Iterator[Operands]:
 
     Another carry is one out of a column in which the same digit is written.
     """
-    base, digits = task.base, [_digits(one, task.base) for one in operands]
-    if kind == CARRY and task.name == "addition":
+    base, adds = task.base, task.name == "addition"
+    digits = [[*map(int, reversed(np.base_repr(one, base)))] for one in operands]
+
+    def changed(change: dict[tuple[int, int], int]) -> Iterator[Operands]:
+        """With other digits, by operand and place; none if they are not as long any more."""
+        new = list(operands)
+        for (k, place), digit in change.items():
+            if digit == 0 and place == len(digits[k]) - 1 and (place or task.smallest):
+                return
+            new[k] += (digit - digits[k][place]) * base**place
+        if tuple(new) != operands:
+            yield tuple(new)
+
+    if kind == CARRY and adds:
         for one, two in combinations(range(len(operands)), 2):
             for place in range(min(len(digits[one]), len(digits[two]))):
                 total = digits[one][place] + digits[two][place]
                 for wanted in (total - base, total + base):
                     for first in range(max(0, wanted - base + 1), min(base, wanted + 1)):
-                        change = {(one, place): first, (two, place): wanted - first}
-                        yield from _changed(task, operands, change)
+                        yield from changed({(one, place): first, (two, place): wanted - first})
         return
-    if task.name == "addition":
-        places = [(k, place) for k, of in enumerate(digits) for place in range(len(of))]
-    else:
-        k = 0 if kind in (DIGIT, CARRY) else 1
-        places = [(k, place) for place in range(len(digits[k]) - (kind == TOTAL))]
     lowest = digits[-1][0]  # of the multiplier
-    for k, place in places:
-        for digit in range(base):
-            if kind != CARRY or (lowest and (digit - digits[k][place]) * lowest % base == 0):
-                yield from _changed(task, operands, {(k, place): digit})
-
-
-def _changed(
-    task: Task, operands: Operands, change: dict[tuple[int, int], int]
-) -> Iterator[Operands]:
-    """Operands with other digits, by operand and place; none if they are not as long any more."""
-    new = list(operands)
-    for (k, place), digit in change.items():
-        old = _digits(operands[k], task.base)
-        if digit == 0 and place == len(old) - 1 and (place or task.smallest):
-            return
-        new[k] += (digit - old[place]) * task.base**place
-    if tuple(new) != operands:
-        yield tuple(new)
-
-
-def _digits(number: int, base: int) -> list[int]:
-    """From the lowest on."""
-    digits = [number % base]
-    while number := number // base:
-        digits.append(number % base)
-    return digits
+    for k in range(len(digits)) if adds else [0 if kind in (DIGIT, CARRY) else 1]:
+        for place in range(len(digits[k]) - (kind == TOTAL)):
+            for digit in range(base):
+                if kind != CARRY or (lowest and (digit - digits[k][place]) * lowest % base == 0):
+                    yield from changed({(k, place): digit})

@@ -76,26 +76,21 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     as they have channels. ValueError: no problem is held out, or states are not made of tokens.
     """
     task, predictor = solver.task, solver.predictor
-    model = predictor.model
     asked = cell_problems(task, task.longest, problems, seed)
     if not len(asked):
         raise ValueError("no problem of training's longest operands is held out: train on longer")
-    every = examples(solver, asked)
-    gpt = isinstance(model, GPT)
-    layers = len(getattr(model, "layers", ()))
-    between = not gpt and bool(model.updates) and layers > 0
+    every, gpt = examples(solver, asked), isinstance(predictor.model, GPT)
+    layers = len(getattr(predictor.model, "layers", ()))
+    between = not gpt and bool(predictor.model.updates) and layers > 0
     states: dict[tuple[int, str], list[Tensor]] = {}
-    _, H, W = every.inputs.shape
-    size = max(1, _CELLS_AT_ONCE // (H * W))
-    for start in range(0, len(every), size):
-        seen = observe(predictor, every[start : start + size], (step,), between)
-        there = seen.cells < H * W
+    size = every.inputs[0].size
+    for start in range(0, len(every), at_once := max(1, _CELLS_AT_ONCE // size)):
+        seen = observe(predictor, every[start : start + at_once], (step,), between)
         for point, value in seen.features.items():
             tensor, _, layer = point.name.partition(", layer ")
-            place = point.step if gpt else int(layer or layers or 1)
-            if point.name != NORM:
-                key = 0 if tensor == INPUT else place, tensor
-                states.setdefault(key, []).append(value[there].float())
+            place = 0 if tensor == INPUT else point.step if gpt else int(layer or layers or 1)
+            if tensor != NORM:
+                states.setdefault((place, tensor), []).append(value[seen.cells < size].float())
     ranks = []
     for (number, name), parts in sorted(states.items()):
         value = torch.cat(parts)

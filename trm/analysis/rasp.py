@@ -78,7 +78,7 @@ def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
 
     The predicate, such as `numpy.equal`, is given arrays that broadcast to that shape.
     """
-    keys, queries = np.asarray(keys)[..., None, :], np.asarray(queries)[..., :, None]
+    keys, queries = keys[..., None, :], queries[..., :, None]
     shape = np.broadcast_shapes(keys.shape, queries.shape)
     return Selector(np.broadcast_to(predicate(keys, queries).astype(bool), shape))
 
@@ -94,35 +94,27 @@ def closest(selector: Selector, keys: SOp, queries: SOp) -> Selector:
     The paper has no such operation. A head with hard attention does it in one go, if its scores
     fall with the distance, as under a position bias; by `select` alone it takes two selectors.
     """
-    distance = np.abs(np.asarray(keys)[..., None, :] - np.asarray(queries)[..., :, None])
+    distance = np.abs(keys[..., None, :] - queries[..., :, None])
     distance = np.where(selector.chosen, distance, np.inf)
-    least = distance.min(axis=-1, keepdims=True)
-    return Selector((distance == least) & selector.chosen)
+    return Selector((distance == distance.min(axis=-1, keepdims=True)) & selector.chosen)
 
 
 def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
-    """What each query fetches from the keys that it selects.
+    """What each query fetches from the keys that it selects, of values [..., K].
 
     Floats are averaged. Values of any other dtype (digits, symbols, truth values) are categories,
-    of which there is no mean: the selected ones have to agree.
-
-    Args:
-        selector: ``bool [..., Q, K]``.
-        values: [..., K], batch dimensions that broadcast to those of the selector.
-        default: for queries that select nothing; None: there must be none.
+    of which there is no mean: the selected ones have to agree. The default is for queries that
+    select nothing; None: there must be none.
 
     Raises:
         ValueError: a query selects nothing, and there is no default; or categories that differ.
     """
-    values = np.asarray(values)
     there = selector.width > 0
-    if default is None:
-        if not there.all():
-            query = int(np.argwhere(~there)[0][-1])
-            raise ValueError(
-                f"position {query} selects nothing, and there is no default to take instead"
-            )
-        default = values.dtype.type()
+    if default is None and not there.all():
+        query = int(np.argwhere(~there)[0][-1])
+        raise ValueError(
+            f"position {query} selects nothing, and there is no default to take instead"
+        )
     if np.issubdtype(values.dtype, np.floating):
         # What is not selected counts nothing, even if it is infinite.
         total = np.where(selector.chosen, values[..., None, :], 0).sum(axis=-1)
@@ -131,9 +123,8 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
         batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
         first = selector.chosen.argmax(axis=-1)
         spread = np.broadcast_to(values, (*batch, values.shape[-1]))
-        found = np.take_along_axis(
-            spread, np.broadcast_to(first, (*batch, first.shape[-1])), axis=-1
-        )
+        first = np.broadcast_to(first, (*batch, first.shape[-1]))
+        found = np.take_along_axis(spread, first, axis=-1)
         differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
         if (selector.width > 1).any() and differ.any():
             *one, query, key = np.argwhere(differ)[0].tolist()
@@ -142,7 +133,7 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
                 "there is no mean of categories: select keys that agree, or give floats to be "
                 "averaged"
             )
-    return np.where(there, found, values.dtype.type(default))
+    return found if default is None else np.where(there, found, values.dtype.type(default))
 
 
 class Cells:
@@ -210,24 +201,27 @@ class Cells:
                 return values
         raise ValueError("a rule of the program does not settle: a cell depends on itself")
 
+    def handed(self, name: str, source: SOp, values: SOp | bool, start: int | bool = NONE) -> SOp:
+        """Values of the cells of a source ``bool [B, N]``, handed on to all that select them."""
+        return self.settle(lambda held: np.where(source, values, self.at(name, held, start)), start)
+
     def _made(self, name: str) -> Selector:
         """One of `NAMES`."""
         rows, columns = self.rows, self.columns
-        same_row, same_column = (select(of, of, np.equal) for of in (rows, columns))
+
+        def reaching(down: int | None, right: int | None) -> Selector:
+            """Cells so far away; None: any number of rows or columns."""
+            below, beside = (
+                select(of, of + (step or 0), np.equal if step is not None else lambda k, q: k == k)
+                for of, step in ((rows, down), (columns, right))
+            )
+            return below & beside
+
         if name in NEIGHBOURS:
-            down, right = NEIGHBOURS[name]
-            below = select(rows, rows + down, np.equal)
-            return below & select(columns, columns + right, np.equal)
-        if name == "itself":
-            return same_row & same_column
-        if name in LINES:
-            above, beside = rows - 1, columns + 1
-            return {
-                "row above": select(rows, above, np.equal),
-                "same row": same_row,
-                "same column": same_column,
-                "right column": select(columns, beside, np.equal),
-            }[name]
+            return reaching(*NEIGHBOURS[name])
+        if name == "itself" or name in LINES:
+            lines = {"row above": (-1, None), "same row": (0, None), "same column": (None, 0)}
+            return reaching(*(lines | {"right column": (None, 1), "itself": (0, 0)})[name])
         down, right = (FIRST_WRITTEN | FAR)[name]
         across, along = right * rows - down * columns, down * rows + right * columns
         line = select(across, across, np.equal) & select(along, along, np.greater)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 
 from canvas import symbols
 from canvas.problems import Problems
@@ -116,22 +115,30 @@ def watch(
     labels: np.ndarray,
     steps: int | None = None,
 ) -> Watched:
-    """The attention of heads when the masked rows have been filled in.
+    """The attention of heads when the masked rows ``uint8 [B, H, W]``, upright, are filled in.
 
     Of a GPT that is at the token that writes each cell of the row, with the true symbols before it
-    (teacher-forced). That token shows the cell on the right.
-
-    Args:
-        predictor, task: the model, and the layout and base of the rows.
-        inputs, labels: ``uint8 [B, H, W]``, upright, a row of each masked, and filled in.
-        steps: see `trm.analysis.record.cell_attention`.
+    (teacher-forced). That token shows the cell on the right. ``steps``: see `cell_attention`.
 
     Raises:
         ValueError: the model has no attention between cells, or its cells are not the canvas's.
     """
     written, cells = write_row(task.layout, inputs, task.base)
-    used = set(cells.selectors)
-    if not isinstance(predictor.model, GPT):
+    used, read, visible = set(cells.selectors), cells, None
+    if isinstance(predictor.model, GPT):
+        recorder = SequenceRecorder(predictor, labels)
+        writers = recorder.writers.cpu().numpy()
+        others = np.setdiff1d(np.arange(recorder.length), writers + 1)
+        keys = np.concatenate((writers + 1, others))
+        loops = recorder.attention()
+        values = recorder.run([site for of_loop in loops for site in of_loop]).values
+        stacks = [torch.stack([values[site][0] for site in of_loop]).cpu() for of_loop in loops]
+        names = ["tokens"] if len(loops) == 1 else [f"loop {n + 1}" for n in range(len(loops))]
+        read_off = (stack.numpy()[..., writers[:, None], keys] for stack in stacks)
+        attention = dict(zip(names, read_off, strict=True))
+        taken, visible = 0, keys <= writers[:, None]
+        read = Cells(labels, task.base, writers)
+    else:
         found, taken = cell_attention(predictor, inputs, steps)
         if not found:
             raise ValueError(
@@ -139,26 +146,9 @@ def watch(
                 "there are no heads to compare"
             )
         attention = {name: weights.numpy() for name, weights in found.items()}
-        named = {name: cells.selector(name) for name in NAMES} | cells.selectors
-        return Watched(attention, named, used, taken, written)
-    recorder = SequenceRecorder(predictor, labels)
-    writers = recorder.writers.cpu().numpy()
-    others = np.setdiff1d(np.arange(recorder.length), writers + 1)
-    keys = np.concatenate((writers + 1, others))
-    loops = recorder.attention()
-    values = recorder.run([site for of_loop in loops for site in of_loop]).values
-    attention = {
-        "tokens" if len(loops) == 1 else f"loop {number}": torch.stack(
-            [values[site][0] for site in of_loop]
-        )
-        .cpu()
-        .numpy()[..., writers[:, None], keys]
-        for number, of_loop in enumerate(loops, start=1)
-    }
-    read = Cells(labels, task.base, writers)
     named = {name: read.selector(name) for name in NAMES}
-    own = {name: one for name, one in cells.selectors.items() if name not in named}
-    return Watched(attention, named | own, used, 0, written, keys <= writers[:, None])
+    named |= {name: one for name, one in cells.selectors.items() if name not in named}
+    return Watched(attention, named, used, taken, written, visible)
 
 
 class Overlaps:
@@ -171,7 +161,7 @@ class Overlaps:
 
     def add(
         self,
-        attention: ArrayLike,
+        attention: np.ndarray,
         selectors: Mapping[str, Selector],
         cells: np.ndarray,
         problem: np.ndarray,
@@ -180,17 +170,11 @@ class Overlaps:
     ) -> None:
         """Count a batch of canvases, see `Watched`.
 
-        Args:
-            attention: ``float [layers, B, heads, N, K]``; rows of cells that are no tokens are 0,
-                and keys beyond the N cells are selected by nothing.
-            selectors: by name, bool [N, N] or [B, N, N].
-            cells: ``bool [B, N]``, the queries that count.
-            problem: ``int64 [B]``, which problem each canvas is of.
-            used: names of those that the program uses.
-            visible: ``bool [N, K]`` or None.
+        Rows of attention ``[layers, B, heads, N, K]`` of cells that are no tokens are 0, and keys
+        beyond the N cells are selected by nothing. Of ``cells``, ``bool [B, N]``, are the queries
+        that count, and ``problem``, ``int64 [B]``, is that of each canvas.
         """
         self._used |= used
-        attention = np.asarray(attention)
         batch, positions, keys = attention.shape[1], *attention.shape[-2:]
         tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
         sample, query = np.nonzero(cells & tokens)
@@ -264,14 +248,19 @@ def compare_heads(
     steps, right = row_steps(solver.draw_worked(asked)), 0
     number, height, width = steps.inputs.shape
     note(f"{number:,} rows of {len(asked)} problems of {name}")
-    models = predictor, _untrained(predictor)
+    fresh, untrained = drawn_anew(predictor.model), predictor
+    if isinstance(predictor, GPTPredictor):
+        untrained = GPTPredictor(fresh, predictor.calibration, loops=predictor.loops)
+    else:
+        assert isinstance(predictor, IterativePredictor)
+        untrained = IterativePredictor(fresh, predictor.max_steps)
     tallies: tuple[dict[str, Overlaps], ...] = ({}, {})
     at_once = max(1, _PAIRS_AT_ONCE // (height * width) ** 2)
     for start in range(0, number, at_once):
         batch = _some(steps, slice(start, start + at_once))
         cells = (batch.answer & (batch.labels != symbols.BLANK)).reshape(len(batch.inputs), -1)
         taken = None
-        for model, tally in zip(models, tallies, strict=True):
+        for model, tally in zip((predictor, untrained), tallies, strict=True):
             seen = watch(model, task, batch.inputs, batch.labels, taken)
             for update, attention in seen.attention.items():
                 tally.setdefault(update, Overlaps(update)).add(
@@ -279,11 +268,11 @@ def compare_heads(
                 )
             taken = None if predictor.in_order else seen.steps
         right += int((seen.written == batch.labels).all(axis=(1, 2)).sum())
-    heads, untrained = (
+    heads = (
         tuple(head for of_update in tally.values() for head in of_update.heads())
         for tally in tallies
     )
-    return Comparison(size, name, SPLIT, len(asked), number, right, heads, untrained)
+    return Comparison(size, name, SPLIT, len(asked), number, right, *heads)
 
 
 def one_row(solver: Solver, problem: Problems, row: int | None) -> tuple[RowSteps, int, Watched]:
@@ -292,15 +281,6 @@ def one_row(solver: Solver, problem: Problems, row: int | None) -> tuple[RowStep
     at = len(steps.inputs) - 1 if row is None else row
     one = _some(steps, slice(at, at + 1))
     return one, at, watch(solver.predictor, solver.task, one.inputs, one.labels)
-
-
-def _untrained(predictor: Predictor) -> Predictor:
-    """The same with weights drawn anew."""
-    fresh = drawn_anew(predictor.model)
-    if isinstance(predictor, GPTPredictor):
-        return GPTPredictor(fresh, predictor.calibration, loops=predictor.loops)
-    assert isinstance(predictor, IterativePredictor)
-    return IterativePredictor(fresh, predictor.max_steps)
 
 
 def _some(steps: RowSteps, which: slice) -> RowSteps:

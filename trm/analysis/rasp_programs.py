@@ -7,7 +7,8 @@ where layouts differ. Digits of the operands are handed from cell to cell, so th
 are neighbours of a cell: a model whose cells see no farther can run such a program, one loop for
 each cell that a digit or a carry moves on.
 
-Canvases are upright: in another symmetry the selectors would have other names.
+Canvases are upright: in another symmetry the selectors would have other names. All values are
+s-ops over B canvases of N cells, ``int64`` or ``bool [B, N]``.
 """
 
 from collections.abc import Callable
@@ -28,12 +29,12 @@ LOOK_UP = "as many rows above as b has digits"
 
 
 def carries_into(cells: Cells, addends: SOp) -> SOp:
-    """The carry into each cell from what is added up in each, ``int64 [B, N]`` both."""
+    """The carry into each cell from what is added up in each."""
     return cells.settle(lambda c: cells.at("right", (addends + c) // cells.base, 0), 0)
 
 
 def number(cells: Cells, digits: SOp, lowest: SOp) -> SOp:
-    """Digits ``int64 [B, N]`` as a number whose last one is in the cell ``lowest``, bool [B, N].
+    """Digits as a number whose last one is in the cell ``lowest``.
 
     Without zeros in front: a cell is written if its digit is not 0, or one on its left is not.
     """
@@ -42,8 +43,8 @@ def number(cells: Cells, digits: SOp, lowest: SOp) -> SOp:
 
 
 def up_to(cells: Cells, lowest: SOp) -> SOp:
-    """The cell ``lowest`` of a row, bool [B, N], and all on its left."""
-    return cells.settle(lambda inside: lowest | cells.at("right", inside, False), False)
+    """The cell ``lowest`` of a row, and all on its left."""
+    return cells.handed("right", lowest, True, False)
 
 
 def sum_of(cells: Cells, addends: SOp, lowest: SOp) -> SOp:
@@ -57,13 +58,8 @@ def value(digit: SOp) -> SOp:
     return np.maximum(digit, 0)
 
 
-def product(one: SOp, other: SOp) -> SOp:
-    """Of two digits, 0 where one is missing."""
-    return value(one) * value(other)
-
-
 class Given:
-    """What a program reads off the operands, ``bool [B, N]`` each.
+    """What a program reads off the operands.
 
     ``sign_row`` is the row with the sign; ``first`` the row below it, the first to be worked out;
     ``last_column`` the column in which the operands end, from the sign's row down.
@@ -73,19 +69,17 @@ class Given:
         self.sign_row = cells.in_row(cells.sign)
         self.first = cells.at("above", self.sign_row, False)
         ends = begins(cells, cells.digit)
-        self.last_column = cells.settle(
-            lambda last: np.where(self.sign_row, ends, cells.at("above", last, False)), False
-        )
+        self.last_column = cells.handed("above", self.sign_row, ends, False)
+
+
+def working(cells: Cells, given: Given) -> SOp:
+    """The rows that are worked out."""
+    return cells.handed("above", given.first, True, False)
 
 
 def begins(cells: Cells, digit: SOp) -> SOp:
-    """Where the digits of a row begin, from the right: ``bool [B, N]``."""
+    """Where the digits of a row begin, from the right."""
     return (digit != NONE) & (cells.at("right", digit) == NONE)
-
-
-def straight_down(cells: Cells, row: SOp) -> SOp:
-    """The digits of a row, ``bool [B, N]``, in all cells below them."""
-    return cells.settle(lambda digit: np.where(row, cells.digit, cells.at("above", digit)))
 
 
 def multiplicand(cells: Cells, given: Given, straight: SOp) -> SOp:
@@ -107,14 +101,24 @@ def multiplier(cells: Cells, given: Given, a: SOp) -> SOp:
 
     It comes straight down in the column where a's digits begin, and goes from there to the left.
     """
-    column, start = straight_down(cells, given.sign_row), begins(cells, a)
-    return cells.settle(lambda b: np.where(start, column, cells.at("right", b)))
+    column = cells.handed("above", given.sign_row, cells.digit)
+    return cells.handed("right", begins(cells, a), column)
 
 
-def shifting(cells: Cells, given: Given) -> tuple[SOp, SOp]:
-    """The digits of a and b that meet in each cell if each row is one place farther left."""
+def partial_or(cells: Cells, given: Given, a: SOp, b: SOp, partial: SOp, addends: SOp) -> SOp:
+    """The row: a partial product, or a sum of what is above."""
+    lowest = np.where(partial, begins(cells, a), given.last_column)
+    return sum_of(cells, np.where(partial, value(a) * value(b), addends), lowest)
+
+
+def shifting(cells: Cells, given: Given) -> tuple[SOp, SOp, SOp]:
+    """The digits of a and b that meet in each cell if each row is one place farther left.
+
+    And whether the row has a digit of b.
+    """
     a = multiplicand(cells, given, given.sign_row | given.first)
-    return a, multiplier(cells, given, a)
+    b = multiplier(cells, given, a)
+    return a, b, cells.in_row(b != NONE)
 
 
 # The layouts of multiplication.
@@ -123,54 +127,46 @@ def shifting(cells: Cells, given: Given) -> tuple[SOp, SOp]:
 def standard(cells: Cells) -> SOp:
     """A partial product where the row has a digit of b, else the sum of all rows above."""
     given = Given(cells)
-    a, b = shifting(cells, given)
-    partial = cells.in_row(b != NONE)
-    working = cells.settle(lambda w: given.first | cells.at("above", w, False), False)
+    a, b, partial = shifting(cells, given)
+    rows = working(cells, given)
     column = cells.settle(  # a running total, so that a cell sees no farther than the one above
-        lambda total: np.where(working, value(cells.digit) + cells.at("above", total, 0), 0), 0
+        lambda total: np.where(rows, value(cells.digit) + cells.at("above", total, 0), 0), 0
     )
-    lowest = np.where(partial, begins(cells, a), given.last_column)
-    return sum_of(cells, np.where(partial, product(a, b), column), lowest)
+    return partial_or(cells, given, a, b, partial, column)
 
 
 def running_sum(cells: Cells) -> SOp:
     """A partial product where the row has a digit of b; below, one of these and the sum above."""
     given = Given(cells)
-    a, b = shifting(cells, given)
-    partial = cells.in_row(b != NONE)
-    of_b = given.sign_row & (cells.digit != NONE)
-    digits_of_b = true_of(of_b).width
+    a, b, partial = shifting(cells, given)
+    digits_of_b = true_of(given.sign_row & (cells.digit != NONE)).width
     cells.selectors[LOOK_UP] = cells.selector("same column") & select(
         cells.rows, cells.rows - digits_of_b, np.equal
     )
     total = np.where(cells.at("above", partial, False), 0, value(cells.at("above", cells.digit)))
-    addends = total + value(cells.at(LOOK_UP, cells.digit))
-    lowest = np.where(partial, begins(cells, a), given.last_column)
-    return sum_of(cells, np.where(partial, product(a, b), addends), lowest)
+    return partial_or(cells, given, a, b, partial, total + value(cells.at(LOOK_UP, cells.digit)))
 
 
 def interleaved(cells: Cells) -> SOp:
     """A partial product, and below it its sum with the running sum above it."""
     given = Given(cells)
-    working = cells.settle(lambda w: given.first | cells.at("above", w, False), False)
+    rows = working(cells, given)
     partial = cells.settle(  # every other row
-        lambda p: given.first | (working & ~cells.at("above", p, False)), False
+        lambda p: given.first | (rows & ~cells.at("above", p, False)), False
     )
     a = multiplicand(cells, given, given.sign_row | given.first | ~partial)
-    b = multiplier(cells, given, a)
     total = cells.at("above", cells.at("above", cells.digit))
     total = np.where(cells.at("above", given.first, False), 0, value(total))
     addends = value(cells.at("above", cells.digit)) + total
-    lowest = np.where(partial, begins(cells, a), given.last_column)
-    return sum_of(cells, np.where(partial, product(a, b), addends), lowest)
+    return partial_or(cells, given, a, multiplier(cells, given, a), partial, addends)
 
 
 def accumulate(cells: Cells) -> SOp:
     """The partial product, added to the row above in one go."""
     given = Given(cells)
-    a, b = shifting(cells, given)
+    a, b, _ = shifting(cells, given)
     total = np.where(given.first, 0, value(cells.at("above", cells.digit)))
-    return sum_of(cells, total + product(a, b), given.last_column)
+    return sum_of(cells, total + value(a) * value(b), given.last_column)
 
 
 def lattice(cells: Cells) -> SOp:
@@ -180,12 +176,11 @@ def lattice(cells: Cells) -> SOp:
     is to be written follows from cells on the right and above alone: no zero can come in front.
     """
     given = Given(cells)
-    a = straight_down(cells, given.sign_row)
-    margin = cells.settle(lambda m: cells.sign | cells.at("above", m, False), False)
-    b = cells.settle(lambda b: np.where(margin, cells.digit, cells.at("right", b)))
+    a = cells.handed("above", given.sign_row, cells.digit)
+    b = cells.handed("right", cells.handed("above", cells.sign, True, False), cells.digit)
     total = np.where(given.first, NONE, cells.at("above left", cells.digit))
     inside = up_to(cells, given.last_column)
-    addends = np.where(inside, value(total) + product(a, b), 0)
+    addends = np.where(inside, value(total) + value(a) * value(b), 0)
     carry = carries_into(cells, addends)
     multiplied = (a != NONE) & (b > 0)
     written = given.last_column | (inside & ((total != NONE) | multiplied | (carry > 0)))
@@ -199,12 +194,14 @@ def direct(cells: Cells) -> SOp:
     with a. The columns add up to more than two digits, and so may the carries.
     """
     given = Given(cells)
-    a = straight_down(cells, cells.at("below", given.sign_row, False))
-    b = straight_down(cells, given.sign_row)
+    a, b = (
+        cells.handed("above", row, cells.digit)
+        for row in (cells.at("below", given.sign_row, False), given.sign_row)
+    )
     turn, total = given.last_column, np.zeros_like(cells.digit)
     while turn.any():
         of_row = cells.selector("same row") & true_of(turn)
-        total += product(a, aggregate(of_row, b, NONE))
+        total += value(a) * value(aggregate(of_row, b, NONE))
         a, turn = cells.at("right", a), cells.at("right", turn, False)
     return sum_of(cells, total, given.last_column)
 
@@ -213,7 +210,7 @@ def direct(cells: Cells) -> SOp:
 
 
 def addition(cells: Cells) -> SOp:
-    """The sum of each column so far, itself included, handed down: ``int64 [B, N]``."""
+    """The sum of each column so far, itself included, handed down."""
     return cells.settle(lambda total: value(cells.digit) + cells.at("above", total, 0), 0)
 
 
@@ -244,26 +241,24 @@ class Ran(NamedTuple):
     selectors: tuple[str, ...]  # names of those that it used
 
 
-def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
-    """Fill in the masked row of canvases, ``uint8 [B, H, W]``, upright.
-
-    Also the cells are returned, with the selectors of the program. ValueError: there is no program
-    of that layout.
-    """
-    check_program(layout)
-    cells = Cells(canvases, base)
-    digits = PROGRAMS[layout](cells)
-    ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_ZERO + digits)
-    filled = ids.astype(np.uint8).reshape(canvases.shape)
-    return np.where(canvases == symbols.MASK, filled, canvases), cells
-
-
 def check_program(layout: str) -> None:
     """ValueError where there is no program of a layout."""
     if layout not in PROGRAMS:
         raise ValueError(
             f"there is no program of the layout {layout}, only of {', '.join(PROGRAMS)}"
         )
+
+
+def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
+    """Fill in the masked row of canvases, ``uint8 [B, H, W]``, upright.
+
+    Also the cells are returned, with the selectors of the program. ValueError: see `check_program`.
+    """
+    check_program(layout)
+    cells = Cells(canvases, base)
+    digits = PROGRAMS[layout](cells).reshape(canvases.shape)
+    ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_ZERO + digits).astype(np.uint8)
+    return np.where(canvases == symbols.MASK, ids, canvases), cells
 
 
 def run_program(layout: str, drawing: Drawing, base: int) -> Ran:
