@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -29,10 +30,9 @@ from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     from canvas.task import Task
-    from trm.analysis.rasp_heads import Head, Overlap
+    from trm.solving.solver import Solver
 
 EXAMPLES = """\
 examples:
@@ -44,9 +44,7 @@ examples:
 
 Into the folder go all figures as JSON, and pictures.
 """
-PAIR_KINDS = ("digit", "factor", "carry", "total")
 STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
-_SECOND = 0.1  # a gain that makes a second selector worth a word
 _ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed", "row")
 
 
@@ -56,81 +54,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
     for name, run_kind in KINDS.items():
         about = run_kind.__doc__ or ""
-        kind = kinds.add_parser(
-            name, help=about.split(".")[0].split(":")[0].lower(), description=about
-        )
+        what = about.split(".")[0].split(":")[0].lower()
+        kind = kinds.add_parser(name, help=what, description=about)
+        kind.set_defaults(run_kind=run_kind)
+        add, several = kind.add_argument, {"nargs": "+", "action": "extend"}
         if name == "rasp":
-            kind.add_argument("problem", nargs="?", help="like 123x45; with --output, to be drawn")
-        several = {"nargs": "+", "action": "extend"} if name == "ranks" else {}
-        add_checkpoint(kind, default=None, **several)
-        kind.add_argument(
-            "--output", required=name != "rasp", metavar="DIR", help="folder for the results"
-        )
+            add("problem", nargs="?", help="like 123x45; with --output, to be drawn")
+        add_checkpoint(kind, default=None, **several if name == "ranks" else {})
+        add("--output", required=name != "rasp", metavar="DIR", help="folder for the results")
         for axis, meaning in AXES.items() if name != "ranks" else ():
             usual = "two sizes in range, three beyond" if name == "probe" else "training's longest"
-            kind.add_argument(
-                f"--{axis.replace('_', '-')}",
-                type=lengths,
-                metavar="N",
-                help=f"{meaning}, like 4 or 1..4,8: all combinations (default: {usual})",
-            )
+            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: {usual})"
+            add(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=what)
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
-        kind.add_argument(
-            f"--{what}", type=whole(1 + (name == "heads")), help=f"held out (default: {most})"
-        )
-        kind.add_argument("--seed", type=whole(0), help="which ones (default: 0)")
-        kind.set_defaults(run_kind=run_kind)
-        _add_own(name, kind)
+        add(f"--{what}", type=whole(1 + (name == "heads")), help=f"held out (default: {most})")
+        add("--seed", type=whole(0), help="which ones (default: 0)")
+        if name == "probe":
+            what = "of the training split, to fit the probes to (default: 400)"
+            add("--train-problems", type=whole(1), default=400, help=what)
+            what = f"supervision steps, like 1..8,16 (default: up to {STEPS} of those that the "
+            what += "model solves with; of one that works in order also the last); the loops of a "
+            add("--steps", type=lengths, metavar="N", help=f"{what}looped GPT")
+            add("--layers", action="store_true", help="probe after each layer in a step, too")
+            what = "weight decay of probes (default: 0.001)"
+            add("--l2", type=number(0), default=1e-3, help=what)
+        elif name == "heads":
+            what = "what differs in a pair, like digit,carry: digit (of a, or of an addend), "
+            what += "factor (a multiplier digit), carry (alone), total (the row above) (default: "
+            add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what}all there are)")
+        elif name == "ranks":
+            what = f"supervision step in which states are read (default: {STEPS}; in order the last"
+            add("--step", type=whole(1), help=f"{what})")
+        else:
+            what = "of the program alone (default: standard, and of addition column)"
+            add("--layout", help=what)
+            add("--base", type=int, choices=range(2, 11), metavar="2..10")
+            what = "that is drawn, from 1 (default: the last)"
+            add("--row", type=whole(1), metavar="N", help=what)
         add_devices(kind)
         add_import(kind)
         add_verbosity(kind, argparse.SUPPRESS)
 
 
-def _add_own(name: str, kind: argparse.ArgumentParser) -> None:
-    """The arguments of one kind alone."""
-    if name == "probe":
-        kind.add_argument(
-            "--train-problems",
-            type=whole(1),
-            default=400,
-            help="of the training split, to fit the probes to (default: 400)",
-        )
-        kind.add_argument(
-            "--steps",
-            type=lengths,
-            metavar="N",
-            help=f"supervision steps, like 1..8,16 (default: up to {STEPS} of those that the model "
-            "solves with; of one that works in order also the last); the loops of a looped GPT",
-        )
-        kind.add_argument(
-            "--layers", action="store_true", help="probe after each layer within a step, too"
-        )
-        kind.add_argument(
-            "--l2", type=number(0), default=1e-3, help="weight decay of probes (default: 0.001)"
-        )
-    elif name == "heads":
-        kind.add_argument(
-            "--kinds",
-            type=_pair_kinds,
-            default=(),
-            metavar="KIND",
-            help="what differs in a pair, like digit,carry: digit (of a, or of an addend), factor "
-            "(a multiplier digit), carry (alone), total (the row above) (default: all there are)",
-        )
-    elif name == "ranks":
-        kind.add_argument(
-            "--step",
-            type=whole(1),
-            help=f"supervision step in which states are read (default: {STEPS}; in order the last)",
-        )
-    else:
-        kind.add_argument(
-            "--layout", help="of the program alone (default: standard, and of addition column)"
-        )
-        kind.add_argument("--base", type=int, choices=range(2, 11), metavar="2..10")
-        kind.add_argument(
-            "--row", type=whole(1), metavar="N", help="that is drawn, from 1 (default: the last)"
-        )
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -146,9 +113,9 @@ def run(args: argparse.Namespace) -> int:
             check_problems([args.problem])
         elif not args.output:
             raise ValueError("name a problem for the program, like 123x45, or --output DIR")
-    args.seed = args.seed or 0
-    args.checkpoint = args.checkpoint or SHIPPED
-    for checkpoint in args.checkpoint if isinstance(args.checkpoint, list) else [args.checkpoint]:
+    args.seed, checkpoints = args.seed or 0, args.checkpoint or SHIPPED
+    args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
+    for checkpoint in args.checkpoints:
         find_checkpoint(checkpoint)
     args.run_kind(args)
     return 0
@@ -160,17 +127,13 @@ def run_probe(args: argparse.Namespace) -> None:
     One for each sub-task (a hint of the layout), each state and each supervision step, or each
     block of a GPT; fitted to problems of the training split, read on held-out ones.
     """
-    from dataclasses import replace
-
     from rich.console import Console
 
     from trm.analysis.probe_report import print_study
     from trm.analysis.probe_study import Settings, check_hints, run_probes
-    from trm.checkpoints.loading import load_solver
     from trm.figures.analysis import probing_figure
 
-    last = None if args.steps is None else args.steps[-1]
-    solver = load_solver(args.checkpoint, last, device=one_device(args))
+    solver = _solver(args, None if args.steps is None else args.steps[-1])
     check_hints(solver.task)
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "hints")
@@ -185,43 +148,39 @@ def run_probe(args: argparse.Namespace) -> None:
         l2=args.l2,
     )
     study = run_probes(solver, sizes, settings, info_console(args).print)
-    study = replace(study, model=_about(args.checkpoint))
+    (about,) = _about(args)
+    study = replace(study, model=about)
     print_study(Console(highlight=False), study)
     _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
 
 
 def run_heads(args: argparse.Namespace) -> None:
     """What each head brings to the answer, by activation patching over many pairs of problems."""
-    from dataclasses import asdict
-
     from rich.console import Console
 
     from trm.analysis.patch import head_effects
-    from trm.checkpoints.loading import load_solver
     from trm.figures.analysis import heads_figure
 
-    solver = load_solver(args.checkpoint, device=one_device(args))
+    solver = _solver(args)
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
     output, pairs = _folder(args, "heads", "head_effects"), args.pairs or 50
-    note = info_console(args).print
-    found = head_effects(solver, size, args.kinds, pairs, args.seed, note)
-    low, high = size.values()
-    title = f"What heads bring to the answer: {size_name(tuple(size), (low, high))}"
-    data = {
-        "model": _about(args.checkpoint),
-        "settings": {"pairs": pairs, "seed": args.seed, "size": size},
-        "head_effects": [asdict(one) for one in found],
-    }
+    found = head_effects(solver, size, args.kinds, pairs, args.seed, info_console(args).print)
+    (about,), (low, high) = _about(args), size.values()
+    name = size_name(tuple(size), (low, high))
+    title = f"{about['name']}: what heads bring to the answer, {name}"
+    settings = {"pairs": pairs, "seed": args.seed, "size": size}
+    effects = [asdict(one) for one in found]
+    data = {"model": about, "settings": settings, "head_effects": effects}
     rows = []
     for layer, site in enumerate(found[0].sites):
         for head in range(len(found[0].mean[layer])):
             ends = [[of[layer][head] for of in (one.mean, one.low, one.high)] for one in found]
             shown = ["{} ({}–{})".format(*map(_signed, of_kind)) for of_kind in ends]
             rows.append(("" if head else site, str(head + 1), *shown))
+    _print_table(("layer", "head", *(one.kind for one in found)), rows)
     console = Console(highlight=False)
-    console.print(_table(("layer", "head", *(one.kind for one in found)), rows))
     for one in found:
         left = f"; {one.left_out} left out, as the model is wrong in a row of them"
         line = f"{one.kind}: {one.meaning}, {len(one.pairs)} pairs"
@@ -243,41 +202,31 @@ def run_ranks(args: argparse.Namespace) -> None:
 
     States are those of the rows of held-out problems as long as the longest of training.
     """
-    from dataclasses import asdict
-
-    from rich.console import Console
-
     from trm.analysis.ranks import state_ranks, weight_ranks
-    from trm.checkpoints.loading import load_solver
-    from trm.evaluation.models import labels
     from trm.figures.analysis import ranks_figure
 
-    checkpoints = args.checkpoint if isinstance(args.checkpoint, list) else [args.checkpoint]
     output, found, models = _folder(args, "ranks", "effective_ranks"), {}, []
     problems = args.problems or 32
-    for checkpoint, name in zip(checkpoints, labels(checkpoints), strict=True):
+    for checkpoint, about in zip(args.checkpoints, _about(args), strict=True):
+        name = about["name"]
         info_console(args).print(f"reading {name}")
-        solver = load_solver(checkpoint, device=one_device(args))
+        solver = _solver(args, checkpoint=checkpoint)
         last = getattr(solver.predictor, "max_steps", STEPS)
         step = args.step or (last if solver.predictor.in_order else STEPS)
         ranks = weight_ranks(solver.predictor.model)
         found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, step)
-        of_model = {"read_in": step, "ranks": [asdict(one) for one in ranks]}
-        models.append(_about(checkpoint, name) | of_model)
+        models.append(about | {"read_in": step, "ranks": [asdict(one) for one in ranks]})
     settings = {"problems": problems, "seed": args.seed, "step": args.step}
-    data = {"settings": settings, "effective_ranks": models}
     for name, ranks in found.items():
         rows, kind = [], ""
         for one in ranks:
             first, kind = one.kind if one.kind != kind else "", one.kind
             share = f"{one.rank:.1f}", str(one.full), f"{one.share:.2f}"
             rows.append((first, str(one.layer), one.name, *share))
-        table = _table(("", "layer", "", "effective rank", "of", "share"), rows, name)
-        for column in table.columns:
-            column.justify = "right" if column.header else "left"
         tokens = next((one.tokens for one in ranks if one.tokens), 0)
-        table.caption = f"states of {tokens:,} tokens"
-        Console(highlight=False).print(table)
+        columns = ("", "layer", "", "effective rank", "of", "share")
+        _print_table(columns, rows, name, f"states of {tokens:,} tokens")
+    data = {"settings": settings, "effective_ranks": models}
     _write(args, output, "ranks", data, {"ranks": ranks_figure(found)})
 
 
@@ -290,21 +239,14 @@ def run_rasp(args: argparse.Namespace) -> None:
     """
     if not args.output:
         return _run_program(args)
-    from dataclasses import asdict
-
-    import numpy as np
     from rich.console import Console
 
-    from canvas import symbols
-    from trm.analysis.rasp import Selector
     from trm.analysis.rasp_heads import compare_heads, one_row
     from trm.analysis.rasp_programs import check_program
-    from trm.checkpoints.loading import load_solver
     from trm.evaluation.cell_problems import cell_problems
     from trm.figures.analysis import overlap_figure, rasp_figure
-    from trm.models.gpt import GPT
 
-    solver = load_solver(args.checkpoint, device=one_device(args))
+    solver = _solver(args)
     task = solver.task
     check_program(task.layout)
     sizes, count = _sizes(args, task), args.problems or 16
@@ -312,65 +254,45 @@ def run_rasp(args: argparse.Namespace) -> None:
         problem = cell_problems(task, task.of_size(**sizes[0]), 1, args.seed)
     else:
         problem = read_problems([args.problem], task)
-    if args.row and len(problem) and args.row > (number := int(solver.draw(problem).steps[0])):
-        name = task.names(problem)[0]
-        raise ValueError(f"--row {args.row}: {name} has {number} rows to fill in")
+    if args.row and len(problem) and args.row > (rows := int(solver.draw(problem).steps[0])):
+        raise ValueError(f"--row {args.row}: {task.names(problem)[0]} has {rows} rows to fill in")
     output = _folder(args, "rasp", "program_selectors", "heads.png", "overlap*.png")
     note = info_console(args).print
     found = [compare_heads(solver, size, count, args.seed, note) for size in sizes]
     row, at, seen = one_row(solver, problem, args.row and args.row - 1)
-    cells = np.argwhere(row.answer[0] & (row.labels[0] != symbols.BLANK))
-    i, j = cells[len(cells) // 2].tolist()
-    canvas = row.inputs[0].copy()
-    if isinstance(solver.predictor.model, GPT):  # it has read the row as far as the cell
-        canvas[i, j + 1 :] = row.labels[0][i, j + 1 :]
-    attention = {n: weights[:, 0, :, :, : canvas.size] for n, weights in seen.attention.items()}
-    selectors = seen.selectors
-    if seen.visible is not None:
-        read = Selector(seen.visible[:, : canvas.size])
-        selectors = {name: one & read for name, one in selectors.items()}
+    (about,) = _about(args)
     title = (
-        f"{task.names(problem)[0].replace('x', '×')}, row {at + 1}: what the framed cell selects, "
-        f"and what the head attends to\n(selectors by their overlap over {found[0].problems} "
-        f"problems of {found[0].name})"
+        f"{about['name']}, {task.names(problem)[0].replace('x', '×')}, row {at + 1}: what the "
+        "framed cell selects, and what the head attends to\n(selectors by their overlap over "
+        f"{found[0].problems} problems of {found[0].name})"
     )
-    figures = {"heads": rasp_figure(canvas, (i, j), attention, selectors, found[0].heads, title)}
+    figures = {"heads": rasp_figure(row, seen, found[0].heads, title)}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
-        heading = (
-            f"Attention on what is selected\n{one.problems} problems of {one.name}, {task.layout}"
-        )
+        of_size = f"{one.problems} problems of {one.name}, {task.layout}"
+        heading = f"{about['name']}: attention on what is selected\n{of_size}"
         figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
     data = {
-        "model": _about(args.checkpoint),
+        "model": about,
         "settings": {"problems": count, "seed": args.seed},
         "program_selectors": sorted(seen.used),
         "sizes": [asdict(one) for one in found],
     }
     for old in output.glob("overlap*.png"):
         old.unlink()
-    console = Console(highlight=False)
     for one in found:
-        several = len({head.update for head in one.heads}) > 1
-        rows = []
+        several, lines = len({head.update for head in one.heads}) > 1, []
         for head, before in zip(one.heads, one.untrained, strict=True):
             layer, best = f"{head.update}, {head.layer}" if several else str(head.layer), head.best
             half = max(best.overlap - best.low, best.high - best.overlap)
-            rows.append(
-                (
-                    layer if head.head == 1 else "",
-                    str(head.head),
-                    _starred(best),
-                    f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else ""),
-                    f"{best.baseline:.2f}",
-                    f"{before.of(best.selector).overlap:.2f}",
-                    _next_best(head),
-                )
-            )
-        columns = ("layer", "head", "selector", "overlap", "baseline", "untrained", "next best")
-        about = f"{one.name}: {one.problems} problems, {one.rows} rows"
-        console.print(_table(columns, rows, about))
-        console.print(
+            overlap = f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else "")
+            others = best.baseline, before.of(best.selector).overlap
+            starred = f"{best.selector} *" if best.in_program else best.selector
+            place = layer if head.head == 1 else "", str(head.head)
+            lines.append((*place, starred, overlap, *(f"{share:.2f}" for share in others)))
+        columns = ("layer", "head", "selector", "overlap", "baseline", "untrained")
+        _print_table(columns, lines, f"{one.name}: {one.problems} problems, {one.rows} rows")
+        Console(highlight=False).print(
             f"* in the program of {task.layout}, which writes {one.program_right} of these rows "
             "right. Overlap: attention on the selected cells, with its 95 % interval; baseline: "
             "that of uniform attention over all that the head can see; untrained: that of the head "
@@ -407,24 +329,6 @@ def _run_program(args: argparse.Namespace) -> None:
     console.print(f"selectors: {', '.join(ran.selectors)}")
 
 
-def _next_best(head: Head) -> str:
-    """Another selector whose cells the head attends to, too; empty if there is none."""
-    from trm.analysis.rasp import LINES
-
-    def direction(selector: str) -> str:
-        return selector.removeprefix("first written ").removeprefix("far ")
-
-    for one in head.overlaps[1:]:
-        alike = direction(one.selector) == direction(head.best.selector)  # often the same cell
-        if one.gain >= _SECOND and not alike and one.selector not in LINES:
-            return f"{_starred(one)} {one.overlap:.2f}"
-    return ""
-
-
-def _starred(one: Overlap) -> str:
-    return f"{one.selector} *" if one.in_program else one.selector
-
-
 KINDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "probe": run_probe,
     "heads": run_heads,
@@ -434,6 +338,14 @@ KINDS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 
 # What they share.
+
+
+def _solver(
+    args: argparse.Namespace, steps: int | None = None, checkpoint: str | None = None
+) -> Solver:
+    from trm.checkpoints.loading import load_solver
+
+    return load_solver(checkpoint or args.checkpoints[0], steps, device=one_device(args))
 
 
 def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
@@ -450,12 +362,12 @@ def _folder(args: argparse.Namespace, name: str, key: str, *pictures: str) -> Pa
     return Path(args.output)
 
 
-def _about(checkpoint: str, name: str | None = None) -> dict[str, Any]:
-    """What a file of results says of a model."""
+def _about(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """What a file of results says of each model."""
     from trm.evaluation.models import describe, labels
 
-    about = describe(checkpoint, name or labels([checkpoint])[0])
-    return {key: value for key, value in about.items() if key != "config"}
+    found = map(describe, args.checkpoints, labels(args.checkpoints))
+    return [{key: value for key, value in about.items() if key != "config"} for about in found]
 
 
 def _write(
@@ -478,27 +390,24 @@ def _write(
         info_console(args).print(f"picture  {output / title}.png")
 
 
-def _table(columns: Iterable[str], rows: Iterable[Sequence[str]], title: str = "") -> Table:
-    """A table for the terminal, a line before each row that names a layer or a kind anew."""
+def _print_table(
+    columns: Iterable[str],
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    caption: str | None = None,
+) -> None:
+    """In the terminal, a line before each row that names a layer or a kind anew."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, show_edge=False)
+    table.padding = (0, 1, 0, 0)
     for column in columns:
-        table.add_column(column, no_wrap=column != "next best")
+        right = caption and column  # figures of ranks
+        table.add_column(column, no_wrap=True, justify="right" if right else "left")
     for row in rows:
         if row[0] and table.rows:
             table.add_section()
         table.add_row(*row)
-    return table
-
-
-def _pair_kinds(text: str) -> tuple[str, ...]:
-    """Kinds of pairs, in the order in which they are named, each once."""
-    named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    for name in named:
-        if name not in PAIR_KINDS:
-            raise argparse.ArgumentTypeError(
-                f"{name!r} is no kind of pair; there are {', '.join(PAIR_KINDS)}"
-            )
-    return named
+    Console(highlight=False).print(table)

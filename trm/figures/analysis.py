@@ -19,13 +19,15 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from canvas.picture import GREY, GRID, PAPER
+from canvas.render import RowSteps
+from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
 from trm.analysis.probe_report import JUDGES, curve, last_point, regions, step_name
 from trm.analysis.probe_study import ProbeStudy, pooled
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
-from trm.analysis.rasp import NAMES, Selector
-from trm.analysis.rasp_heads import Head
+from trm.analysis.rasp import NAMES
+from trm.analysis.rasp_heads import Head, Watched
 from trm.evaluation.grid import INSIDE
 from trm.figures.inspection import EFFECTS, attention_figure, draw_table, new_figure, own_scale
 
@@ -178,35 +180,28 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     return figure
 
 
-def rasp_figure(
-    canvas: np.ndarray,
-    cell: tuple[int, int],
-    attention: Mapping[str, np.ndarray],
-    selectors: Mapping[str, Selector],
-    heads: Sequence[Head],
-    title: str,
-) -> Figure:
+def rasp_figure(row: RowSteps, seen: Watched, heads: Sequence[Head], title: str) -> Figure:
     """What one cell selects by the selector that matches a head best, and what the head attends to.
 
-    Args:
-        canvas: ``uint8 [H, W]``, what the model saw.
-        cell: row and column of the cell, framed in every map.
-        attention: by the name of the tensor that is updated, ``float [layers, heads, H * W,
-            H * W]``.
-        selectors: by name, bool [H * W, H * W] or with one canvas in front.
-        heads: of the same model, with figures over many problems.
-        title: of the figure.
+    The cell is one in the middle of what is written in the one ``row``, of which ``seen`` is what
+    heads do; the heads, of the same model, have figures over many problems.
     """
-    query, size = cell[0] * canvas.shape[1] + cell[1], canvas.size
-    several = len(attention) > 1
+    cells = np.argwhere(row.answer[0] & (row.labels[0] != BLANK))
+    i, j = cells[len(cells) // 2].tolist()
+    canvas, size, visible = row.inputs[0].copy(), row.inputs[0].size, np.ones(row.inputs[0].size)
+    if seen.visible is not None:  # a GPT has read the row as far as the cell
+        canvas[i, j + 1 :] = row.labels[0][i, j + 1 :]
+        visible = seen.visible[i * canvas.shape[1] + j, :size]
+    query, several = i * canvas.shape[1] + j, len(seen.attention) > 1
     maps, titles = [], []
     for head in heads:
         best = head.best
-        maps.append(selectors[best.selector].chosen.reshape(-1, size, size)[0, query] * 1.0)
-        maps.append(attention[head.update][head.layer - 1, head.head - 1, query])
+        chosen = seen.selectors[best.selector].chosen.reshape(-1, size, size)[0, query]
+        attention = seen.attention[head.update][head.layer - 1, 0, head.head - 1, query, :size]
+        maps += [chosen * visible, attention]
         titles.append(f"{head_name(head, several)}\nselect {best.selector}")
         titles.append(f"\nattention: {best.overlap:.2f} on it")
-    return attention_figure(canvas, cell, np.reshape(maps, (-1, *canvas.shape)), titles, title)
+    return attention_figure(canvas, (i, j), np.reshape(maps, (-1, *canvas.shape)), titles, title)
 
 
 def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
