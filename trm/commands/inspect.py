@@ -67,59 +67,30 @@ _PICTURES = ("rows", "states", "attention", "hints", "lens", "patch")  # all tha
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", nargs="?", help="like 123x456")
+    add = parser.add_argument
+    add("problem", nargs="?", help="like 123x456")
     add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
-    parser.add_argument("--output", metavar="DIR", help="folder for the pictures")
-    parser.add_argument(
-        "--row",
-        type=whole(1),
-        metavar="N",
-        help="of the rows to fill in, the one whose attention, hints and layers are shown, "
-        "from 1 (default: the last)",
-    )
-    parser.add_argument(
-        "--cell",
-        type=_cell,
-        metavar="ROW,COLUMN",
-        help="of the canvas, from 1,1 at the top left, whose attention is shown (default: one in "
-        "the middle of the row)",
-    )
-    parser.add_argument(
-        "--lens",
-        action="store_true",
-        help="also show what the model would write in the row if its head read every layer",
-    )
-    parser.add_argument(
-        "--patch",
-        metavar="B",
-        help="another problem with numbers as long: its activations are put into the run on the "
-        "first, one thing after the other",
-    )
-    parser.add_argument(
-        "--patch-by",
-        choices=BY,
-        help="what is put there at a time: the activations of a cell, of a row or a column of the "
-        "canvas (default: cells), what a head gives in all cells, or the whole state after a "
-        "supervision step",
-    )
-    export = parser.add_argument_group("the weights as a file, without a problem")
-    export.add_argument("--export", metavar=f"FILE{SUFFIX}", help="what to write")
-    export.add_argument(
-        "--figures",
-        metavar="DIR",
-        help="a folder of trm evaluate: its figures of this checkpoint go into the model card",
-    )
-    export.add_argument(
-        "--half",
-        action="store_true",
-        help="weights as float16: half as large. They are rounded, so measure the file itself",
-    )
-    export.add_argument(
-        "--untrained",
-        action="store_true",
-        help="weights drawn anew, as before training: for what the architecture alone can do",
-    )
+    add("--output", metavar="DIR", help="folder for the pictures")
+    what = "of the rows to fill in, the one whose attention, hints and layers are shown, from 1 "
+    add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
+    what = "of the canvas, from 1,1 at the top left, whose attention is shown (default: one in the "
+    add("--cell", type=_cell, metavar="ROW,COLUMN", help=f"{what}middle of the row)")
+    what = "also show what the model would write in the row if its head read every layer"
+    add("--lens", action="store_true", help=what)
+    what = "another problem with numbers as long: its activations are put into the run on the "
+    add("--patch", metavar="B", help=f"{what}first, one thing after the other")
+    what = "what is put there at a time: the activations of a cell, of a row or a column of the "
+    what += "canvas (default: cells), what a head gives in all cells, or the whole state after a "
+    add("--patch-by", choices=BY, help=f"{what}supervision step")
+    add = parser.add_argument_group("the weights as a file, without a problem").add_argument
+    add("--export", metavar=f"FILE{SUFFIX}", help="what to write; no other weights are replaced")
+    what = "a folder of trm evaluate: its figures of this checkpoint go into the model card"
+    add("--figures", metavar="DIR", help=what)
+    what = "weights as float16: half as large. They are rounded, so measure the file itself"
+    add("--half", action="store_true", help=what)
+    what = "weights drawn anew, as before training: for what the architecture alone can do"
+    add("--untrained", action="store_true", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,10 +125,10 @@ def run(args: argparse.Namespace) -> int:
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.solver import solve_watched
 
-    device = one_device(args)
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
+    size = args.steps, args.height, args.width
+    solver = load_solver(args.checkpoint, *size, one_device(args))
     problems = read_problems([args.problem], solver.task)
-    drawing = solver.draw_worked(problems)
+    drawing, predictor = solver.draw_worked(problems), solver.predictor
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
@@ -176,47 +147,42 @@ def run(args: argparse.Namespace) -> int:
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     used = np.array(solution.row_steps)
     canvas, truth = steps.inputs[row], steps.labels[row]
-    predictor = solver.predictor
     iterative = isinstance(predictor, IterativePredictor)
     stepwise = iterative and not predictor.in_order
     most = int(used.max()) + _SPARE if stepwise else None
-    seen = predictor.trace(steps.inputs, most)
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
-    given = np.repeat(drawing.given, number, axis=0)
-    figures: dict[str, Figure] = {"rows": sample_panels(steps, given, seen, titles)}
+    given, traced = np.repeat(drawing.given, number, axis=0), predictor.trace(steps.inputs, most)
+    figures: dict[str, Figure] = {"rows": sample_panels(steps, given, traced, titles)}
     if most is not None:
         moved = state_changes(predictor.model, steps.inputs, most)
         changes = {state: values.numpy() for state, values in moved.items()}
         figures["states"] = changes_figure(changes, f"{name}: do the states settle?")
+    attention: dict[str, Any] = {}
     if iterative:
-        at = int(used[row]) if stepwise else None
-        attention, _ = cell_attention(predictor, canvas[None], at)
-        if attention:  # none in a mixer
-            query = cell[0] * canvas.shape[1] + cell[1]
-            maps = {
-                f"{state}, layer {layer + 1}, head {head + 1}": of[layer, 0, head, query].numpy()
-                for state, of in attention.items()
-                for layer, head in np.ndindex(len(of), of.shape[2])
-            }
-            title = (
-                f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
-                f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
-            )
-            shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
-            figures["attention"] = attention_figure(canvas, cell, shaped, [*maps], title)
+        attention, _ = cell_attention(predictor, canvas[None], int(used[row]) if stepwise else None)
+    if attention:  # none in a mixer
+        query = cell[0] * canvas.shape[1] + cell[1]
+        maps = {
+            f"{state}, layer {layer + 1}, head {head + 1}": of[layer, 0, head, query].numpy()
+            for state, of in attention.items()
+            for layer, head in np.ndindex(len(of), of.shape[2])
+        }
+        title = (
+            f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
+            f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
+        )
+        shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
+        figures["attention"] = attention_figure(canvas, cell, shaped, [*maps], title)
     at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
     believed = predictor.hints(np.repeat(canvas[None], len(at_steps), 0), at_steps)
     drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
     hints = {hint: classes[0] for hint, classes in drawn.items()}
     if believed:
+        place, title = int(drawing.row_of_step(row)[0]), "what the model believes of each hint"
+        when = [f"step {step}" for step in at_steps] if stepwise else ["as it writes"]
         figures["hints"] = hints_figure(
-            canvas,
-            int(drawing.row_of_step(row)[0]),
-            hints,
-            believed,
-            [f"step {step}" for step in at_steps] if stepwise else ["as it writes"],
-            f"{titles[row]}: what the model believes of each hint",
+            canvas, place, hints, believed, when, f"{titles[row]}: {title}"
         )
     if args.lens:
         read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
@@ -369,16 +335,16 @@ def _print_patching(
             console.print(f"  {site:<8} {words}")
         return
     console.print("strongest effects (0: A's answer stands, 1: the model says B's)")
-    effects = np.nan_to_num(found.effects)
-    said: dict[str, None] = {}
+    effects, said = np.nan_to_num(found.effects), dict[str, None]()
     for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
-        place = np.unravel_index(index, effects.shape)
-        line = f"{found.sites[int(place[0])]}, {_thing(found, [*map(int, place[1:])], width)}"
-        if line not in said and (len(said) == _STRONGEST or abs(effects[place]) < 0.005):
+        layer, *place = map(int, np.unravel_index(index, effects.shape))
+        effect = float(effects[(layer, *place)])
+        line = f"{effect:5.2f}  {found.sites[layer]}, {_thing(found, place, width)}"
+        if line not in said and (len(said) == _STRONGEST or abs(effect) < 0.005):
             break
-        if line not in said:
-            console.print(f"  {effects[place]:5.2f}  {line}")
         said[line] = None
+    for line in said:
+        console.print(f"  {line}")
 
 
 def _thing(found: Patching, place: list[int], width: int) -> str:
@@ -426,6 +392,11 @@ def _export(args: argparse.Namespace) -> int:
         if large := [name for name, value in weights.items() if not value.isfinite().all()]:
             raise ValueError(f"{large[0]} has numbers that are too large for float16")
     packed = pack(content, card, weights)
+    if output.exists() and (not output.is_file() or output.read_bytes() != packed):
+        raise ValueError(
+            f"--export {output} is there already, and holds something else: choose another name, "
+            "or move it away"
+        )
     with replacing(output) as part:
         part.write_bytes(packed)
     parameters = sum(p.numel() for p in solver.predictor.model.parameters())

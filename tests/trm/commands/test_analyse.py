@@ -7,9 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+import trm.figures.analysis
+import trm.figures.inspection
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
-from trm.analysis.probe_study import read_study
 from trm.checkpoints import DATA_KEY
 
 QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
@@ -42,16 +43,17 @@ def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_pat
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
     ran = command("analyse", "probe", *words, "--steps", 1, "--layers", "--output", output)
     assert (ran.code, ran.err) == (0, "")
-    study = read_study(output)
-    assert [size.size for size in study.sizes] == [
+    study = json.loads((output / "probe.json").read_text())
+    assert [size["size"] for size in study["sizes"]] == [
         {"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}
     ]  # fmt: skip
-    assert study.settings["steps"] == [1]
-    names = {reading.site for reading in study.sizes[0].readings}
+    assert study["settings"]["steps"] == [1]
+    names = {reading["site"] for reading in study["sizes"][0]["readings"]}
     assert names == {"input", "z_H", "z_L", "z_H, layer 1", "z_L, layer 1"}
-    assert study.model["family"] == "iterative"
-    assert study.model["checkpoint"] == str(school)
-    assert study.versions["torch"]
+    probe = study["sizes"][0]["readings"][0]["probe"]
+    assert probe["low"] <= probe["right"] / probe["total"] <= probe["high"]
+    assert (study["model"]["family"], study["model"]["checkpoint"]) == ("iterative", str(school))
+    assert study["versions"]["torch"]
     assert wide(output / "probe.png") > 1000
     for word in ("multiplicand", "selectivity", "compositionality", "is read worst"):
         assert word in ran.out
@@ -165,7 +167,7 @@ def test_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_p
         ("probe --output D --l2 -1", "--l2"),
         ("probe --output D --devices 2", "take --devices 1"),
         ("probe", "--output"),
-        ("heads --output D --kinds digt", "'digt' is no kind of pair; there are digit, factor"),
+        ("heads --output D --kinds digt", "Did you mean digit?"),
         ("heads --output D --pairs 1", "not a whole number from 2"),
         ("heads --output D --digits-a 3,4", "of one size"),
         ("rasp", "name a problem for the program, like 123x45, or --output DIR"),
@@ -195,3 +197,21 @@ def test_files_of_others_are_left_alone(command, tmp_path, kind, name):
     assert ran.code == 2
     assert f"{name} is in the way, and trm analyse {kind} did not write it" in ran.err
     assert (tmp_path / name).read_text() == "{}"
+
+
+def test_every_picture_names_its_model(command, tmp_path, monkeypatch):
+    titles = []
+    for module in (trm.figures.analysis, trm.figures.inspection):
+        drawn = module.new_figure
+        monkeypatch.setattr(
+            module, "new_figure", lambda *how, drawn=drawn: (titles.append(how[2]), drawn(*how))[1]
+        )
+    size = ("--digits-a", 2, "--digits-b", 1)
+    for words in (("heads", "--pairs", 2, "--kinds", "digit"), ("rasp", "--problems", 1), QUICK):
+        kind = ("probe", "--steps", 256) if words is QUICK else ()
+        words = (*kind, *words, *size, "--output", tmp_path / words[0].strip("-"))
+        ran = command("analyse", *words)
+        assert ran.code == 0, ran.err
+    assert [title.split(",")[0].split(":")[0] for title in titles] == ["lattice"] * 4
+    assert titles[-1] == "lattice: state when no step changes it any more"
+    assert "256" not in ran.out

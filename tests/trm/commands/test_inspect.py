@@ -160,6 +160,12 @@ def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
         command("solve", "--checkpoint", path, "12x3", "45x6") for path in (file, checkpoint)
     )
     assert ours == theirs
+    written = file.read_bytes()
+    assert export(command, checkpoint, file).code == 0, "what is the same can be written again"
+    ran = export(command, checkpoint, file, "--half")
+    assert ran.code == 2
+    assert f"{file} is there already, and holds something else" in " ".join(ran.err.split())
+    assert file.read_bytes() == written
 
 
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):

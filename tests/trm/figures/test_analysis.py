@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from canvas import symbols
 from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
+from canvas.render import RowSteps
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe_study import ROW, Gap, ProbeStudy, Reading, SizeResult, Table
 from trm.analysis.ranks import Rank
 from trm.analysis.rasp import NAMES, Cells
-from trm.analysis.rasp_heads import Head, Overlap
+from trm.analysis.rasp_heads import Head, Overlap, Watched
 from trm.evaluation.statistics import Share
 from trm.figures.analysis import (
     heads_figure,
@@ -114,12 +115,16 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
 
 
 def test_each_head_stands_beside_its_selector():
-    canvas = np.stack([symbols.encode(row) for row in ("_12_*", "....3")])
-    cells = Cells(canvas[None], 10)
-    attention = np.zeros((2, 8, 10, 10))
-    attention[:, :, 7, 8] = 0.9  # the framed cell attends to the one on its right
+    inputs, labels = (
+        np.stack([[symbols.encode(row) for row in ("_12_*", last)]]) for last in ("....3", "_3633")
+    )
+    row = RowSteps(inputs, labels, inputs == symbols.MASK, *np.zeros((2, 1), dtype=np.int64))
+    cells = Cells(inputs, 10)
+    attention = np.zeros((2, 1, 8, 10, 10))
+    attention[..., 7, 8] = 0.9  # the framed cell attends to the one on its right
     selectors = {name: cells.selector(name) for name in NAMES}
-    figure = rasp_figure(canvas, (1, 2), {"state": attention}, selectors, heads(), "why")
+    seen = Watched({"state": attention}, selectors, set(), 1, labels)
+    figure = rasp_figure(row, seen, heads(), "why")
     titles = [axes.get_title(loc="left") for axes in axes_of(figure)]
     assert titles.count("\nattention: 0.90 on it") == 16
     assert "layer 2, head 8\nselect right" in titles
