@@ -4,10 +4,9 @@ Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"
 "prediction": …}``: the id of a problem, and a text or a whole number, a list of lines for a canvas,
 or null for none. ``confidence``, a number from 0 to 1, may be there; whatever else a line holds is
 left alone. A record of ``trm solve`` is read, too: its ``answer`` is the prediction, or its
-``canvas`` where a canvas is asked for.
+``canvas`` where a canvas is asked for. The first line may be ``{"about": …}``, see `About`.
 """
 
-import gzip
 import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,13 +19,13 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from canvas.choices import check_choice
+from canvas.choices import check_choice, shortened
 from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
 from trm.evaluation.grid import FORMAT, KEYS, SHOWN, region
 from trm.evaluation.statistics import Share
-from trm.files import fingerprint, make_folder, numbered_lines, replacing, shortened, validated
+from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
@@ -40,13 +39,47 @@ class Prediction(NamedTuple):
     confidence: float | None = None
 
 
+class About(BaseModel):
+    """What `predict` says of a file: which model it is of, and what of the suite that was asked."""
+
+    model: str
+    parameters: int | None = None
+    ranges: Ranges | None = None  # fewest and most of each measure of the problems in training
+    suite: str = ""  # as ids begin
+    up_to: int | None = None  # digits; None: all lengths
+    problems: int | None = None  # of each cell, the first ones; None: all
+
+
 class _Line(BaseModel):
     id: str
     prediction: str | list[str] | None
     confidence: float | None = Field(None, ge=0, le=1)
 
 
-_LINE = TypeAdapter(_Line)
+_ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
+
+
+def _objects(file: str | Path) -> Iterator[tuple[str, Any]]:
+    """What the lines of a file hold, and where; ValueError: no JSON."""
+    for number, line in numbered_lines(Path(file)):
+        where = f"{file}, line {number:,}"
+        try:
+            # Numbers stay as they are written: they may be longer than Python reads at once.
+            yield where, json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
+        except (ValueError, RecursionError):
+            shown = shortened(line.decode("utf-8", "replace").strip())
+            raise ValueError(f"{where}: not JSON: {shown}") from None
+
+
+def read_about(file: str | Path) -> About | None:
+    """What the first line of a file of predictions says of it; None: nothing."""
+    data: Any
+    where, data = next(_objects(file), ("", None))
+    return validated(_ABOUT, data["about"], where) if _is_about(data) else None
+
+
+def _is_about(data: Any) -> bool:
+    return isinstance(data, dict) and "about" in data and "id" not in data
 
 
 def read_predictions(
@@ -58,14 +91,9 @@ def read_predictions(
     there is none.
     """
     found: dict[str, Prediction] = {}
-    for number, line in numbered_lines(Path(file)):
-        where = f"{file}, line {number:,}"
-        try:
-            # Numbers stay as they are written: they may be longer than Python reads at once.
-            data = json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
-        except (ValueError, RecursionError):
-            shown = shortened(line.decode("utf-8", "replace").strip())
-            raise ValueError(f"{where}: not JSON: {shown}") from None
+    for number, (where, data) in enumerate(_objects(file)):
+        if number == 0 and _is_about(data):
+            continue
         if isinstance(data, dict) and "prediction" not in data and data.keys() >= _RECORD:
             wanted = "canvas" if canvas else "answer"
             if wanted not in data:
@@ -89,12 +117,15 @@ def read_predictions(
     return found
 
 
-def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
+def write_predictions(
+    file: str | Path, answers: Mapping[str, str | None], about: About | None = None
+) -> None:
     """Write answers by ids as predictions, always the same bytes; by gzip to a name in .gz."""
-    lines = (json.dumps({"id": k, "prediction": text}) + "\n" for k, text in answers.items())
-    data = "".join(lines).encode("ascii")
-    with replacing(Path(file)) as part:
-        part.write_bytes(gzip.compress(data, mtime=0) if str(file).endswith(".gz") else data)
+    with writing(Path(file)) as sink:
+        if about:
+            sink.write(json.dumps({"about": about.model_dump()}) + "\n")
+        for name, text in answers.items():
+            sink.write(json.dumps({"id": name, "prediction": text}) + "\n")
 
 
 @dataclass(frozen=True)
@@ -132,12 +163,14 @@ def score(
     parameters: int | None = None,
     ranges: Ranges | None = None,
     rule: str = "stated",
+    first: int | None = None,
 ) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
     ``name``, ``parameters`` and ``ranges``, the fewest and most of each measure of the problems it
     was trained on, are the model's; None: not known. Texts are read by a rule of
-    `trm.benchmark.answers.RULES`. Errors are those of `read_predictions`.
+    `trm.benchmark.answers.RULES`. Of each cell only the ``first`` problems count; None: all. Errors
+    are those of `read_predictions`.
     """
     whole, read = suite.whole, {}
     for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
@@ -147,8 +180,11 @@ def score(
     by_cell: dict[tuple[int | str, int], list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
         by_cell[item.row, item.column].append(item)
-    cells = []
-    for (row, column), asked in by_cell.items():
+    cells, counted, total = [], dict[str, Prediction](), 0
+    for (row, column), there in by_cell.items():
+        asked = there[:first]
+        total += len(asked)
+        counted |= {item.id: read[item.id] for item in asked if item.id in read}
         said = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(said, asked, strict=True)
         right = [is_right(one.text, item.answer, whole, rule) for one, item in pairs]
@@ -178,7 +214,7 @@ def score(
         "ranges": ranges,
         "cells": cells,
     }
-    return Scored(model, read, len(problems) - len(read))
+    return Scored(model, counted, total - len(counted))
 
 
 def grid_of(
@@ -186,13 +222,14 @@ def grid_of(
     problems: Sequence[Item],
     models: Sequence[dict[str, Any]],
     secret: bytes | None = None,
+    first: int | None = None,
 ) -> dict[str, Any]:
     """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
     label = label_of(suite, secret)
     settings: dict[str, Any] = {
         "split": "test",
         "seed": 0 if secret is None else label.removeprefix(f"{suite.name}-"),
-        "problems": suite.problems,
+        "problems": first or suite.problems,
         "axes": list(suite.axes),
         "rows": list(dict.fromkeys(row for row, _ in suite.cells)),
         "columns": list(dict.fromkeys(column for _, column in suite.cells)),
@@ -215,6 +252,7 @@ def predict(
     suite: Suite,
     output: Path,
     secret: bytes | None = None,
+    up_to: int | None = None,
     problems: int | None = None,
     **how: Any,
 ) -> str | None:
@@ -227,12 +265,13 @@ def predict(
         checkpoint, suite, secret: of the model and of what is asked, numbers; ValueError if it was
             not made for that.
         output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
-        problems: how many of each cell, the first ones; None: all of them.
+        up_to, problems: most digits, and how many of each cell, the first ones; None: all.
         how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
             ``devices`` and ``quiet`` of `trm.batch.work_through`.
     """
     from trm.batch import Job, work_through
     from trm.checkpoints.loading import load_solver
+    from trm.evaluation.models import labels
 
     if not output.name.endswith((".jsonl", ".jsonl.gz")):
         raise ValueError(f"--output {output} has to end in .jsonl or .jsonl.gz")
@@ -241,7 +280,8 @@ def predict(
             f"{suite.name} asks for whole canvases, and predictions of a model here are its "
             "answers: trm evaluate measures its worked solutions"
         )
-    task = load_solver(checkpoint, device="cpu").task
+    solver = load_solver(checkpoint, device="cpu")
+    task = solver.task
     if type(task) is not type(suite.task) or task.base != suite.task.base:
         raise ValueError(
             f"{suite.name} is {suite.task.name} in base {suite.task.base}, and the model was made "
@@ -251,7 +291,7 @@ def predict(
     asked, records = (output.with_name(f".{output.name}.{p}.jsonl") for p in ("asked", "said"))
     lines = [
         json.dumps({"id": item.id, "operands": [str(n) for n in item.operands]}) + "\n"
-        for item in first_of_cells(items(suite, secret), problems)
+        for item in first_of_cells(items(suite.within(up_to), secret), problems)
     ]
     with replacing(asked) as part:  # by every process, the same
         part.write_text("".join(lines))
@@ -261,7 +301,15 @@ def predict(
         return None
     solved = [json.loads(line) for _, line in numbered_lines(records)]
     said = {r["id"]: None if r["answer"] is None else str(r["answer"]) for r in solved}
-    write_predictions(output, said)
+    about = About(
+        model=labels([checkpoint])[0],
+        parameters=sum(p.numel() for p in solver.predictor.model.parameters()),
+        ranges=task.ranges,
+        suite=label_of(suite, secret),
+        up_to=up_to,
+        problems=problems,
+    )
+    write_predictions(output, said, about)
     asked.unlink()
     records.unlink()
     silent = sum(text is None for text in said.values())

@@ -6,9 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from canvas.choices import shortened
 from trm.benchmark.answers import RULES
 from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import Ranges, Scored, grid_of, predict, score, write_predictions
+from trm.benchmark.scoring import (
+    Ranges,
+    Scored,
+    first_of_cells,
+    grid_of,
+    predict,
+    read_about,
+    score,
+    write_predictions,
+)
 from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
 from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
@@ -21,7 +31,7 @@ from trm.commands.arguments import (
 )
 from trm.commands.report import FILES
 from trm.evaluation.grid import FAMILY, GRID, PICTURE, REPORT
-from trm.files import make_own_folder, numbered_lines, replacing, shortened, write_object
+from trm.files import make_own_folder, numbered_lines, replacing, write_object
 
 BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
 UNKNOWN = "unknown"
@@ -82,11 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
     about = "of an organiser: other problems of the same kind, drawn by what this file holds"
     asked.add_argument("--secret", metavar="FILE", help=about)
-    about = "only problems whose numbers have at most N digits (default: all of the suite)"
+    about = "only problems whose numbers have at most N digits (default: all of the suite; of "
+    about += "predictions what they were asked)"
     asked.add_argument("--up-to", type=whole(1, _MOST), metavar="N", help=about)
 
     def action(
-        name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
+        name: str, does: Callable[[argparse.Namespace, Any], int], about: str, *parents: Any
     ) -> argparse.ArgumentParser:
         found = actions.add_parser(
             name, help=about, description=does.__doc__, parents=[*parents, common]
@@ -124,7 +135,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "write down what was read of one file, id and answer alone; .gz compresses it"
     add("--compact", metavar="FILE", help=about)
     each = f"one for each file, in their order, or {UNKNOWN}"
-    add("--name", nargs="+", metavar="NAME", help=f"{each} (default: by the file)")
+    about = "default: what the file says, or its own name"
+    add("--name", nargs="+", metavar="NAME", help=f"{each} ({about})")
     add("--parameters", nargs="+", type=_count, metavar="N", help=f"{each}: their number")
     about = "digits of the numbers in training, like 1..4; or of both axes: 1..4x1..3"
     add("--range", nargs="+", type=_ranges, metavar="N..M", help=f"{each}: {about}")
@@ -139,22 +151,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action names."""
-    code: int = args.act(args)
+    code: int = args.act(args, read_secret(args.secret) if getattr(args, "secret", None) else None)
     return code
 
 
-def _asked(args: argparse.Namespace) -> tuple[Suite, bytes | None]:
-    """The suite, or the part of it, and the secret."""
-    secret = read_secret(args.secret) if args.secret else None
-    return SUITES[args.suite].within(args.up_to), secret
-
-
-def _export(args: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace, secret: bytes | None) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
-    suite, secret = _asked(args)
     training = Training(args.train or 0, args.train_digits, args.train_addends, args.train_seed)
     for file in export(
-        suite,
+        SUITES[args.suite].within(args.up_to),
         args.format,
         Path(args.output),
         secret,
@@ -165,50 +170,66 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _predict(args: argparse.Namespace) -> int:
+def _predict(args: argparse.Namespace, secret: bytes | None) -> int:
     """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
-    suite, secret = _asked(args)
     find_checkpoint(args.checkpoint)
-    names = ("problems", "steps", "height", "width", "accelerator", "devices", "quiet")
+    names = ("up_to", "problems", "steps", "height", "width", "accelerator", "devices", "quiet")
     how = {name: getattr(args, name) for name in names}
-    done = predict(Path(args.checkpoint), suite, Path(args.output), secret, **how)
+    suite, output = SUITES[args.suite], Path(args.output)
+    done = predict(Path(args.checkpoint), suite, output, secret, **how)
     if done is not None:
-        info_console(args).print(f"{done} → {args.output}")
+        info_console(args).print(f"{done} → {output}")
     return 0
 
 
-def _score(args: argparse.Namespace) -> int:
+def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     """Read the predictions of any model for a suite; score, draw and sum up."""
-    suite, secret = _asked(args)
     files = [Path(name) for name in args.predictions]
-    for option in ("name", "parameters", "range"):
-        if len(given := getattr(args, option) or files) != len(files):
-            raise ValueError(
-                f"--{option} is wanted once for each file: {len(files)}, and not {len(given)}; put "
-                "the files before the options"
-            )
-    names = args.name or _names(files)
-    if len(set(names)) < len(names):
-        raise ValueError(f"the models need different names, not {', '.join(names)}: give --name")
-    ranges = [_of_axes(suite, ends) for ends in args.range or [[]] * len(files)]
     for file in files:
         if not file.is_file():
             raise FileNotFoundError(f"there is no file {file}: name one of predictions")
+    about = [read_about(file) for file in files]  # what was asked, where a file says so
+    if len(lengths := {one.up_to for one in about if one}) > 1 and not args.up_to:
+        raise ValueError("not all of these files answer problems as long: give --up-to")
+    suite = SUITES[args.suite].within(args.up_to or next(iter(lengths), None))
+    first = min((one.problems for one in about if one and one.problems), default=None)
+    given: dict[str, list[Any]] = {}
+    for option, field in (("name", "model"), ("parameters", "parameters"), ("range", "ranges")):
+        said = getattr(args, option) or [getattr(one, field, None) for one in about]
+        if len(said) != len(files):
+            raise ValueError(
+                f"--{option} is wanted once for each file: {len(files)}, and not {len(said)}; put "
+                "the files before the options"
+            )
+        given[option] = said
+    if args.range:
+        given["range"] = [_of_axes(suite, ends) for ends in args.range]
+    # By a file, or its folder where that does not tell files apart, as of all predictions.jsonl.
+    stems = [re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name) for file in files]
+    folders = [file.resolve().parent.name for file in files]
+    if (len(set(stems)) < len(stems) or set(stems) <= {"predictions", "answers"}) and all(folders):
+        stems = folders
+    names = [name or stem for name, stem in zip(given["name"], stems, strict=True)]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the models need different names, not {', '.join(names)}: give --name")
     if args.compact:
         _check_compact(Path(args.compact), files)
     output = Path(args.output)
-    ours = (GRID, PICTURE, REPORT, *FILES)
-    make_own_folder(output, "trm benchmark score", ours, "format")
+    make_own_folder(output, "trm benchmark score", (GRID, PICTURE, REPORT, *FILES), "format")
     problems = list(items(suite, secret))
+    known = zip(files, names, given["parameters"], given["range"], strict=True)
     scored = [
-        score(file, suite, problems, name, parameters, of_axes, args.rule)
-        for file, name, parameters, of_axes in zip(
-            files, names, args.parameters or [None] * len(files), ranges, strict=True
-        )
+        score(file, suite, problems, name, parameters, ranges, args.rule, first)
+        for file, name, parameters, ranges in known
     ]
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
-    _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)
+    models = [one.model for one in scored]
+    asked = list(first_of_cells(problems, first))
+    _show(args, grid_of(suite, asked, models, secret, first), scored, output)
+    if first or (lengths - {None} and not args.up_to):
+        part = f"the first {first} problems of each cell" if first else "a part of the suite"
+        info_console(args).print(f"asked      {part}, as trm benchmark predict was")
     return 0
 
 
@@ -223,23 +244,8 @@ def _check_compact(file: Path, predictions: list[Path]) -> None:
         raise ValueError(f"--compact {file} would replace another file: choose another name")
 
 
-def _names(files: list[Path]) -> list[str]:
-    """What models are called by their files, or by the folders of these where that does not tell.
-
-    A folder's name is taken where all files are called alike, as ``predictions.jsonl``.
-    """
-    stems = [re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name) for file in files]
-    alike = len(set(stems)) < len(stems) or set(stems) <= {"predictions", "answers"}
-    folders = [file.resolve().parent.name for file in files]
-    return folders if alike and all(folders) else stems
-
-
 def _of_axes(suite: Suite, ends: list[tuple[int, int]]) -> Ranges | None:
-    """The ranges of training by measure; None: not known.
-
-    Raises:
-        ValueError: the suite's cells have another number of measures.
-    """
+    """The ranges of training by measure; None: not known. ValueError: as many as no suite has."""
     axes = [axis for axis in suite.axes if axis != FAMILY]
     if len(ends) == 1 and all(axis.startswith("digits") for axis in axes):
         ends = ends * len(axes)
@@ -277,7 +283,7 @@ def _show(
     )
 
 
-def _board(args: argparse.Namespace) -> int:
+def _board(args: argparse.Namespace, _: None) -> int:
     """Score the predictions of every entry of the board, and write its page."""
     from trm.benchmark.board import page
 

@@ -87,6 +87,7 @@ def test_a_number_longer_than_python_reads_is_read(tmp_path):
         (b'{"id": "%s", "prediction": 1, "confidence": NaN}', "line 1: confidence"),
         (b'{"id": "\xff"}', "line 1: not JSON"),
         (b"[" * 100_000, "line 1: not JSON"),
+        (b'{"about": {}, "x": "%s"}\n{"about": {}}', "line 2: id: Field required"),
         (b'"' + b"x" * 2**21 + b'"', "more than 1,048,576 bytes"),
         (b"", "holds no prediction"),
         (gzip.compress(b'{"id": "%s", "prediction": 1}' * 50, mtime=0)[:-9], "is damaged"),

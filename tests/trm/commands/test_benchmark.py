@@ -172,7 +172,7 @@ assert "torch" not in sys.modules
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_shipped_model_answers_a_part_of_a_suite(command, tmp_path):
+def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_path):
     file = tmp_path / "predictions.jsonl.gz"
     words = ("benchmark", "predict", *PART, "--problems", 3, *CPU, "--output", file)
     ran = command(*words)
@@ -181,10 +181,30 @@ def test_the_shipped_model_answers_a_part_of_a_suite(command, tmp_path):
     asked = list(first_of_cells(items(SUITES["multiply-v1"].within(2)), 3))
     expected = [{"id": item.id, "prediction": item.answer} for item in asked]
     before = file.read_bytes()
-    assert [json.loads(line) for line in gzip.decompress(before).splitlines()] == expected
+    about, *lines = (json.loads(line) for line in gzip.decompress(before).splitlines())
+    assert lines == expected
     assert list(tmp_path.iterdir()) == [file], "no hidden files are left"
     assert command(*words).code == 0
     assert file.read_bytes() == before
+
+    part = ("--suite", "multiply-v1")  # what of it, the file says
+    ran, grid = scored(command, tmp_path, file, part=part)
+    assert "lattice: 100.0 % (12 of 12" in ran.out
+    assert "the first 3 problems of each cell" in ran.out
+    (model,) = grid["models"]
+    assert about["about"] | {"model": "lattice"} == about["about"]
+    assert (model["name"], model["parameters"]) == ("lattice", 346905)
+    assert model["ranges"] == {"digits_a": [1, 4], "digits_b": [1, 4]}
+    assert {cell["region"] for cell in model["cells"]} == {"in range"}
+    assert (grid["settings"]["problems"], grid["settings"]["rows"]) == (3, [1, 2])
+    other = predictions(tmp_path / "other.jsonl", perfect()[:-1])  # asked all
+    ran, grid = scored(command, tmp_path, file, other, "--name", "ours", "theirs", part=part)
+    assert [model["name"] for model in grid["models"]] == ["ours", "theirs"]
+    assert ran.out.count("100.0 % (12 of 12") == 2
+    longer = tmp_path / "longer.jsonl"
+    longer.write_text(json.dumps({"about": {"model": "x", "up_to": 3}}) + "\n")
+    ran, _ = scored(command, tmp_path, file, longer, part=part)
+    assert (ran.code, "give --up-to" in ran.err) == (2, True)
 
 
 def test_what_a_model_cannot_answer_is_null(command, checkpoint, tmp_path):
@@ -194,7 +214,7 @@ def test_what_a_model_cannot_answer_is_null(command, checkpoint, tmp_path):
     words = (*PART, "--problems", 2, "--checkpoint", untrained, *CPU, "--output", file)
     ran = command("benchmark", "predict", *words)
     assert ran.code == 0, ran.err
-    said = [json.loads(line) for line in file.read_text().splitlines()]
+    said = [json.loads(line) for line in file.read_text().splitlines()][1:]
     assert len(said) == 8
     silent = sum(one["prediction"] is None for one in said)
     assert (f"{silent} without an answer" in ran.out) == (silent > 0)
