@@ -90,7 +90,7 @@ def export(
             parts["validation"] = list(training_items(suite, training, "validation"))
     if format == "trm" and not suite.whole:
         layout = layout or suite.task.layout
-    text = card(suite, parts, format, secret, training, layout)
+    text = _card(suite, parts, format, secret, training, layout)
     if layout is not None:
         parts = {name: drawn(suite, part, layout) for name, part in parts.items()}
     make_folder(output)
@@ -100,16 +100,15 @@ def export(
         raise ValueError(
             f"{output} holds something else already: choose another --output, or empty this one"
         )
-    files: Files = {}
     if format == "trm":
         files = _puzzles(parts)
     elif format == "txt":
         files = _tokens(parts, canvases=suite.whole or layout is not None)
     else:
-        for name, part in parts.items():
-            name = label_of(suite, secret) if name == "test" else name
-            lines = "".join(map(json_line, part)).encode()
-            files[f"{name}.{format}"] = lines if format == "jsonl" else _csv(part)
+        files = {
+            f"{label_of(suite, secret) if name == 'test' else name}.{format}": _lines(part, format)
+            for name, part in parts.items()
+        }
     for name, content in (files | {CARD: text.encode()}).items():
         (output / name).parent.mkdir(exist_ok=True)
         with replacing(output / name) as file:
@@ -132,7 +131,10 @@ def cells_of(text: str) -> np.ndarray:
     return np.stack([symbols.encode(row) for row in text.split("\n")])
 
 
-def _csv(problems: Sequence[Item]) -> bytes:
+def _lines(problems: Sequence[Item], format: str) -> bytes:
+    """Problems as JSON Lines or CSV."""
+    if format == "jsonl":
+        return "".join(map(json_line, problems)).encode()
     sink = io.StringIO()
     writer = csv.DictWriter(sink, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -219,13 +221,13 @@ def _tokens(parts: Parts, canvases: bool) -> Files:
     return files | {"meta.json": _json(meta)}
 
 
-def card(
+def _card(
     suite: Suite,
     parts: Parts,
     format: str,
-    secret: bytes | None = None,
-    training: Training | None = None,
-    layout: str | None = None,
+    secret: bytes | None,
+    training: Training | None,
+    layout: str | None,
 ) -> str:
     """The card of an export as Markdown; it follows from the arguments of `export` alone."""
     problems, label = parts["test"], label_of(suite, secret)
@@ -248,13 +250,13 @@ def card(
         if "validation" in parts:
             held += f", {len(parts['validation']):,} of the validation split"
         rows.append(["to train on", f"{held}: {training}"])
-    seed = "with the seed 0"
+    seed, same = "with the seed 0", ""
     if secret is not None:
         seed = (
             "with the first 8 bytes of SHA-256 of a line `canvas-trm seed "
             f"{suite.name}` and an organiser's secret, which draws the suite again"
         )
-    same = " with the same `--secret`" if secret is not None else ""
+        same = " with the same `--secret`"
     same += " with the same `--up-to`" if part else ""
     text = f"""\
 # {label}

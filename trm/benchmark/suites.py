@@ -178,13 +178,9 @@ def seed_of(suite: Suite, secret: bytes | None = None) -> int:
 
 
 def label_of(suite: Suite, secret: bytes | None = None) -> str:
-    """What ids begin with: the suite's name; with a secret, 8 digits that tell it from others.
-
-    These follow from the secret by another hash than the seed, and do not give it away.
-    """
-    if secret is None:
-        return suite.name
-    return f"{suite.name}-secret-{_digest('label', suite, secret)[:4].hex()}"
+    """What ids begin with: the suite's name; with a secret, 8 digits of another hash of it."""
+    more = "" if secret is None else f"-secret-{_digest('label', suite, secret)[:4].hex()}"
+    return f"{suite.name}{more}"
 
 
 def _digest(purpose: str, suite: Suite, secret: bytes) -> bytes:
@@ -212,20 +208,27 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
 def training_items(suite: Suite, training: Training, split: Split) -> Iterator[Item]:
     """Different problems of a suite's kind, of the training or validation split.
 
-    Lengths are drawn evenly, digits at random. Of canvases every row of the suite has equally many.
+    Lengths are drawn evenly, digits at random; fewer where there are not as many. Of canvases every
+    row of the suite has equally many.
     """
     count = training.problems if split == "train" else max(1, training.problems // 10)
     rows: Sequence[int | str] = [*suite.canvases] if suite.whole else [0]
     number = 0
     for k, row in enumerate(rows):
         task, wanted = suite.task_of(row), count // len(rows) + (k < count % len(rows))
-        if not wanted:
-            break
         if isinstance(task, Addition):
             task = replace(task, digits=training.digits, addends=training.addends)
         else:
             task = replace(task, digits_a=training.digits, digits_b=training.digits)  # type: ignore
-        problems = _drawn(task, split, wanted, training.seed + k)
+        found: dict[tuple[int, ...], None] = {}
+        for start in range(0, _DRAWS * wanted, max(1, wanted)):
+            if len(found) < wanted:
+                indices = np.arange(start, start + wanted)
+                drawn = sample(task, training.seed + k, split, 0, indices)
+                found |= dict.fromkeys(drawn.to_ints())
+        if not found:
+            break
+        problems = Problems.from_ints(list(found)[:wanted], task.base)
         sizes = {name: numbers.tolist() for name, numbers in task.measures(problems).items()}
         longest = problems.lengths.max(axis=1).tolist()
         names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
@@ -234,17 +237,6 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
             cells = list(zip(sizes[suite.axes[0]], sizes[suite.axes[1]], strict=True))
         yield from _made(suite, row, names, problems, cells)
         number += len(problems)
-
-
-def _drawn(task: Task, split: Split, count: int, seed: int) -> Problems:
-    """Different problems, in the order of drawing; fewer where there are not as many."""
-    found: dict[tuple[int, ...], None] = {}
-    start = 0
-    while len(found) < count and start < _DRAWS * count:
-        drawn = sample(task, seed, split, 0, np.arange(start, start + count))
-        found |= dict.fromkeys(drawn.to_ints())
-        start += count
-    return Problems.from_ints(list(found)[:count], task.base)
 
 
 def _made(

@@ -77,13 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
-    what = (
-        "watch some problems, learn how many of N held-out ones are right (default: 1000) and how "
-        "far it gets beyond training; --output is a folder for pictures (default: demo)"
-    )
+    what = "watch some problems, learn how many of N held-out ones are right (default: 1000) and "
+    what += "how far it gets beyond training; --output is a folder for pictures (default: demo)"
     add("--demo", type=whole(1), nargs="?", const=1000, metavar="N", help=what)
     add_voting(parser)
-    what = "work through many problems, on many devices"
+    what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="of problems; - reads standard input")
     add("--output", metavar="FILE", help="for records; - writes standard output")
@@ -109,30 +107,9 @@ def run(args: argparse.Namespace) -> int:
         return _demo(args)
     if (args.input is None) != (args.output is None):
         raise ValueError("--input and --output go together: where problems come from, and go to")
-    if args.input is None:
-        check_problems(args.problems)
-        return _show(args)
-    if args.watch:
-        raise ValueError("--watch shows problems that are named, not those of a file")
-    streamed = [name == "-" or is_special(name) for name in (args.input, args.output)]
-    if not streamed[0] and not Path(args.input).is_file():
-        raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
-    if not streamed[1] and format_of(args.output, args.output_format) is None:
-        raise ValueError(
-            f"--output {args.output} does not say its format: name it .csv or .jsonl, or give "
-            "--output-format"
-        )
-    return _work_through(args, any(streamed))
-
-
-def _solver(args: argparse.Namespace, device: str) -> Solver:
-    from trm.checkpoints.loading import load_solver
-
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
-    return with_voting(solver, args)
-
-
-def _show(args: argparse.Namespace) -> int:
+    if args.input is not None:
+        return _work_through(args)
+    check_problems(args.problems)
     solver = _solver(args, one_device(args))
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
@@ -147,24 +124,38 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work_through(args: argparse.Namespace, streamed: bool) -> int:
+def _solver(args: argparse.Namespace, device: str) -> Solver:
+    from trm.checkpoints.loading import load_solver
+
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
+    return with_voting(solver, args)
+
+
+def _work_through(args: argparse.Namespace) -> int:
     """Files, on any number of devices; or a stream, on one."""
-    if streamed and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
+    if args.watch:
+        raise ValueError("--watch shows problems that are named, not those of a file")
+    streams = [name == "-" or is_special(name) for name in (args.input, args.output)]
+    if not streams[0] and not Path(args.input).is_file():
+        raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
+    if not streams[1] and format_of(args.output, args.output_format) is None:
+        raise ValueError(
+            f"--output {args.output} does not say its format: name it .csv or .jsonl, or give "
+            "--output-format"
+        )
+    if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
-    for path, pipe, standard in (
-        (args.input, sys.stdin, "standard input"),
-        (args.output, sys.stdout, "standard output"),
-    ):
+    for path, pipe, standard in ((args.input, sys.stdin, "in"), (args.output, sys.stdout, "out")):
         if path == "-" and pipe is None:
-            raise ValueError(f"{standard} is closed: name a file instead of -")
+            raise ValueError(f"standard {standard}put is closed: name a file instead of -")
     from trm.batch import Job, stream, work_through
 
-    solver = _solver(args, one_device(args) if streamed else "cpu")
+    solver = _solver(args, one_device(args) if any(streams) else "cpu")
     names = ("steps", "height", "width", "batch_size", "canvases", "output_format")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}
     job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
-    if streamed:
+    if any(streams):
         source = sys.stdin.buffer if args.input == "-" else None
         sink = sys.stdout if args.output == "-" else None
         with computing_in(job.precision, solver.predictor.device):
@@ -266,11 +257,6 @@ def _demo(args: argparse.Namespace) -> int:
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     console.rule("How often it is right")
     _measure(console, solver, args.demo, args.quiet)
-    console.rule("Longer than anything it was trained on")
-    try:
-        _try_longer(console, solver, args.quiet)
-    except ValueError as error:
-        console.print(f"It cannot try: {error}\n")
     moments: list[Moment] = []
     film = list(animate(solve_watched(solver, shown[:1], moments.append), moments))
     film[-1][0].savefig(output / "solved.png")
@@ -292,15 +278,21 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> None:
-    """How many of the problems held out are right, by their size; sizes are drawn evenly."""
+    """How many held-out problems are right, by their size, and how many longer ones."""
+    from rich.progress import track
     from rich.table import Table
 
     from trm.evaluation.grid import AXES
     from trm.evaluation.statistics import Share
 
+    def solved(problems: Problems) -> list[Solution]:
+        starts, hidden = range(0, len(problems), 100), quiet or not console.is_terminal
+        bar = track(starts, "solving", console=console, transient=True, disable=hidden)
+        return [s for i in bar for s in solver.solve(problems[i : i + 100], with_truth=True)]
+
     task = solver.task
     asked = sample(task.evenly(), 0, "test", 0, np.arange(problems))
-    solutions = _solve_all(console, solver, asked, quiet)
+    solutions = solved(asked)
     sizes = np.stack([task.measures(asked)[axis] for axis in task.axes], axis=1)
     right = np.array([solution.correct for solution in solutions])
     first, second = (AXES[axis] for axis in task.axes)
@@ -318,32 +310,17 @@ def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> No
         "sizes drawn evenly, problem seed 0.\n",
         soft_wrap=True,
     )
-
-
-def _try_longer(console: Console, solver: Solver, quiet: bool) -> None:
-    """One problem with more digits than in training, and how many of some are right.
-
-    Raises:
-        ValueError: the model takes no problem of that size.
-    """
-    from trm.evaluation.statistics import Share
-
-    task, batches = solver.task, []
-    for factor in FACTORS:
-        lengths = tuple(factor * n for n in task.longest)
-        batches.append(sample(task, 0, "test", 0, np.arange(LONGER), lengths))
-    solver.draw(batches[-1])  # complain before the first is shown
+    console.rule("Longer than anything it was trained on")
+    longer = [tuple(factor * n for n in task.longest) for factor in FACTORS]
+    batches = [sample(task, 0, "test", 0, np.arange(LONGER), lengths) for lengths in longer]
+    try:
+        solver.draw(batches[-1])  # complains before the first is shown
+    except ValueError as error:
+        console.print(f"It cannot try: {error}\n")
+        return
     solve_and_show(console, solver, batches[0][:1])
-    for factor, problems in zip(FACTORS, batches, strict=True):
-        right = sum(s.correct for s in _solve_all(console, solver, problems, quiet))
-        size = " x ".join(str(factor * n) for n in task.longest)
-        console.print(f"{size} digits: {Share(right, LONGER)} of answers right", soft_wrap=True)
+    for lengths, batch in zip(longer, batches, strict=True):
+        share = Share(sum(s.correct for s in solved(batch)), LONGER)
+        size = " x ".join(map(str, lengths))
+        console.print(f"{size} digits: {share} of answers right", soft_wrap=True)
     console.print()
-
-
-def _solve_all(console: Console, solver: Solver, problems: Problems, quiet: bool) -> list[Solution]:
-    from rich.progress import track
-
-    starts, hidden = range(0, len(problems), 100), quiet or not console.is_terminal
-    solved = track(starts, "solving", console=console, transient=True, disable=hidden)
-    return [s for i in solved for s in solver.solve(problems[i : i + 100], with_truth=True)]

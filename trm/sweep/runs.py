@@ -7,11 +7,9 @@
         jobs/                        submitit's
     OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
 
-One process, `trm sweep`, sends the commands of all runs, one after the other for each run, to
-submitit, which starts them on this machine or through SLURM. A run whose processes were ended goes
-on from its last epoch; one that failed begins again where it failed, the next time that the study
-is started; one that is done is left alone. Where losses are equal, a run is evaluated when all that
-it is compared with are trained or have failed.
+`trm sweep` sends the commands of each run, one after the other, to submitit, on this machine or
+through SLURM. A run whose processes were ended goes on from its last epoch; one that failed begins
+again where it failed, the next time that the study is started; one that is done is left alone.
 """
 
 import json
@@ -130,11 +128,11 @@ def plan(
         group, options = study.group_of(setting), setting.options
         try:
             config_of_run(setting.config)
-            words = [f"--config={find_config(setting.config)}", *options]
+            config = f"--config={find_config(setting.config)}"
             if study.parameters and group in first:
-                value = _making_up(words, study.parameters, first[group])
+                value = _making_up([config, *options], study.parameters, first[group])
                 options = (*options, f"--{study.parameters}={value}")
-            parameters, steps = count([words[0], *options], check)
+            parameters, steps = count([config, *options], check)
         except (ValueError, MemoryError) as error:
             raise ValueError(f"{setting.name}: {error}") from None
         settled.append(replace(setting, options=options, parameters=parameters, steps=steps))
@@ -297,12 +295,12 @@ class Jobs:
             logger = json.dumps({"class_path": kind, "init_args": place})
             words = [f"--config={folder / _CONFIG}", *state.options, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
-        asked = wanted(self.study, self.states)[run] or {}
-        for name, (checkpoint, *options) in asked.items():
-            if state.evaluated.get(name) != asked[name]:
-                file = self._checkpoint(run, checkpoint)
+        for name, asked in (wanted(self.study, self.states)[run] or {}).items():
+            if state.evaluated.get(name) != asked:
+                checkpoint, *options = asked
                 output = grid_of(self.output, name, run).parent
-                words = [f"--checkpoint={file}", f"--output={output}", f"--name={run.name}"]
+                words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]
+                words += [f"--output={output}", f"--name={run.name}"]
                 return f"evaluating {name}", ["evaluate", *options, *words, "--quiet"]
         return None
 
@@ -335,6 +333,8 @@ class Jobs:
 
     def _ended(self, run: Run, job: Any) -> None:
         """Write down what a command has come to."""
+        from trm.checkpoints.loading import load_checkpoint
+
         state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
         try:
             code = job.result()
@@ -345,17 +345,18 @@ class Jobs:
             last = next((line.strip() for line in reversed(lines) if line.strip()), "")
             state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
         elif stage == "training":
-            last_checkpoint = self._checkpoint(run, "last")
-            state.trained, state.cost = True, _cost(last_checkpoint)
+            content = load_checkpoint(self._checkpoint(run, "last"))
+            state.trained, state.cost = True, content.get(COST_KEY)
             if self.study.checkpoint == EQUAL_LOSS:
-                state.losses = _losses(last_checkpoint)
+                state.losses = _losses(content)
                 if not state.losses:
                     state.error = "no checkpoint has a loss on validation: let them come earlier"
         else:
             name = stage.removeprefix("evaluating ")
             state.evaluated[name] = (wanted(self.study, self.states)[run] or {})[name]
             if state.losses:
-                state.cost = _cost(self._checkpoint(run, state.evaluated[name][0]))
+                content = load_checkpoint(self._checkpoint(run, state.evaluated[name][0]))
+                state.cost = content.get(COST_KEY)
         self._write(run)
 
     def _write(self, run: Run) -> None:
@@ -404,20 +405,12 @@ def _end_with(lock: str) -> None:
             os._exit(1)
 
 
-def _cost(checkpoint: Path) -> Any:
-    """What the training that led to a checkpoint has taken; None: not known."""
-    from trm.checkpoints.loading import load_checkpoint
-
-    return load_checkpoint(checkpoint).get(COST_KEY)
-
-
-def _losses(last: Path) -> dict[str, float]:
+def _losses(content: Mapping[str, Any]) -> dict[str, float]:
     """The finite losses on validation of the checkpoints that a run has kept, by their names."""
-    from trm.checkpoints.loading import load_checkpoint
-
-    losses: dict[str, float] = {}
-    for held in load_checkpoint(last).get("callbacks", {}).values():
-        if held.get("monitor") == LOSS:
-            kept = {Path(file).stem: float(loss) for file, loss in held["best_k_models"].items()}
-            losses |= {name: loss for name, loss in kept.items() if math.isfinite(loss)}
-    return losses
+    return {
+        Path(file).stem: float(loss)
+        for held in content.get("callbacks", {}).values()
+        if held.get("monitor") == LOSS
+        for file, loss in held["best_k_models"].items()
+        if math.isfinite(loss)
+    }
