@@ -8,16 +8,14 @@ the command goes on where it was.
 import argparse
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from trm.commands import evaluate
 from trm.commands.arguments import info_console, whole
 
 if TYPE_CHECKING:
     from canvas.task import Task
-    from trm.sweep.study import Study
 
 _PATIENCE = 10  # seconds: the runs of a sweep that was ended look at its lock each second
 
@@ -43,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.configs import find_config
     from trm.sweep.study import read_study
 
-    study = read_study(find_config(args.study))
+    study = read_study(find_config(args.study, studies=True))
 
     import torch
     from filelock import FileLock, Timeout
@@ -57,13 +55,21 @@ def run(args: argparse.Namespace) -> int:
     from trm.sweep.report import PAGE, write_report
     from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, lock_of, plan, states_of, wanted
 
-    check = _check_evaluations(study)
-    options: dict[str, str | int] = {}
+    evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
+
+    def check(task: "Task") -> None:
+        for name, asked in evaluations.items():
+            try:
+                evaluate.sizes_of(asked, task)
+            except ValueError as error:
+                raise ValueError(f"evaluate: {name}: {error}") from None
+
+    slurm: dict[str, str | int] = {}
     for word in args.slurm or ():
         key, joined, value = word.partition("=")
         if not joined or not key.isidentifier():
             raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
-        options[key] = int(value) if value.isdecimal() else value
+        slurm[key] = int(value) if value.isdecimal() else value
     if args.seed is not None:
         study = study.with_seed(args.seed)
     output, console = Path(args.output), info_console(args)
@@ -85,9 +91,10 @@ def run(args: argparse.Namespace) -> int:
     table = Table("setting", "parameters", "steps", pad_edge=False)
     for one in study.settings:
         table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
-    Console(highlight=False).print(table)
+    results = Console(highlight=False, soft_wrap=True)
+    results.print(table, soft_wrap=False)
     already = f", {len(states) - left} of them done already" if left < len(states) else ""
-    Console(highlight=False, soft_wrap=True).print(
+    results.print(
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {len(states)} runs{already}, "
         f"{at_once} at once"
     )
@@ -97,15 +104,15 @@ def run(args: argparse.Namespace) -> int:
     try:
         with FileLock(lock_of(output), timeout=_PATIENCE):
             states = begin(output, study)
-            jobs = Jobs(output, study, states, at_once, None if local else options, devices)
+            jobs = Jobs(output, study, states, at_once, None if local else slurm, devices)
             if local:
                 os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
             def tell(run: Run | None) -> None:
                 if run is not None:
                     console.print(f"{run.name}: {jobs.stage(run)}")
-                ended = run is not None and run not in jobs.stages
-                write_report(output, study, states, jobs.stages, drawn=ended)
+                drawn = run is not None and run not in jobs.stages and bool(states[run].evaluated)
+                write_report(output, study, states, jobs.stages, drawn)
 
             write_report(output, study, states, {})
             jobs.work(tell)
@@ -128,34 +135,18 @@ def run(args: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _check_evaluations(study: "Study") -> "Callable[[Task], None]":
-    """Check the options of evaluations as `trm evaluate` would.
-
-    Returns:
-        What raises a ValueError where a task has no such sizes of problems.
-
-    Raises:
-        ValueError: `trm evaluate` would not take them.
-    """
-    asked = {}
-    for name, words in study.evaluations.items():
-        parser = _Parser(prog=f"evaluate: {name}", add_help=False, allow_abbrev=False)
-        evaluate.add_arguments(parser)
-        asked[name] = parser.parse_args([*words, "--output", "."])
-        if asked[name].contexts:
-            raise ValueError(f"evaluate: {name}: contexts are of one model, not of a study")
-
-    def check(task: "Task") -> None:
-        for name, args in asked.items():
-            try:
-                evaluate.sizes_of(args, task)
-            except ValueError as error:
-                raise ValueError(f"evaluate: {name}: {error}") from None
-
-    return check
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong by a ValueError."""
-        raise ValueError(f"{self.prog}: {message}")
+def _options(name: str, words: list[str]) -> argparse.Namespace:
+    """An evaluation's options as `trm evaluate` takes them; ValueError: it would not."""
+    parser = argparse.ArgumentParser(
+        prog=f"evaluate: {name}", add_help=False, allow_abbrev=False, exit_on_error=False
+    )
+    evaluate.add_arguments(parser)
+    try:
+        found, unknown = parser.parse_known_args([*words, "--output", "."])
+    except argparse.ArgumentError as error:
+        raise ValueError(f"{parser.prog}: {error}") from None
+    if unknown or found.contexts:
+        told = "contexts are of one model, not of a study"
+        told = f"unrecognized arguments: {' '.join(unknown)}" if unknown else told
+        raise ValueError(f"{parser.prog}: {told}")
+    return found

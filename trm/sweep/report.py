@@ -5,7 +5,7 @@ Seeds of a setting stand together, see `trm.evaluation.statistics`.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trm.evaluation.grid import BOARD, FAMILY, REGIONS, SHORTER, Cell, axes_of, pooled, size_name
@@ -29,7 +29,6 @@ _EQUAL_LOSS = (
     "Evaluated is each run's first checkpoint whose loss on validation is at or below the best "
     "loss of the worst run that it is compared with; costs of training are those up to it."
 )
-Namer = Callable[[Cell], str]  # of a cell to its column
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -37,7 +36,10 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def found(output: Path, study: Study, states: States, evaluation: str) -> dict[Run, Found]:
-    """What is known so far of one evaluation, of every run that has it behind it."""
+    """What is known so far of one evaluation, of every run that has it behind it.
+
+    By the sizes of its problems, or where these are many, by their regions.
+    """
     grids = {
         run: grid
         for run, asked in wanted(study, states).items()
@@ -45,35 +47,29 @@ def found(output: Path, study: Study, states: States, evaluation: str) -> dict[R
         and states[run].evaluated.get(evaluation) == asked[evaluation]
         and (grid := read_object(grid_of(output, evaluation, run))) is not None
     }
-    outcome = {}
     every = {run: grid["models"][0]["cells"] for run, grid in grids.items()}
     axes = axes_of(next(iter(grids.values()))) if grids else ("", "")
-    columns, name_of = _columns([cell for cells in every.values() for cell in cells], axes)
+
+    by_region = axes[0] == FAMILY
+
+    def name_of(cell: Cell) -> str:
+        return str(cell["region"]) if by_region else size_name(axes, (cell["row"], cell["column"]))
+
+    columns = list(dict.fromkeys(name_of(cell) for cells in every.values() for cell in cells))
+    if by_region or len(columns) > _CELLS:
+        by_region = True
+        there = {name_of(cell) for cells in every.values() for cell in cells}
+        columns = [name for name in (*REGIONS, SHORTER) if name in there]
+    outcome = {}
     for run, cells in every.items():
-        state = states[run]
         flops, seconds = (
             _mean([n for cell in cells if (n := cell.get(f"{what}_per_problem"))])
             for what in ("flops", "seconds")
         )
         shares = {name: pooled(cell for cell in cells if name_of(cell) == name) for name in columns}
-        loss = state.losses.get(state.evaluated[evaluation][0])
-        outcome[run] = Found(shares, state.cost, loss, flops, seconds)
+        loss = states[run].losses.get(states[run].evaluated[evaluation][0])
+        outcome[run] = Found(shares, states[run].cost, loss, flops, seconds)
     return outcome
-
-
-def _columns(cells: Sequence[Cell], axes: tuple[str, str]) -> tuple[list[str], Namer]:
-    """The columns of a table of these cells: sizes, or where these are many, regions."""
-
-    def size(cell: Cell) -> str:
-        return size_name(axes, (cell["row"], cell["column"]))
-
-    def region(cell: Cell) -> str:
-        return str(cell["region"])
-
-    if axes[0] != FAMILY and len(sizes := list(dict.fromkeys(map(size, cells)))) <= _CELLS:
-        return sizes, size
-    there = set(map(region, cells))
-    return [name for name in (*REGIONS, SHORTER) if name in there], region
 
 
 def gathered(output: Path, study: Study, states: States, evaluation: str) -> list[Gathered]:
@@ -93,21 +89,17 @@ def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, flo
     number in them are none. None, and no values, where there is no such axis.
     """
     for axis in reversed(settings[0].labels if settings else ()):
-        values = {one.name: _number_of(one, axis) for one in settings}
-        numbers = {name: value for name, value in values.items() if value is not None}
-        if len(numbers) == len(values) and len(set(numbers.values())) > 1:
+        numbers = {}
+        for one in settings:
+            given = next((word for word in one.options if word.startswith(f"--{axis}=")), "")
+            try:
+                value = float(given.partition("=")[2])  # YAML reads 1e-3 as text
+            except ValueError:
+                value = math.nan
+            numbers[one.name] = value
+        if all(map(math.isfinite, numbers.values())) and len(set(numbers.values())) > 1:
             return axis, numbers
     return None, {}
-
-
-def _number_of(setting: Setting, axis: str) -> float | None:
-    """A setting's value on an axis, if that is a key and its value a number."""
-    given = next((word for word in setting.options if word.startswith(f"--{axis}=")), "")
-    try:
-        value = float(given.partition("=")[2])  # YAML reads 1e-3 as text, and trm fit does not
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def write_report(
@@ -126,7 +118,7 @@ def write_report(
             if figure is not None:
                 with replacing(output / name) as part:
                     figure.savefig(part, format="png")
-        write_board(output, study, states)
+        _write_board(output, study, states)
     with replacing(output / PAGE) as part:
         part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
 
@@ -144,9 +136,13 @@ def _page(
     seconds = _mean([state.cost["seconds"] for state in states.values() if state.cost])
     left = sum(not state.trained for state in states.values())
     if seconds and left:
-        parts.append(f"To train the others takes about {duration(left * seconds)} of one job.")
+        parts.append(f"To train the others takes about {_duration(left * seconds)} of one job.")
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
-    running = [f"- {safe(run.name)}: {s}{_milestone(output, run)}" for run, s in stages.items()]
+    running = []
+    for run, stage in stages.items():
+        log = folder_of(output, run) / LOG
+        told = _MILESTONE.findall(log.read_text(errors="replace")) if log.is_file() else []
+        running.append(f"- {safe(run.name)}: {stage}" + (f", {safe(told[-1])}" if told else ""))
     for title, lines in (("Failed", failed), ("Running", running)):
         parts += [f"## {title}", "\n".join(lines)] if lines else []
     pictures = [name for name in (PICTURE, LINES, MAP) if (output / name).is_file()]
@@ -160,15 +156,7 @@ def _page(
     return "\n\n".join(parts) + "\n"
 
 
-def _milestone(output: Path, run: Run) -> str:
-    """The last figures that a run has told."""
-    log = folder_of(output, run) / LOG
-    told = _MILESTONE.findall(log.read_text(errors="replace")) if log.is_file() else []
-    return f", {safe(told[-1])}" if told else ""
-
-
-def duration(seconds: float) -> str:
-    """A time in words."""
+def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
@@ -193,7 +181,7 @@ def _results(settings: Sequence[Gathered]) -> str:
                 safe(one.name),
                 f"{one.parameters:,}",
                 "–" if flops is None else f"{flops / 1e12:,.3g}",
-                "–" if seconds is None else duration(seconds),
+                "–" if seconds is None else _duration(seconds),
                 "–" if problem is None else f"{problem / 1e6:,.3g}",
                 str(len(one.seeds)),
                 *([losses] if with_loss else []),
@@ -204,7 +192,7 @@ def _results(settings: Sequence[Gathered]) -> str:
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
 
 
-def write_board(output: Path, study: Study, states: States) -> None:
+def _write_board(output: Path, study: Study, states: States) -> None:
     """Write TensorBoard's HParams tab: what is varied, and what came out of every run.
 
     It replaces what was written before, in the study's folder ``tensorboard``.

@@ -118,8 +118,8 @@ def plan(
 ) -> Study:
     """The study with the models of its settings counted, and made equal where it asks for that.
 
-    ``tell`` is told each setting's name before its model is built, ``check`` given its task, which
-    it may refuse. A ValueError names a setting whose options are wrong.
+    ``tell`` is told each setting's name before its model is built, ``check`` given its task. A
+    ValueError names a setting whose options are wrong, or whose task ``check`` refuses.
     """
     settled: list[Setting] = []
     first: dict[str, int] = {}  # parameters that others are held equal to, by group
@@ -196,10 +196,10 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
             low, high = (middle, high) if many(middle) <= parameters else (low, middle)
     found = min((low, high), key=lambda value: abs(many(value) - parameters))
     if abs(many(found) - parameters) > _APART * parameters:
-        raise ValueError(
-            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are "
-            "wanted: let another key make up for them, or vary less"
+        told = (
+            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are"
         )
+        raise ValueError(f"{told} wanted: let another key make up for them, or vary less")
     return found
 
 
@@ -210,14 +210,14 @@ def begin(output: Path, study: Study) -> dict[Run, State]:
     """
     states = states_of(output, study)
     for run, state in states.items():
-        folder, file = folder_of(output, run), find_config(run.setting.config)
-        options, config = [*run.setting.options, f"--seed={run.seed}"], fingerprint(file)
+        options = [*run.setting.options, f"--seed={run.seed}"]
+        config = fingerprint(find_config(run.setting.config))
         changed = sorted(set(state.options) ^ set(options))
         changed += ["the config itself"] if state.config != config else []
         if state.options and changed:
             raise ValueError(
                 f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
-                f"choose another --output, or remove {folder}"
+                f"choose another --output, or remove {folder_of(output, run)}"
             )
         state.options, state.config, state.error = options, config, ""
     for run in states:
@@ -245,9 +245,8 @@ class Jobs:
     ) -> None:
         self.output, self.study, self.states, self.slurm = output, study, states, slurm
         self.stages: dict[Run, str] = {}  # what is under way
-        self._jobs: dict[Run, Any] = {}
+        self._jobs: dict[Run, tuple[Any, str]] = {}  # and each one's device
         self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
-        self._held: dict[Run, str] = {}
 
     def work(self, tell: Callable[[Run | None], None]) -> None:
         """Do what is left; ``tell`` is given each run whose stage changed, and at times None."""
@@ -258,22 +257,23 @@ class Jobs:
                     if self._free and run not in self._jobs and (step := self._next(run)):
                         self.stages[run], words = step
                         self._write(run)
-                        self._held[run] = self._free.pop(0)
-                        self._jobs[run] = self._submit(run, words)
+                        device = self._free.pop(0)
+                        self._jobs[run] = self._submit(run, words, device), device
                         tell(run)
                 if not self._jobs:
                     return
                 time.sleep(_INTERVAL)
-                for run, job in list(self._jobs.items()):
+                for run, (job, device) in list(self._jobs.items()):
                     if job.done():
-                        self._ended(run, self._jobs.pop(run))
-                        self._free.append(self._held.pop(run))
+                        del self._jobs[run]
+                        self._ended(run, job)
+                        self._free.append(device)
                         tell(run)
                 if time.monotonic() > told + _TOLD:
                     told = time.monotonic()
                     tell(None)
         finally:
-            for job in self._jobs.values() if self.slurm is not None else ():
+            for job, _ in self._jobs.values() if self.slurm is not None else ():
                 job.cancel()
 
     def stage(self, run: Run) -> str:
@@ -309,7 +309,7 @@ class Jobs:
         names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
         return find_checkpoint(folder_of(self.output, run), names)
 
-    def _submit(self, run: Run, words: list[str]) -> Any:
+    def _submit(self, run: Run, words: list[str], device: str) -> Any:
         import submitit
 
         folder, local = folder_of(self.output, run), self.slurm is None
@@ -325,7 +325,7 @@ class Jobs:
             # A Ctrl-C is for this process alone: the others end when its lock is free.
             handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
-                return executor.submit(_command, words, folder / LOG, lock, self._held[run])
+                return executor.submit(_command, words, folder / LOG, lock, device)
             finally:
                 signal.signal(signal.SIGINT, handler)
         except (RuntimeError, NameError, TypeError, AssertionError) as error:
@@ -374,8 +374,14 @@ def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
     What it says is added to the log. It ends with the `trm sweep` that holds the lock, if there is
     one, and computes on a device as CUDA_VISIBLE_DEVICES names it, if there is one.
     """
-    if lock is not None:
-        threading.Thread(target=_end_with, args=(lock,), daemon=True).start()
+
+    def end_with_it() -> None:
+        while lock is not None:
+            time.sleep(1)
+            with suppress(Timeout), FileLock(lock, timeout=0):
+                os._exit(1)
+
+    threading.Thread(target=end_with_it, daemon=True).start()
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     # An earlier process of this run, of a sweep that was ended, may be about to end.
@@ -395,14 +401,6 @@ def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
             traceback.print_exc()
             return 1
         return 0
-
-
-def _end_with(lock: str) -> None:
-    """End this process when nothing holds the lock any more."""
-    while True:
-        time.sleep(1)
-        with suppress(Timeout), FileLock(lock, timeout=0):
-            os._exit(1)
 
 
 def _losses(content: Mapping[str, Any]) -> dict[str, float]:

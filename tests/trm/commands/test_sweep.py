@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from filelock import FileLock
 
@@ -15,7 +14,9 @@ from trm.training.iterative_module import IterativeModule
 
 STUDY = {
     "config": "debug",
-    "axes": {"model.optimizer.lr": [0.003, 1e30]},
+    "set": {"trainer.max_epochs": 3, "trainer.check_val_every_n_epoch": 1},
+    "axes": {"model.optimizer.lr": [0.003, 0.0003, 1e30]},
+    "checkpoint": "equal_loss",
     "evaluate": {"inside": {"digits-a": "1..2", "digits-b": "1", "problems": 4}},
 }
 
@@ -35,7 +36,7 @@ def in_process(monkeypatch):
         def __init__(self, code: int) -> None:
             self.result, self.done = (lambda: code), (lambda: True)
 
-    def submit(jobs, run, words):
+    def submit(jobs, run, words, device):
         return Job(runs._command(words, runs.folder_of(jobs.output, run) / "log.txt", None, ""))
 
     monkeypatch.setattr(Jobs, "_submit", submit)
@@ -46,56 +47,41 @@ def test_a_dry_run_tells_what_would_run_and_starts_nothing(command, study, tmp_p
     words = ("--output", "out", "--dry-run", "--jobs", 1, "--seed", 7)
     ran = command("sweep", study, *words, folder=tmp_path)
     assert ran.code == 0
-    assert "2 settings x 1 seeds: 2 runs, 1 at once" in ran.out
+    assert "3 settings x 1 seeds: 3 runs, 1 at once" in ran.out
     assert "5,818" in ran.out
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_are_trained_evaluated_and_told_and_done_ones_stay(
+def test_runs_are_trained_evaluated_at_equal_losses_and_told_and_done_ones_stay(
     command, study, tmp_path, in_process
 ):
     ran = command("sweep", study, "--output", "out", folder=tmp_path)
     assert ran.code == 1, ran.err  # as one of them has failed
     text = (tmp_path / "out/study.md").read_text()
-    assert "1 of 2 runs are done" in text
+    assert "2 of 3 runs are done" in text
     assert "lr 1e+30, seed 0: training ended with code 1" in text
     assert "is not finite" in text
     assert "| lr 0.003 | 5,818 |" in text
-    assert (tmp_path / "out/study.png").stat().st_size > 5000
-    done = tmp_path / "out/runs/lr_0.003-seed0/state.json"
-    before = done.stat().st_mtime_ns
-    grids = list((tmp_path / "out/evaluations/inside").glob("*/grid.json"))
-    assert [grid.parent.name for grid in grids] == ["lr_0.003-seed0"]
-    study.write_text(yaml.safe_dump(STUDY | {"axes": {"model.optimizer.lr": [0.003]}}))
-    again = command("sweep", study, "--output", "out", folder=tmp_path)
-    assert again.code == 0, again.err
-    assert "1 of them done already" in again.out
-    assert done.stat().st_mtime_ns == before
-
-
-def test_runs_are_compared_where_their_losses_are_equal(command, study, tmp_path, in_process):
-    held = {
-        "config": "debug",
-        "set": {"trainer.max_epochs": 3, "trainer.check_val_every_n_epoch": 1},
-        "axes": {"model.network.config.hidden_size": [8, 32]},
-        "checkpoint": "equal_loss",
-        "evaluate": {"inside": {"digits-a": "1", "digits-b": "1", "problems": 4}},
-    }
-    study.write_text(yaml.safe_dump(held))
-    ran = command("sweep", study, "--output", "out", folder=tmp_path)
-    assert ran.code == 0, ran.err
+    assert "validation loss" in text
+    for name in ("study.png", "study-lines.png"):
+        assert name in text
+        assert (tmp_path / "out" / name).stat().st_size > 5000
+    done = [tmp_path / f"out/runs/lr_{lr}-seed0/state.json" for lr in ("0.0003", "0.003")]
     chosen, lowest = [], []
-    for file in (tmp_path / "out/runs").glob("*/state.json"):
-        state = json.loads(file.read_text())
+    for state in (json.loads(file.read_text()) for file in done):
         [(checkpoint, *_)] = state["evaluated"].values()
         assert len(state["losses"]) == 3
         chosen.append(state["losses"][checkpoint])
         lowest.append(min(state["losses"].values()))
     assert max(chosen) <= max(lowest)
-    text = (tmp_path / "out/study.md").read_text()
-    assert "2 of 2 runs are done" in text
-    assert "validation loss" in text
-    assert "study-lines.png" in text
+    before = [file.stat().st_mtime_ns for file in done]
+    grids = list((tmp_path / "out/evaluations/inside").glob("*/grid.json"))
+    assert sorted(grid.parent.name for grid in grids) == [file.parent.name for file in done]
+    study.write_text(yaml.safe_dump(STUDY | {"axes": {"model.optimizer.lr": [0.003, 0.0003]}}))
+    again = command("sweep", study, "--output", "out", folder=tmp_path)
+    assert again.code == 0, again.err
+    assert "2 of them done already" in again.out
+    assert [file.stat().st_mtime_ns for file in done] == before
 
 
 @pytest.mark.parametrize(
@@ -118,6 +104,18 @@ def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("smal.yaml", "Did you mean studies/small_lattices.yaml?"),  # and not trm/small
+        ("studies/dept", "Did you mean studies/depth?"),
+    ],
+)
+def test_only_studies_are_suggested(command, tmp_path, name, told):
+    ran = command("sweep", name, "--output", "out", folder=tmp_path)
+    assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
 def test_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     ran = command("sweep", study, "--output", "file", folder=tmp_path)
@@ -138,32 +136,50 @@ def test_slurm_takes_options_and_a_cluster(command, study, tmp_path, monkeypatch
     assert (ran.code, "--slurm: " in ran.err, "srun" in ran.err) == (2, True, True)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-def test_runs_end_with_the_command_that_is_killed_and_go_on_where_they_were(
+def test_a_sweep_that_is_stopped_goes_on_where_it_was(
     command, study, tmp_path, in_process, monkeypatch
 ):
-    long = {"trainer.max_epochs": 500, "trainer.check_val_every_n_epoch": 500}
+    long = {"trainer.max_epochs": 9, "trainer.check_val_every_n_epoch": 9}
     study.write_text(yaml.safe_dump({"config": "debug", "set": long}))
-    trm = [str(Path(sys.executable).with_name("trm")), "sweep", str(study), "--output", "out"]
-    last = tmp_path / "out/runs/debug-seed0/version_0/checkpoints/last.ckpt"
-    with subprocess.Popen([*trm, "--quiet"], cwd=tmp_path, stdout=subprocess.DEVNULL) as sweep:
-        wait_for(last.is_file)
-        [controller] = children(sweep.pid)
-        [run] = children(controller)
-        sweep.kill()
-    wait_for(lambda: not any(Path(f"/proc/{process}").exists() for process in (controller, run)))
     epochs: list[int] = []
 
     def stop(module) -> None:
         epochs.append(module.current_epoch)
-        if len(epochs) == 3:
+        if len(epochs) % 3 == 0:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(IterativeModule, "on_train_epoch_start", stop)
-    before = torch.load(last, weights_only=True)["epoch"]
-    command("sweep", study, "--output", "out", folder=tmp_path)
-    assert epochs == [before + 1, before + 2, before + 3]
+    for _ in range(2):
+        command("sweep", study, "--output", "out", folder=tmp_path)
+    assert epochs == [0, 1, 2, 2, 3, 4]
     assert not (tmp_path / "out/runs/debug-seed0/version_1").exists()
+
+
+BUSY = """
+import time
+from pathlib import Path
+from filelock import FileLock
+from trm.sweep.runs import Jobs, folder_of, lock_of
+from trm.sweep.study import Run, Setting, Study
+run, output = Run(Setting("a", {}, "debug", ()), 0), Path("out").absolute()
+folder_of(output, run).mkdir(parents=True)
+with FileLock(lock_of(output)):
+    words = ["render", "1x2", "--import", str(Path("busy.py").absolute())]
+    Jobs(output, Study((run.setting,)), {}, 1)._submit(run, words, "")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+def test_runs_end_with_the_command_that_is_killed(tmp_path):
+    begun = tmp_path / "begun"
+    (tmp_path / "busy.py").write_text(f"import time\nopen({str(begun)!r}, 'w')\ntime.sleep(600)\n")
+    with subprocess.Popen([sys.executable, "-c", BUSY], cwd=tmp_path) as sweep:
+        wait_for(begun.is_file)
+        [controller] = children(sweep.pid)
+        [run] = children(controller)
+        sweep.kill()
+    wait_for(lambda: not any(Path(f"/proc/{process}").exists() for process in (controller, run)))
 
 
 def children(process: int) -> list[int]:

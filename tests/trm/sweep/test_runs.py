@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from trm.checkpoints import loading
 from trm.files import write_object
 from trm.sweep import runs as module
 from trm.sweep.runs import (
@@ -47,7 +48,7 @@ class Trm:
             def result(self) -> int:
                 return self.code
 
-        def submit(jobs: Jobs, run, words: list[str]) -> Job:
+        def submit(jobs: Jobs, run, words: list[str], device: str) -> Job:
             trm.words.append(words)
             trm.at_once = max(trm.at_once, len(jobs._jobs) + 1)
             with (folder_of(jobs.output, run) / "log.txt").open("a") as log:
@@ -57,7 +58,8 @@ class Trm:
 
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
-        monkeypatch.setattr(module, "_cost", lambda checkpoint: {"seconds": 1.0, "flops": 1.0})
+        cost = {"seconds": 1.0, "flops": 1.0}
+        monkeypatch.setattr(loading, "load_checkpoint", lambda file: {"cost": cost, "file": file})
         monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
     @property
@@ -136,9 +138,9 @@ def with_losses(monkeypatch, **losses: list[float]) -> None:
     monkeypatch.setattr(
         module,
         "_losses",
-        lambda last: {
+        lambda content: {
             f"step={step}": loss
-            for step, loss in enumerate(losses[last.parent.name.partition(",")[0]])
+            for step, loss in enumerate(losses[content["file"].parent.name.partition(",")[0]])
         },
     )
 
@@ -183,7 +185,7 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
         begin(tmp_path, changed)
 
-    def stopped(jobs, run, words):
+    def stopped(jobs, run, words, device):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Jobs, "_submit", stopped)
