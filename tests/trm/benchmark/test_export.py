@@ -81,17 +81,6 @@ def test_puzzles_are_indexed_as_the_reference_reads_them(tmp_path, suite, kinds)
         assert kind.min() >= 1  # 0 is the blank one
 
 
-def test_without_problems_to_train_on_there_are_none(tmp_path):
-    export(SUITE, "trm", tmp_path / "trm")
-    assert not (tmp_path / "trm" / "train").exists()
-    export(SUITE, "txt", tmp_path / "txt")
-    assert {file.name for file in (tmp_path / "txt").iterdir()} == {
-        "test.bin",
-        "meta.json",
-        "CARD.md",
-    }
-
-
 def test_tokens_are_the_lines_character_by_character(tmp_path):
     export(SUITE, "txt", tmp_path, training=TRAINING)
     meta = json.loads((tmp_path / "meta.json").read_text())
@@ -115,15 +104,16 @@ def test_tokens_of_canvases_are_sequences_of_one_length(tmp_path):
         assert np.array_equal(canvas[: cells.shape[0], : cells.shape[1]], cells)
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path):
-    export(SUITE, "jsonl", tmp_path)
-    export(SUITE, "jsonl", tmp_path)  # the same again
+def test_what_cannot_be_written_is_refused(tmp_path):
+    assert {file.name for file in export(SUITE, "txt", tmp_path)} == {  # nothing to train on
+        "test.bin",
+        "meta.json",
+        "CARD.md",
+    }
+    export(SUITE, "txt", tmp_path)  # the same again
     with pytest.raises(ValueError, match="holds something else already"):
         export(SUITE, "csv", tmp_path)
     assert not (tmp_path / "multiply-v1.csv").exists()
-
-
-def test_a_layout_is_the_tasks_and_not_of_canvases(tmp_path):
     with pytest.raises(ValueError, match="Did you mean lattice"):
         export(SUITE, "trm", tmp_path / "a", layout="latice")
     with pytest.raises(ValueError, match="leave --layout out"):

@@ -129,11 +129,12 @@ def test_a_suite_is_a_sequence_of_questions_for_reasoning_gym(long):
         SuiteDataset("multiply-v2")
 
 
-def test_its_answers_are_read_as_predictions_are(long):
+def test_its_answers_are_read_as_predictions_are(long, monkeypatch):
     entry = long[0]
     right = int(entry["answer"])
     said = (f"The product is {right:,}.", str(right + 1), "no idea", None)
     assert [long.score_answer(text, entry) for text in said] == [1.0, 0.0, 0.0, 0.0]
+    monkeypatch.setitem(SUITES, "canvas-v1", SUITES["canvas-v1"].within(2))
     canvases = SuiteDataset("canvas-v1")
     entry = canvases[0]
     assert canvases.score_answer(f"```\n{entry['answer']}\n```", entry) == 1.0
