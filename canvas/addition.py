@@ -19,7 +19,6 @@ from canvas.layouts import (
     HintRow,
     Layout,
     Row,
-    filled_span,
     table,
     write,
 )
@@ -47,11 +46,9 @@ class Column(Layout):
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: a running sum, so that only two numbers are ever added.
 
-        - ``row_kind``: the same in the whole row; the addends' from the symbols, up to that of the
-          sign, then from the row above.
+        - ``row_kind``: of the whole row; the addends' from the symbols, then from the row above.
         - ``sum``, ``sum_carry``: of all addends above, and the carry out of its cell; from the sum
-          and the symbol above, and the carry from the right. The first row has none, and in the
-          last row the sum is the answer, digit by digit.
+          and the symbol above, and the carry from the right. In the last row this is the answer.
         """
         counts = _count(operands)
         yield from kind_rows(self.row_kinds, counts, self.margin)
@@ -104,9 +101,6 @@ class Column(Layout):
         found = {f"addend {i + 1}": content[i, ::-1] for i in range(last)}
         return found | {f"addend {last + 1}": content[last, :column:-1]}
 
-    def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        return [(len(content) - 1, column) for column in filled_span(content[-1])]
-
 
 class ColumnCarries(Column):
     """As `Column`, with the carries in a row of their own above the sum::
@@ -129,10 +123,7 @@ class ColumnCarries(Column):
         return [*[GIVEN] * addends, CARRIES, ANSWER]
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints of `Column`, the carries' row coming below the addends, and one more.
-
-        The carry into a column when all addends are added at once is as much as the carries of the
-        running sum together.
+        """The hints of `Column`, and one more: the carries of the running sum together.
 
         - ``carry``: into the cell: ``sum_carry`` on its right, in this row and in all above; from
           the cell above. In the row of the carries this is the digit that is written.

@@ -65,10 +65,6 @@ class Numbers:
     def __getitem__(self, index: np.ndarray | slice) -> "Numbers":
         return Numbers(self.digits[index], self.lengths[index], self.base)
 
-    def trimmed(self) -> "Numbers":
-        """The same numbers without columns that only hold zeros above every number."""
-        return Numbers(self.digits[:, : self.lengths.max(initial=1)], self.lengths, self.base)
-
     def padded(self, n: int) -> np.ndarray:
         """The digits as ``uint8 [B, n]``, with zeros above or with columns of zeros dropped."""
         have = self.digits.shape[1]

@@ -100,8 +100,8 @@ class Layout(ABC):
     """How operands become rows.
 
     Rows are written from the right: column 0 of what follows is the rightmost one. An own layout
-    gives ``name``, `room`, `write_operands`, `rows`, `read_operands` and `answer_cells`; the
-    layouts of a task have a base class that knows some of these.
+    gives ``name``, `room`, `write_operands`, `rows` and `read_operands`; the layouts of a task have
+    a base class that knows some of these.
 
     Attributes:
         name: by which configurations call it.
@@ -118,10 +118,7 @@ class Layout(ABC):
     subtasks: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        """Hints are of the rows: a layout that inherits them, but writes rows of its own, has none.
-
-        It may name and give those of its own. So it is with sub-tasks.
-        """
+        """A layout that writes rows of its own inherits neither hints nor sub-tasks."""
         if "rows" in vars(cls):
             for names in {"hints", "subtasks"} - vars(cls).keys():
                 setattr(cls, names, ())
@@ -147,13 +144,14 @@ class Layout(ABC):
         ValueError: the sign is not where the layout puts it.
         """
 
-    @abstractmethod
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """Row and column of the answer's digits, least significant first, in one worked solution.
+        """Row and column of the answer's digits, least significant first: by default the last row.
 
-        The content ``uint8 [R, C]`` is a worked solution cut to its bounding box. What stands
-        there need not be digits where the worked solution is flawed; the reader says so.
+        The content ``uint8 [R, C]`` is a worked solution cut to its bounding box, perhaps flawed.
         """
+        filled = np.flatnonzero(content[-1] != symbols.BLANK).tolist()
+        span = range(filled[-1], filled[0] - 1, -1) if filled else ()
+        return [(len(content) - 1, column) for column in span]
 
     def first_step(self, problems: Problems) -> np.ndarray:
         """The first row that has to be worked out, ``int64 [B]``: the one below the operands."""
@@ -204,18 +202,14 @@ class Layout(ABC):
                 continue
             start = 2 + self.margin + shift
             end = min(start + classes.shape[1], size[1])
-            outside = np.reshape(np.asarray(beyond, dtype=np.uint8), (-1, 1))
+            cells = np.zeros((len(problems), size[1]), dtype=np.uint8)
+            cells[:, start:end] = classes[:, : end - start]
+            cells[:, end:] = np.reshape(beyond, (-1, 1))
             if isinstance(row, int):  # several times quicker than through an index
-                rows, there = maps[name][:, row], present[:, None]
-                np.copyto(rows[:, :start], np.uint8(0), where=there)
-                np.copyto(rows[:, start:end], classes[:, : end - start], where=there)
-                np.copyto(rows[:, end:], outside, where=there)
+                np.copyto(maps[name][:, row], cells, where=present[:, None])
             else:
-                rows = np.zeros((len(problems), size[1]), dtype=np.uint8)
-                rows[:, start:end] = classes[:, : end - start]
-                rows[:, end:] = outside
                 index = np.flatnonzero(present)
-                maps[name][index, row[index]] = rows[index]
+                maps[name][index, row[index]] = cells[index]
         return maps
 
     def prompt(self, problems: Problems) -> Prompt:
@@ -295,12 +289,6 @@ def write(
     else:
         sample, place = np.nonzero(inside)
         content[sample, row[sample], shift + place] = ids[inside]
-
-
-def filled_span(row: np.ndarray) -> range:
-    """The columns of a row ``uint8 [C]`` from the rightmost symbol to the leftmost one."""
-    filled = np.flatnonzero(row != symbols.BLANK)
-    return range(int(filled[-1]), int(filled[0]) - 1, -1) if filled.size else range(0)
 
 
 def table(layouts: Sequence[Layout]) -> Mapping[str, Layout]:

@@ -26,7 +26,6 @@ from canvas.layouts import (
     HintRow,
     Layout,
     Row,
-    filled_span,
     table,
     write,
 )
@@ -58,20 +57,18 @@ class RowLayout(Layout):
           where it multiplies by b_i: by whether there is a b_i, or a b_(i+1) on the left.
         - ``column_multiplier``: the digit of b in the column; straight down from row 1.
 
-        And two that only layouts whose sums begin below all partial products name. Written from the
-        right, such a row has to be told apart before its left end is seen:
+        Where sums begin below all partial products, and are written from the right:
 
-        - ``diagonal``: a line that begins at the sign and goes down to the right. It reaches the
-          last column in the first row of sums.
+        - ``diagonal``: a line from the sign down to the right, to the last column of the first sum.
         - ``adding``: from the last column to the left, 1 in that row and 2 in all below it.
         """
         a, b = operands
         yield from kind_rows(self.row_kinds, b.lengths, self.margin)
         everywhere = np.ones(len(a), dtype=bool)
         heights = np.array([self.height(n) for n in range(int(b.lengths.max()) + 1)])[b.lengths]
-        digits_a, digits_b = digit_classes(a), digit_classes(b)
-        for row in range(2):
-            yield HintRow("multiplicand", digits_a, 0, row, everywhere)
+        digits_b = digit_classes(b)
+        yield HintRow("multiplicand", digit_classes(a), 0, 0, everywhere)
+        yield HintRow("multiplicand", digit_classes(a), 0, 1, everywhere)
         columns = np.arange(int(b.lengths.max()) + 2)
         for row in range(1, int(heights.max())):
             yield HintRow("column_multiplier", digits_b, 0, row, heights > row)
@@ -96,9 +93,6 @@ class RowLayout(Layout):
         self._check_sign(sign, (1, sign[1]))
         return {"multiplicand": content[0, ::-1], "multiplier": content[1, : sign[1] : -1]}
 
-    def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        return [(len(content) - 1, column) for column in filled_span(content[-1])]
-
 
 class Standard(RowLayout):
     """a; ``*_b``; the partial products; the product. What schools teach."""
@@ -114,10 +108,8 @@ class Standard(RowLayout):
 
         - ``multiplicand``: the digit of a that meets the cell; in the first partial product from
           the cell above, then from above right.
-        - ``multiplier``: the row's digit of b; starts where the multiplicand does, as the column's,
-          and goes left.
-        - ``carry``: out of the cell of the partial product, into the one on its left; with the
-          carry from the right.
+        - ``multiplier``: the row's digit of b, from where the multiplicand starts to the left.
+        - ``carry``: out of the cell of the partial product; with the carry from the right.
         - ``sum``, ``sum_carry``: of all rows above, and the carry out of its cell; from the sum
           and the symbol above, and the carry from the right.
         """
@@ -144,10 +136,8 @@ class Standard(RowLayout):
             yield Row(ANSWER, total, 0, 3 + i, b.lengths == i + 1)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
-        partials, _ = _partials_and_sums(a, b, base)
-        product = [Addend(_value(row, base), 1, i) for i, row in enumerate(partials)]
-        return [*partials, product]
+        partials, sums = _partials_and_sums(operands, base)
+        return [*partials, [last for _, last in sums]]
 
 
 class RunningSum(RowLayout):
@@ -165,18 +155,14 @@ class RunningSum(RowLayout):
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: those of `Accumulate`, in the partial products and again in the sums.
 
-        The partial product that a sum adds stands b's length above it. To look it up, or to hand
-        all of them down to the sums, takes more than a fixed number of hints: a sum works it out
-        once more, and needs no row but the one above.
+        The partial product that a sum adds stands b's length above it, too far for a fixed number
+        of hints: a sum works it out once more, and needs no row but the one above.
 
-        - ``column_multiplicand``: the digit of a in the column; straight down from the first row,
-          for the first sum to begin with.
-        - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`; in the first sum the
-          multiplicand is that of the column.
+        - ``column_multiplicand``: the digit of a in the column, for the first sum to begin with.
+        - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`.
         - ``total``, ``sum_carry``: in the sums the digit to be written, and the carry into a cell;
           from the total, the symbol above and the carry into it, all of the cell on the right: the
-          total comes out smaller than what it is added to. The product, as in `Accumulate`, is not
-          asked for: cells that add it know it, and yet do not learn to say it.
+          total comes out smaller than what it is added to. Cells do not learn to say the product.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -198,8 +184,7 @@ class RunningSum(RowLayout):
             yield Row(SUM, total, 0, 2 + i + b.lengths, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
-        partials, sums = _partials_and_sums(a, b, base)
+        partials, sums = _partials_and_sums(operands, base)
         return partials + sums
 
 
@@ -218,8 +203,7 @@ class Interleaved(RowLayout):
         - ``multiplicand``, ``multiplier``: in a partial product as in `Standard`. A sum keeps the
           multiplicand of the cell above, for the next product to take it from above right.
         - ``sum``: in a partial product of the rows above, from the cell above; in a sum this one,
-          from the sum and the symbol above and the carry from the right. Digits wherever something
-          is added: also where a sum that is 0 is written as one 0.
+          from the sum and the symbol above and the carry from the right, wherever one is added.
         - ``carry``: out of the cell of the product or of the sum; with that from the right.
         """
         yield from super().hint_rows(operands)
@@ -245,8 +229,7 @@ class Interleaved(RowLayout):
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
-        rows = zip(*_partials_and_sums(a, b, base), strict=True)
+        rows = zip(*_partials_and_sums(operands, base), strict=True)
         return [row for pair in rows for row in pair]
 
 
@@ -270,10 +253,7 @@ class Accumulate(RowLayout):
           its cell; from the digits that meet there, and the carry from the right.
         - ``sum_carry``: into the cell of the total above + product, on the left of where the
           multiplicand begins; from the product, the carry into it and the symbol above, all of the
-          cell on the right, where they are decided. Elsewhere the total above is copied.
-
-        Ready one cell ahead, as in `Lattice`, a product has surroundings here that short numbers
-        lack.
+          cell on the right. Elsewhere the total above is copied.
         """
         yield from super().hint_rows(operands)
         a, b = operands
@@ -288,19 +268,12 @@ class Accumulate(RowLayout):
             yield Row(SUM, total, 0, 2 + i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
-        rows, total = [], 0
-        for factor in _digit_products(a, b, base):
-            rows.append([Addend(total, 1, 0), factor])
-            total = _value(rows[-1], base)
-        return rows
+        rows = zip(*_partials_and_sums(operands, base), strict=True)
+        return [[total, partial._replace(shift=last.shift)] for (partial,), (total, last) in rows]
 
 
 class Direct(RowLayout):
-    """a; ``*_b``; the product at once, nothing written out (implicit reasoning, Deng et al. 2023).
-
-    Its hints are those that follow from the operands' rows alone.
-    """
+    """a; ``*_b``; the product at once (implicit reasoning, Deng et al. 2023)."""
 
     name = "direct"
     hints = ("row_kind", "multiplicand", "column_multiplier")
@@ -314,8 +287,8 @@ class Direct(RowLayout):
             yield Row(ANSWER, total, 0, 2, b.lengths == i + 1)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
-        return [_digit_products(a, b, base)]
+        partials, _ = _partials_and_sums(operands, base)
+        return [[one._replace(shift=i) for i, (one,) in enumerate(partials)]]
 
 
 class Lattice(Layout):
@@ -390,11 +363,10 @@ class Lattice(Layout):
             yield Row(SUM, total, 0, 1 + i, present)
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        a, b = operands
         rows, total = [], 0
-        for number, digit, _ in _digit_products(a, b, base):
+        for ((number, digit, _),) in _partials_and_sums(operands, base)[0]:
             rows.append([Addend(total // base, 1, 0), Addend(number, digit, 0)])
-            total = _value(rows[-1], base)
+            total = total // base + number * digit
         return rows
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
@@ -429,23 +401,16 @@ def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Itera
         above = digit_classes(total)[:, i + 1 :]
 
 
-def _digit_products(a: int, b: int, base: int) -> list[Addend]:
-    """The products a · b_i that a · b is the sum of."""
-    (digits,) = Numbers.from_ints([b], base).digits.tolist()
-    return [Addend(a, digit, i) for i, digit in enumerate(digits)]
-
-
-def _value(addends: list[Addend], base: int) -> int:
-    return sum(number * factor * base**shift for number, factor, shift in addends)
-
-
-def _partials_and_sums(a: int, b: int, base: int) -> tuple[list[list[Addend]], list[list[Addend]]]:
-    """The addends of the products a · b_i, and of the running sums of these."""
+def _partials_and_sums(
+    operands: Sequence[int], base: int
+) -> tuple[list[list[Addend]], list[list[Addend]]]:
+    """The addends of the products a · b_i, one each, and of the running sums of these, two each."""
+    a, b = operands
     partials, sums, total = [], [], 0
-    for number, digit, i in _digit_products(a, b, base):
-        partials.append([Addend(number, digit, 0)])
-        sums.append([Addend(total, 1, 0), Addend(number * digit, 1, i)])
-        total = _value(sums[-1], base)
+    for i, digit in enumerate(Numbers.from_ints([b], base).digits[0].tolist()):
+        partials.append([Addend(a, digit, 0)])
+        sums.append([Addend(total, 1, 0), Addend(a * digit, 1, i)])
+        total += a * digit * base**i
     return partials, sums
 
 

@@ -61,9 +61,9 @@ def to_terminal(
 ) -> Text:
     """The canvas for a terminal, as rich text; `.plain` is the same without colour.
 
-    Wrong cells stand in brackets and reverse video; below their row is what it should be, without
-    the cells that were given. An arrow points at the row being filled, cells that are read off are
-    underlined, and a row's confidence is beside it (NaN: none); else as in `draw_canvas`.
+    Wrong cells stand in brackets, and below their row what it should be, without given cells. An
+    arrow points at the row being filled, cells that are read off are underlined, and a row's
+    confidence is beside it (NaN: none); else as in `draw_canvas`.
     """
     wrong = _wrong(canvas, truth, given)
     if given is None:
@@ -105,10 +105,8 @@ def draw_canvas(
     """Draw the canvas, ``uint8 [H, W]``, on axes, see `draw_cells`.
 
     Given cells ``bool [H, W]``, which are not judged, are grey, cells filled in as in ``truth``
-    ``uint8 [H, W]`` are blue, wrong ones orange and framed, with the right symbol on a tag in the
-    corner (empty where blank is right), and those that are read off dark. Without ``truth`` and
-    ``given`` nothing is judged and all cells are plain. The row being filled is framed and pointed
-    at.
+    ``uint8 [H, W]`` are blue, wrong ones orange and framed, and those that are read off dark.
+    Without ``truth`` and ``given`` nothing is judged and all cells are plain.
     """
     wrong = _wrong(canvas, truth, given)
     plain = truth is None and given is None
@@ -147,6 +145,14 @@ def draw_cells(
     from matplotlib.patches import Rectangle
     from matplotlib.path import Path as Outline
 
+    def write(
+        signs: np.ndarray, where: np.ndarray, inks: np.ndarray, size: float, *at: Any
+    ) -> None:
+        for sign in sorted(set(signs[where].tolist()) - {""}):
+            here = where & (signs == sign)
+            smaller = 0.6 if sign == _SIGNS[MASK] else 1
+            _stamp(axes, _outline(sign), here, inks[here], size * smaller, *at)
+
     height, width = signs.shape
     axes.set(xlim=(-1, width), ylim=(height, -1), aspect="equal")
     axes.set_axis_off()
@@ -154,21 +160,20 @@ def draw_cells(
     everywhere = np.ones(signs.shape, dtype=bool)
     wrong = ~everywhere if wrong is None else wrong
     _stamp(axes, square, everywhere, fills[everywhere], edgecolors=GRID, linewidths=0.7)
-    _write(axes, signs, ~wrong, inks)
+    write(signs, ~wrong, inks, 0.66)
     if wrong.any():
-        frame = square.transformed(_moved(0, 0, 0.95))
-        style: dict[str, Any] = {"edgecolors": WRONG_INK, "linewidths": 1.6}
-        _stamp(axes, frame, wrong, fills[wrong], **style)
-        _write(axes, signs, wrong, inks, (-0.13, 0.1), 0.58)
         corner = (0.26, -0.26)
-        _stamp(axes, square.transformed(_moved(0, 0, 0.48)), wrong, WRONG_INK, corner)
+        frame: dict[str, Any] = {"edgecolors": WRONG_INK, "linewidths": 1.6}
+        _stamp(axes, square, wrong, fills[wrong], 0.95, **frame)
+        write(signs, wrong, inks, 0.58, (-0.13, 0.1))
+        _stamp(axes, square, wrong, WRONG_INK, 0.48, corner)
         if right is not None:
-            _write(axes, right, wrong, np.full(signs.shape, PAPER), corner, 0.4)
+            write(right, wrong, np.full(signs.shape, PAPER), 0.4, corner)
     if row is not None:
         outline = Rectangle((-0.5, row - 0.5), width, 1, fill=False, color=HIGHLIGHT, linewidth=1.5)
         axes.add_patch(outline)
         here = np.arange(height) == row
-        _stamp(axes, _outline(POINTER), here[:, None], HIGHLIGHT, (-0.78, 0), 0.45)
+        _stamp(axes, _outline(POINTER), here[:, None], HIGHLIGHT, 0.45, (-0.78, 0))
 
 
 def _moved(right: float, down: float, scale: float = 1) -> Any:
@@ -177,34 +182,16 @@ def _moved(right: float, down: float, scale: float = 1) -> Any:
     return Affine2D().scale(scale).translate(right, down)
 
 
-def _write(
-    axes: "Axes",
-    signs: np.ndarray,
-    where: np.ndarray,
-    inks: np.ndarray,
-    shift: tuple[float, float] = (0, 0),
-    size: float = 0.66,
-) -> None:
-    for sign in sorted(set(signs[where].tolist()) - {""}):
-        here = where & (signs == sign)
-        smaller = 0.6 if sign == _SIGNS[MASK] else 1
-        _stamp(axes, _outline(sign), here, inks[here], shift, size * smaller)
-
-
 def _stamp(
     axes: "Axes",
     outline: "Outline",
     where: np.ndarray,
     colours: np.ndarray | str,
-    shift: tuple[float, float] = (0, 0),
     size: float = 1,
+    shift: tuple[float, float] = (0, 0),
     **style: Any,
 ) -> None:
-    """One outline, in units of a cell, in the middle of each of the cells ``bool [H, W]``.
-
-    As shapes instead of texts, signs keep their size relative to the cells, and are drawn four
-    times as fast.
-    """
+    """One outline in each of the cells ``bool [H, W]``: four times as fast as a text."""
     from matplotlib.collections import PathCollection
     from matplotlib.transforms import AffineDeltaTransform
 
@@ -280,8 +267,7 @@ def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None
     """Write figures of one size, and the seconds for which each stays, as an endless animation."""
     images, durations = [], []
     for figure, seconds in frames:
-        image = Image.fromarray(pixels(figure))
-        images.append(image.quantize(dither=Image.Dither.NONE))
+        images.append(Image.fromarray(pixels(figure)).quantize(dither=Image.Dither.NONE))
         durations.append(round(1000 * seconds))
     first, *rest = images
     first.save(path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)

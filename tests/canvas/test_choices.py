@@ -169,7 +169,7 @@ def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
         ("mine.Hal", "layout mine.Hal: mine.py has no Hal. Did you mean Half?"),
         ("mine.Upper", "is not a Layout: derive the class from canvas.layouts.Layout"),
         ("mine.x", "is not a Layout: derive the class from canvas.layouts.Layout"),
-        ("mine.Half", "lacks answer_cells, read_operands, room, write_operands: see canvas.lay"),
+        ("mine.Half", "lacks read_operands, room, write_operands: see canvas.layouts.Layout"),
         ("nosuchmodule.Upper", "there is no module nosuchmodule, neither installed nor in this"),
         ("mine.deeper.Upper", "there is no module mine.deeper, neither installed nor in this"),
     ],
