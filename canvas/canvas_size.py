@@ -1,8 +1,8 @@
 """How large canvases are, and blank rows and columns that are put into them.
 
-A canvas has a fixed size, or is cut to its problems. Blank lines between what belongs together keep
-a model from learning places by heart. On sequences they are random spaces (Shen et al. 2023,
-"Positional description matters for transformers arithmetic", arXiv 2311.14737).
+Blank lines between what belongs together keep a model from learning places by heart, as random
+spaces do in sequences (Shen et al. 2023, "Positional description matters for transformers
+arithmetic", arXiv 2311.14737).
 """
 
 from dataclasses import dataclass
@@ -43,10 +43,7 @@ class Canvas:
         return self.height is None
 
     def check(self, task: Task, more: tuple[int, int] = (0, 0)) -> None:
-        """Raise ValueError if the task's longest problems do not fit, or nothing could train.
-
-        ``more`` are the blank rows and columns put into them where the canvas is cut, at most.
-        """
+        """ValueError if a task's longest problems, with blank rows and columns, do not fit."""
         rows, columns = task.extent()
         spare = self.margin, self.margin
         height, width = self.size(rows + more[0], columns + more[1], spare)
@@ -107,9 +104,8 @@ class Insertion:
     def draw(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
         """Rows between those that are used, and columns between the leftmost given and the last.
 
-        So what a row has at a new column is told by the operands above it. Where there is nothing
-        in between, blanks join those at the left and upper edge. ``number`` is how many rows and
-        columns, ``words`` are random, ``uint64 [B, rows + columns]``.
+        Where nothing is in between, blanks join those at the left and upper edge. ``number`` is how
+        many rows and columns, ``words`` are random, ``uint64 [B, rows + columns]``.
         """
         _, height, width = drawing.canvases.shape
         shown = np.any(drawing.given, axis=1)

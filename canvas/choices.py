@@ -35,10 +35,7 @@ def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
 
 
 def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> str:
-    """A question that names the choice nearest to a value, to end a sentence; empty if none is.
-
-    ``alike``, from 0 to 1, is how much the two have to be.
-    """
+    """A question that names the choice nearest to a value; empty if none is so much ``alike``."""
     near = get_close_matches(str(value), list(choices), n=1, cutoff=alike)
     return f" Did you mean {near[0]}?" if near and near[0] != value else ""
 
@@ -49,10 +46,7 @@ def shortened(text: str) -> str:
 
 
 def one_of(default: str, choices: Iterable[str], open: bool = False) -> Any:
-    """A dataclass's field whose value is one of some names: `check_choices` checks it.
-
-    An open one can also be a name with dots, of a class of the user's own.
-    """
+    """A dataclass's field for one of some names; an open one may also name a class."""
     return field(default=default, metadata={CHOICES: tuple(choices), OPEN: open})
 
 
@@ -66,10 +60,10 @@ def check_choices(settings: Any, prefix: str = "") -> None:
 
 
 def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | type:
-    """What a name stands for: an entry of a table, or a class of the user's own.
+    """What a name stands for: an entry of a table, or a class of the user's own, derived from kind.
 
-    A dotted name like ``mine.Totals`` is imported, and has to be derived from ``kind``; ``what`` is
-    looked for, like ``layout``, is for messages. ValueError: there is none, or it cannot be used.
+    A dotted name like ``mine.Totals`` is imported; ``what``, like ``layout``, is for messages.
+    ValueError: there is none, or it cannot be used.
     """
     if name in known:
         return known[name]
@@ -93,9 +87,8 @@ def load_class(name: str, kind: type, what: str) -> type:
             f"{class_name(kind)}"
         )
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        base = next(base for base in found.__mro__ if missing[0] in vars(base))
-        lacking = f"lacks {', '.join(missing)}: see {class_name(base)}"
-        raise OwnCodeError(f"{what} {name} ({file}) {lacking}")
+        base = class_name(next(base for base in found.__mro__ if missing[0] in vars(base)))
+        raise OwnCodeError(f"{what} {name} ({file}) lacks {', '.join(missing)}: see {base}")
     return found
 
 
@@ -105,10 +98,7 @@ def class_name(kind: type) -> str:
 
 
 def import_code(word: str) -> ModuleType:
-    """Import what ``--import`` names: a module, or a file that ends in ``.py``.
-
-    A file's module has the file's name without its ending. ValueError if it cannot be imported.
-    """
+    """Import what ``--import`` names, a module or a file that ends in ``.py``; or ValueError."""
     what = f"--import {word}"
     if not word.endswith(".py"):
         return _import(word, what)
@@ -131,10 +121,7 @@ def import_code(word: str) -> ModuleType:
 
 
 def check_imported(name: str, what: str, packages: tuple[str, ...]) -> None:
-    """Refuse a dotted name of code that nobody has asked for: a checkpoint imports nothing.
-
-    A ValueError, unless it is a short name, of one of the packages, or has been imported.
-    """
+    """ValueError if a name is code that was not imported and is of none of the packages."""
     module = name.rpartition(".")[0]
     if module and module.partition(".")[0] not in packages and module not in sys.modules:
         raise OwnCodeError(

@@ -116,9 +116,7 @@ def digit_classes(numbers: Numbers) -> np.ndarray:
 
 def shifted(classes: np.ndarray, shift: int) -> np.ndarray:
     """Classes ``uint8 [B, n]`` so many columns farther left: ``uint8 [B, shift + n]``."""
-    found = np.zeros((len(classes), shift + classes.shape[1]), dtype=np.uint8)
-    found[:, shift:] = classes
-    return found
+    return np.pad(classes, ((0, 0), (shift, 0)))
 
 
 def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:

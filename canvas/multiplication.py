@@ -294,8 +294,8 @@ class Direct(RowLayout):
 class Lattice(Layout):
     """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
 
-    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i, never more than one digit longer than a. The
-    product is read down the last column of the grid and along its last row::
+    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i. The product is read down the last column of the
+    grid and along its last row::
 
         _321_*      t_0 = 321·4            = 1284  → 4
         1284_4      t_1 = 128 + 321·5      = 1733  → 3
@@ -312,12 +312,11 @@ class Lattice(Layout):
         """The hints: digits meet where a column and a row cross.
 
         - ``multiplicand``: of a, in all rows of the column; from the cell above.
-        - ``multiplier``: the row's, in the margin, too; from the digit there, then from the right.
+        - ``multiplier``: the row's, from the digit in the margin.
         - ``product``, ``carry``: the digit of a · b_i in the cell on the left, and the carry out
           of that cell; from the digits that meet there, and the carry on the right.
         - ``sum_carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i; it adds the product on the
           right, the symbol above left, and the carry from the right.
-        - ``row_kind``: the last row has no digit below its own in the margin.
         """
         a, b = operands
         yield from kind_rows(lambda n: [GIVEN, *[SUM] * (n - 1), ANSWER], b.lengths, self.margin)
@@ -340,7 +339,6 @@ class Lattice(Layout):
         return digits_b + 1, digits_a + 1 + self.margin
 
     def first_step(self, problems: Problems) -> np.ndarray:
-        """The multiplicand takes up a row, the multiplier does not."""
         return np.ones(len(problems), dtype=np.int64)
 
     def given_columns(self) -> int:
@@ -350,10 +348,7 @@ class Lattice(Layout):
         a, b = problems.operands
         write(content, 0, self.margin, a)
         content[:, 0, 0] = self.sign
-        inside = np.arange(b.digits.shape[1]) < b.lengths[:, None]
-        digits = np.where(inside, b.digits + np.uint8(symbols.DIGIT_ZERO), symbols.BLANK)
-        rows = min(digits.shape[1], content.shape[1] - 1)
-        content[:, 1 : 1 + rows, 0] = digits[:, :rows]
+        write(content.swapaxes(1, 2), 0, 1, b)
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         a, b = operands
@@ -375,18 +370,16 @@ class Lattice(Layout):
         return {"multiplicand": top[::-1], "multiplier": content[1:, -1]}
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """The last column of the grid, and the last row."""
         last, column = len(content) - 1, content.shape[1] - 1 - self.margin
-        filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK)
-        start = int(filled[0]) if filled.size else column
+        filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK).tolist() or [column]
         down = [(row, column) for row in range(1, last)]
-        return [*down, *((last, place) for place in range(column, start - 1, -1))]
+        return [*down, *((last, place) for place in range(column, filled[0] - 1, -1))]
 
 
 def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Iterator[HintRow]:
-    """The hints of rows, from ``first [B]`` on, that add one partial product each to the row above.
+    """The hints of rows, from ``first [B]`` on, that add a partial product each to the row above.
 
-    Which digit of a cell is a hint: that of the ``product`` or of the ``total``.
+    ``which`` digit of a cell is a hint: that of the ``product`` or of the ``total``.
     """
     above = np.zeros((len(a), 1), dtype=np.uint8)
     for i, partial, total, present in running_sums(a, b):

@@ -1,8 +1,7 @@
 """Tasks: which problems there are, what their right answers are, and how they are typed.
 
-A task is one class. It says how long operands are drawn, what the right answer is, how a problem
-is written in a line, and which layouts draw it on a canvas; everything else follows. Multiplication
-and addition are in modules of their own, `canvas` lists them.
+A task is one class: how long operands are drawn, what the right answer is, how a problem is written
+in a line, and which layouts draw it. Multiplication and addition are in modules of their own.
 """
 
 import re
@@ -61,7 +60,17 @@ class Task(ABC):
     repeats: float = 0.0
 
     def __post_init__(self) -> None:
-        self._rules = self._layout()
+        found = resolve(self.layout, self.layouts, Layout, "layout")
+        if isinstance(found, type):
+            try:
+                found = found()
+            except TypeError as error:
+                raise OwnCodeError(
+                    f"layout {self.layout}: it has to be made without arguments: {error}"
+                ) from None
+            if missing := [part for part in ("name", "sign") if not hasattr(found, part)]:
+                raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
+        self.rules: Layout = found  # the layout itself
         if self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
@@ -131,11 +140,6 @@ class Task(ABC):
         """The two measures by which a problem's size is usually given."""
         return self.grids[0]
 
-    @property
-    def rules(self) -> Layout:
-        """The layout itself."""
-        return self._rules
-
     def extent(self) -> tuple[int, int]:
         """The smallest canvas (height, width) that fits every problem of the task."""
         return self.rules.room(self.longest, self.base)
@@ -153,15 +157,15 @@ class Task(ABC):
 
     def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
         """Problems from whole numbers; ValueError if the task or its layout does not know such."""
-        for number in (n for one in operands for n in one):
-            if isinstance(number, bool) or not isinstance(number, Integral):
-                raise ValueError(f"{number!r} is not a whole number")
-        problems = Problems.from_ints(operands, self.base)
         fewest, most = self.arity
         for one in operands:
+            for number in one:
+                if isinstance(number, bool) or not isinstance(number, Integral):
+                    raise ValueError(f"{number!r} is not a whole number")
             if not fewest <= len(one) <= most:
                 many = str(most) if fewest == most else f"{fewest} to {most}"
                 raise ValueError(f"{self.name} takes {many} operands, not {len(one)}")
+        problems = Problems.from_ints(operands, self.base)
         if not (known := self.allows(problems)).all():
             name = self.names(problems[~known])[0]
             raise ValueError(f"{name} is no problem of the task {self.name}")
@@ -178,31 +182,15 @@ class Task(ABC):
         """What the task is called in a sentence."""
         return type(self).__name__.lower()
 
-    def _layout(self) -> Layout:
-        found = resolve(self.layout, self.layouts, Layout, "layout")
-        if not isinstance(found, type):
-            return found
-        try:
-            made = found()
-        except TypeError as error:
-            raise OwnCodeError(
-                f"layout {self.layout}: it has to be made without arguments: {error}"
-            ) from None
-        if missing := [part for part in ("name", "sign") if not hasattr(made, part)]:
-            raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
-        return made
-
 
 @dataclass
 class TwoOperands(Task):
     """A task of two operands, each with a range of lengths.
 
     Attributes:
-        layout, base, repeats: see `Task`.
+        layout, base, long_bias, repeats: see `Task`.
         digits_a: fewest and most digits of the first operand.
         digits_b: fewest and most digits of the second operand.
-        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
-            0 draws every pair of lengths evenly, 1 trains on long operands more.
     """
 
     layout: str
