@@ -111,9 +111,8 @@ class ColumnCarries(Column):
         _12__
         _700_
 
-    Each stands in the column that it is added to, 0 where nothing is carried. The row is below the
-    addends, as rows are filled downwards, and a sequence model has read the addends by then. A
-    carry is one digit: there are at most as many addends as the base has digits.
+    Each stands in the column that it is added to, 0 where nothing is carried, and is one digit:
+    there are at most as many addends as the base has digits.
     """
 
     name = "column_carries"
@@ -218,16 +217,13 @@ class Addition(Task):
         return sizes | ({} if self.addends[0] > 2 else dict.fromkeys(_BY_OPERAND, self.digits))
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
-        lengths = problems.lengths
-        found = {"digits": lengths.max(axis=1), "addends": problems.counts}
-        two = bool((problems.counts == 2).all())
-        return found | (dict(zip(_BY_OPERAND, lengths.T, strict=False)) if two else {})
+        lengths, counts = problems.lengths, problems.counts
+        by_operand = zip(_BY_OPERAND, lengths.T if (counts == 2).all() else (), strict=False)
+        return {"digits": lengths.max(axis=1), "addends": counts, **dict(by_operand)}
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        (low, high), (fewest, most) = self.digits, self.addends
-        lengths, counts = problems.lengths, problems.counts
-        fits = ((lengths >= low) & (lengths <= high)) | (lengths == 0)
-        return fits.all(axis=1) & (counts >= fewest) & (counts <= most)
+        (low, _), lengths = self.digits, problems.lengths
+        return super().in_range(problems) & ((lengths >= low) | (lengths == 0)).all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         """By digits and addends, all as long as the longest, or by digits_a and digits_b."""

@@ -1,7 +1,7 @@
 """Arithmetic on batches of whole numbers of any length, digit by digit, in any base from 2 to 10.
 
-A number is a row of digits, least significant first. Everything is vectorised over the batch and
-loops over digits only where a carry has to travel, so no Python integer is made per sample.
+A number is a row of digits, least significant first. All is vectorised over the batch; only where a
+carry has to travel is there a loop over digits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,18 +33,17 @@ class Numbers:
     @classmethod
     def from_ints(cls, values: Sequence[int], base: int = 10) -> "Numbers":
         """Numbers from Python integers of any size, zero or more."""
-        rows = []
+        rows: list[list[int]] = []
         for value in values:
             if value < 0:
                 raise ValueError(f"a canvas holds whole numbers from 0 up, got {value}")
-            row: list[int] = []
-            while value or not row:
+            rows.append([])
+            while value:
                 value, digit = divmod(value, base)
-                row.append(digit)
-            rows.append(row)
-        digits = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.uint8)
-        for i, row in enumerate(rows):
-            digits[i, : len(row)] = row
+                rows[-1].append(digit)
+        digits = np.zeros((len(rows), max([1, *map(len, rows)])), dtype=np.uint8)
+        for row, found in zip(digits, rows, strict=True):
+            row[: len(found)] = found
         return cls.from_digits(digits, base)
 
     def to_ints(self) -> list[int]:
@@ -68,11 +67,9 @@ class Numbers:
     def padded(self, n: int) -> np.ndarray:
         """The digits as ``uint8 [B, n]``, with zeros above or with columns of zeros dropped."""
         have = self.digits.shape[1]
-        if n <= have:
-            return self.digits[:, :n]
-        digits = np.zeros((len(self), n), dtype=np.uint8)  # np.pad takes several times longer
+        digits = np.zeros((len(self), max(n, have)), dtype=np.uint8)  # np.pad is slower
         digits[:, :have] = self.digits
-        return digits
+        return digits[:, :n]
 
 
 def parse(text: str, base: int = 10) -> int:
@@ -99,10 +96,9 @@ def _to_int(text: str, base: int) -> int:
 def numbers_from_words(
     words: np.ndarray, lengths: np.ndarray, base: int = 10, smallest: int = 1
 ) -> Numbers:
-    """Numbers of exactly the given lengths from random words, uniform over all such numbers.
+    """Numbers of exactly the given lengths ``[B]``, 0 for none, uniform over all such numbers.
 
-    From ``words``, ``uint64 [B, n]``, one a digit, and ``lengths``, ``[B]``, 0 for no number. A
-    top digit is never zero, but that of a one-digit number where ``smallest`` is 0.
+    From ``words``, ``uint64 [B, n]``, one a digit. A one-digit number is ``smallest`` or more.
     """
     high = words >> np.uint64(32)
     digits = (high * np.uint64(base)) >> np.uint64(32)

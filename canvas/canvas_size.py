@@ -76,7 +76,7 @@ class Canvas:
 
 @dataclass
 class Blanks:
-    """How many are put into the training samples of a batch, between 0 and these numbers.
+    """How many are put into the training samples of a batch, at most.
 
     Attributes:
         rows: the most blank rows between the rows of a worked solution.
@@ -113,9 +113,8 @@ class Insertion:
         last = width - 1 - shown[:, ::-1].argmax(axis=1)
         by_row, by_column = words[:, : number[0]], words[:, number[0] :]
         bottom = drawing.top + drawing.heights - 1
-        return Insertion(
-            _sources(height, drawing.top, bottom, by_row), _sources(width, first, last, by_column)
-        )
+        rows = _sources(height, drawing.top, bottom, by_row)
+        return Insertion(rows, _sources(width, first, last, by_column))
 
     def __call__(self, cells: np.ndarray, blank: Any) -> np.ndarray:
         """Cells ``[B, H, W]`` or ``[B, H, W, N]`` with the new lines, and ``blank`` in these."""

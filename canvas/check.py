@@ -21,20 +21,17 @@ _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so m
 
 
 def check_layout(task: Task, more: Problems | None = None) -> int:
-    """Work out a sample of a task's problems, and some more, in its layout; how many they were.
+    """Work out a sample of a task's problems, and some more; how many they were.
 
-    Every row has to show what its addends make, the answer what the task says, nothing may lie
-    outside the layout's room, and hints have no other classes than it says. OwnCodeError names the
-    first row that is wrong.
+    OwnCodeError names the first row that does not show what its addends make or the answer that the
+    task says, lies outside the layout's room, or has a hint of a class that there is not.
     """
     shorter = [min(n, _SHORTER) for n in task.longest]
     longest = shorter if max(task.longest) > _MOST else None
-    drawn = sample(task, 0, "train", 0, np.arange(_PROBLEMS), longest)
+    found = sample(task, 0, "train", 0, np.arange(_PROBLEMS), longest).to_ints()
     largest = Problems.from_ints([[task.base**n - 1 for n in longest or task.longest]], task.base)
-    parts = drawn, largest[task.allows(largest)], more
-    problems = Problems.from_ints(
-        [one for part in parts if part for one in part.to_ints()], task.base
-    )
+    found += largest[task.allows(largest)].to_ints() + (more.to_ints() if more else [])
+    problems = Problems.from_ints(found, task.base)
     try:
         wrong = next(chain(_wrong_rows(task, problems), _wrong_hints(task, problems)), None)
     except OwnCodeError:

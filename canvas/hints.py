@@ -2,14 +2,11 @@
 
 A hint is a supervised intermediate quantity (Veličković et al. 2022, "The CLRS Algorithmic
 Reasoning Benchmark"): the digit of the multiplicand that meets a cell, the carry out of it, the sum
-of the rows above. Nothing of it is written on the canvas or read when a problem is solved. A
-layout names its hints and says what they are row by row; here they are put onto canvases.
+of the rows above. A layout says what its hints are row by row; here they are put onto canvases.
 
 A hint has a class for every cell: `NONE` where there is no such quantity, 1 + d for a digit or a
 carry d, 1 + k for a kind of row. What follows from rows that are not yet written is `UNDEFINED`.
-
-A sub-task, which probes look for, is a hint or a further quantity that the layout names, except in
-rows that write it, where it is the answer itself.
+A sub-task, which probes look for, is a hint or a further quantity, except in rows that write it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -170,10 +167,8 @@ def products_ahead(
 ) -> Iterator[HintRow]:
     """``product`` and ``carry`` of a row that adds a partial product to another row.
 
-    In one cell, a product, its carry and what they are added to are base⁴ cases to learn. Here they
-    are shared out between two: each cell works out the digit of the partial product in the cell on
-    its left, and the carry out of that, base³ cases; and adds, base² · 2, what its right neighbour
-    has worked out for it.
+    In one cell, both and what they are added to are base⁴ cases to learn. Here each cell works out
+    the product and the carry of the cell on its left, base³, and adds its own, base² · 2.
     """
     digits, carried = _product(a, digit)
     inside = (np.arange(digits.shape[1]) < a.lengths[:, None]) | (digits > 0)

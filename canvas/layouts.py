@@ -1,8 +1,7 @@
 """Layouts: how a worked problem is written down, row by row.
 
 A layout draws the operands as a `Prompt`, which is all that a model gets to see, and works a
-problem out as a `Worked` batch, which only training and evaluation need. It is the one owner of
-where things stand. The layouts of multiplication and of addition are beside their tasks.
+problem out as a `Worked` batch for training and evaluation. The layouts are beside their tasks.
 """
 
 from abc import ABC, abstractmethod
@@ -29,25 +28,28 @@ CellIndex = tuple[int, int]  # row and column of a cell
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A batch of problems to be worked out, each in the top left corner of its own array.
+class Sizes:
+    """How large the worked solutions of a batch of problems are."""
 
-    Everything here follows from the operands' lengths and digits; nothing from the answer.
-    """
-
-    symbols: np.ndarray  # uint8 [B, R, C] ids, blank but for what is given
-    given: np.ndarray  # bool [B, R, C], cells that are shown from the start
     heights: np.ndarray  # int64 [B], as the widths: the space that each solution needs at most
     widths: np.ndarray
     first_step: np.ndarray  # int64 [B], the first row that has to be worked out, as all below
 
     def __len__(self) -> int:
-        return len(self.symbols)
+        return len(self.heights)
 
     @property
     def steps(self) -> np.ndarray:
         """Rows to work out, ``int64 [B]``."""
         return self.heights - self.first_step
+
+
+@dataclass(frozen=True)
+class Prompt(Sizes):
+    """A batch of problems to be worked out, each in the top left corner: nothing of the answer."""
+
+    symbols: np.ndarray  # uint8 [B, R, C] ids, blank but for what is given
+    given: np.ndarray  # bool [B, R, C], cells that are shown from the start
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,7 @@ class Layout(ABC):
         """The ids of each operand, ``uint8``, least significant first, by what it is called.
 
         The content ``uint8 [R, C]`` is one worked solution, left to right, cut to its bounding box;
-        its one sign is at ``sign``. Blanks may lie around the ids, and these need not be digits.
-        ValueError: the sign is not where the layout puts it.
+        blanks may lie around the ids. ValueError: ``sign`` is not where the layout puts it.
         """
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
@@ -162,19 +163,14 @@ class Layout(ABC):
         return 0
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]] | None:
-        """What each row that has to be worked out, in order, is the sum of.
+        """What each row that has to be worked out, in order, is the sum of; None: not known.
 
-        Tells evaluation where a carry enters. A row is taken as the number that it shows, whatever
-        the blank columns at its right end: place 0 is the row's own lowest digit. None: not known.
+        Place 0 is a row's own lowest digit, whatever the blank columns at its right end.
         """
         return None
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints, row by row, those of the rows of the operands among them.
-
-        A row's hints are the same from the step that fills it in onwards. Of two that say the same
-        of a row, the later counts.
-        """
+        """The hints of all rows, the operands' among them; of two for a row, the later counts."""
         yield from ()
 
     def subtask_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
@@ -188,8 +184,7 @@ class Layout(ABC):
     def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
         """Some hints and sub-tasks, from the right: ``uint8 [B, R, C + 3]``, column 2 the last.
 
-        Column 1 lies outside, on the right of the solution. Those at both ends stand for all
-        columns that are farther out.
+        The columns at both ends, outside the solution, stand for all that are farther out.
         """
         heights, widths = self.sizes(problems)
         size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 3
@@ -263,8 +258,8 @@ class Layout(ABC):
         given[:, :, : self.given_columns()] = True
         given &= (row < heights[:, None])[:, :, None]
         cells = _left_to_right(content, widths, symbols.BLANK)
-        shown = Prompt(cells, _left_to_right(given, widths, False), heights, widths, first)
-        return content, shown
+        shown = _left_to_right(given, widths, False)
+        return content, Prompt(heights, widths, first, cells, shown)
 
     def _check_sign(self, sign: CellIndex, expected: CellIndex) -> None:
         if sign != expected:

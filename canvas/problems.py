@@ -1,11 +1,10 @@
 """Problems, the split that keeps them apart, and random words.
 
-Operands belong to train, validation or test by a hash of them, whatever the task, range,
-configuration or seed they were drawn with, so none are ever in two of them. The hash does not
-depend on their order: 12 and 34 stay together with 34 and 12.
+Operands belong to train, validation or test by a hash of them, whatever the task or range, so none
+are ever in two of them. Their order does not matter: 12 and 34 stay together with 34 and 12.
 
 Random words come from a counter passed through the finaliser of SplitMix64 (Steele, Lea and Flood
-2014), so that a batch of samples is drawn at once and any sample can be drawn alone.
+2014), so that any sample can be drawn alone.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
-from canvas.layouts import Prompt, Worked
+from canvas.layouts import Prompt, Sizes, Worked
 
 IGNORE = -100  # a label that no loss counts
 
@@ -15,24 +15,13 @@ _BLOCK = 2**17  # cells drawn at once
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Sizes):
     """A batch of problems on canvases of one size, to be worked out."""
 
     canvases: np.ndarray  # uint8 [B, H, W] ids, blank but for what is given
     given: np.ndarray  # bool [B, H, W], cells that are shown from the start
     top: np.ndarray  # int64 [B], as left: where each worked solution's space begins
     left: np.ndarray
-    heights: np.ndarray  # this and the following as in `Prompt`
-    widths: np.ndarray
-    first_step: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.canvases)
-
-    @property
-    def steps(self) -> np.ndarray:
-        """Rows to work out, ``int64 [B]``."""
-        return self.heights - self.first_step
 
     def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
         """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
@@ -57,10 +46,7 @@ class WorkedDrawing(Drawing):
     kinds: np.ndarray  # int8 [B, R], as in `Worked`
 
     def rows_right(self, canvases: np.ndarray) -> np.ndarray:
-        """Which rows of filled canvases ``uint8 [B, H, W]`` are right in every cell.
-
-        ``bool [B, S]``, S being the most steps of a problem; False beyond its last.
-        """
+        """Which steps' rows are right in every cell: ``bool [B, S]``, False beyond the last."""
         steps = np.arange(int(self.steps.max()))
         rows = self.row_of_step(0)[:, None] + steps
         same = (canvases == self.truth).all(axis=2)
@@ -82,10 +68,7 @@ class RowSteps:
 def draw(
     prompt: Prompt, height: int, width: int, top: np.ndarray | int = 0, left: np.ndarray | int = 0
 ) -> Drawing:
-    """Draw problems on ``height × width`` canvases, each at its own offset.
-
-    A ValueError says which canvas a worked solution needs that would not fit.
-    """
+    """Problems on ``height × width`` canvases, each at its own offset; or a ValueError."""
     B = len(prompt)
     top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))
     left = np.broadcast_to(np.asarray(left, dtype=np.int64), (B,))
@@ -103,7 +86,7 @@ def draw(
     canvases = _placed(prompt.symbols, symbols.BLANK, (height, width), top, left)
     given = _placed(prompt.given, False, (height, width), top, left)
     sizes = prompt.heights, prompt.widths, prompt.first_step
-    return Drawing(canvases, given, top, left, *sizes)
+    return Drawing(*sizes, canvases, given, top, left)
 
 
 def draw_worked(
@@ -191,10 +174,9 @@ def sequences_of(
 
 
 def tokens_to_write(drawing: Drawing) -> np.ndarray:
-    """Which tokens of a sequence follow from what is before them.
+    """Which tokens of a sequence follow from what is before them: ``bool [B, H · (W + 1) + 2]``.
 
-    All behind the last row of the operands, but for givens there (a lattice's margin digits), which
-    a generator has to insert: ``bool [B, H · (W + 1) + 2]``, start and end symbol included.
+    All behind the operands' last row, the end included, but for a lattice's margin digits.
     """
     return _to_write(drawing.given, drawing.row_of_step(0))
 
@@ -210,10 +192,7 @@ def _to_write(given: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def to_sequences(canvases: np.ndarray) -> np.ndarray:
-    """Canvases ``uint8 [B, H, W]``, or their first rows, as ids ``int64 [B, H · (W + 1) + 1]``.
-
-    A start symbol comes first; the end symbol is left out.
-    """
+    """Canvases ``uint8 [B, H, W]`` as ids ``int64 [B, H · (W + 1) + 1]``, without an end symbol."""
     B, height, width = canvases.shape
     ids = np.full((B, 1 + height * (width + 1)), symbols.ROW_END, dtype=np.int64)
     ids[:, 0] = symbols.START
@@ -222,10 +201,7 @@ def to_sequences(canvases: np.ndarray) -> np.ndarray:
 
 
 def from_sequences(ids: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Canvases ``uint8 [B, H, W]`` from sequences with or without their end symbol.
-
-    What a model left out at the end of a sequence, or wrote after an end symbol, is blank.
-    """
+    """Canvases ``uint8 [B, H, W]`` from sequences; what is left out or after an end is blank."""
     cells = np.full((len(ids), height * (width + 1)), symbols.BLANK, dtype=np.uint8)
     body = ids[:, 1 : 1 + cells.shape[1]]
     ended = (body == symbols.END).cumsum(axis=1) > 0

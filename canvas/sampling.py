@@ -1,10 +1,9 @@
 """Problems at random: a sample is a pure function of (seed, split, epoch, index).
 
-And families of structured problems, on which models fail that are right on random ones. A digit or
-a carry that is rare in random numbers is everywhere in these: chains of carries as long as the
-number, exact boundaries, zeros inside, one digit again and again. Price, Zaremba and Sutskever
-2016, "Extensions and Limitations of the Neural GPU", found 99 % of random products right and none
-of numbers such as 10..02.
+And families of structured problems, on which models fail that are right on random ones: chains of
+carries as long as the number, exact boundaries, zeros inside, one digit again and again. Price,
+Zaremba and Sutskever 2016, "Extensions and Limitations of the Neural GPU", found 99 % of random
+products right and none of numbers such as 10..02.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,43 +30,36 @@ def sample(
 ) -> Problems:
     """The problems of the given indices, ``[B]``: lengths first, then operands of those lengths.
 
-    Lengths that have no problem in the split (in base 2 there is but one pair of one-digit numbers)
-    are drawn again; ValueError if none has one. ``lengths_of`` are digits of each operand; None: as
-    the task draws them.
+    ``lengths_of`` each operand; None: as the task draws them. Lengths without a problem in the
+    split, such as 1 and 1 in base 2, are drawn again; ValueError if none has one.
     """
     key = keys(seed, split, epoch, index)
-    wanted = SPLITS.index(split)
-    sizes, B = tuple(lengths_of or task.longest), len(index)
-    ends = np.cumsum((0, *sizes))
-    digits = [np.zeros((B, n), dtype=np.uint8) for n in sizes]
-    lengths = np.zeros((B, len(sizes)), dtype=np.int64)
-    todo = np.arange(B)
+    sizes, todo = tuple(lengths_of or task.longest), np.arange(len(index))
+    *ends, width = np.cumsum(sizes).tolist()
+    digits = np.zeros((len(index), width), dtype=np.uint8)  # of all operands side by side
+    lengths = np.zeros((len(index), len(sizes)), dtype=np.int64)
     for draw in range(_LENGTH_DRAWS):
         if lengths_of is None:
             drawn = task.lengths(random_words(key[todo], 1, start=draw)[:, 0])
         else:
             drawn = np.tile(np.array(sizes), (len(todo), 1))
         for attempt in range(_ATTEMPTS):
-            start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * int(ends[-1])
-            words = random_words(key[todo], int(ends[-1]), start)
+            start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
+            words = random_words(key[todo], width, start)
             operands = []
-            for k in range(len(sizes)):
-                mine = words[:, ends[k] : ends[k + 1]]
+            for k, mine in enumerate(np.split(words, ends, axis=1)):
                 numbers = numbers_from_words(mine, drawn[:, k], task.base, task.smallest)
                 if split == "train" and task.repeats:
                     numbers = _with_repeats(numbers, mine, task.repeats)
                 operands.append(numbers)
             problems = Problems(tuple(operands))
-            fits = (split_of(problems) == wanted) & task.allows(problems)
-            done = todo[fits]
-            for mine, numbers in zip(digits, problems.operands, strict=True):
-                mine[done] = numbers.digits[fits]
-            lengths[done] = drawn[fits]
+            fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
+            digits[todo[fits]] = np.concatenate([one.digits for one in operands], axis=1)[fits]
+            lengths[todo[fits]] = drawn[fits]
             todo, drawn = todo[~fits], drawn[~fits]
             if not todo.size:
-                return Problems(
-                    tuple(Numbers(mine, lengths[:, k], task.base) for k, mine in enumerate(digits))
-                )
+                parts = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
+                return Problems(tuple(Numbers(*part, task.base) for part in parts))
     ranges = ", ".join(f"{name} {low}-{high}" for name, (low, high) in task.ranges.items())
     raise ValueError(
         f"no problem of {ranges} in base {task.base} belongs to the {split} split: allow longer "
@@ -178,11 +170,10 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_problems(task: Task, family: str, digits: int, count: int, seed: int) -> Problems:
-    """Different problems of a family, none of which can have been trained on.
+    """Different problems of a family, of the test split or longer than all that the task draws.
 
-    They are of the test split, or longer than all that the task, of two operands, draws. ``digits``
-    are of the longer operand. Where a family has few problems of a length, the second operand is
-    shorter in some, and there may be fewer than ``count``.
+    ``digits`` are of the longer of two operands. There may be fewer than ``count`` where a family
+    has few problems of a length.
     """
     draw = Random(f"{family} {digits} {seed}")
     found: dict[tuple[int, ...], None] = {}

@@ -116,8 +116,9 @@ class Task(ABC):
         if self.smallest:
             for numbers in problems.operands:
                 fits &= numbers.digits.any(axis=1) | (numbers.lengths == 0)
-        sizes = self.measures(problems)
-        for measure, (low, high) in self.ranges.items():
+        ranges, sizes = self.ranges, self.measures(problems)
+        for measure in ranges.keys() & sizes.keys():
+            low, high = ranges[measure]
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
         return fits
 

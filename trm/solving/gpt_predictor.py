@@ -203,13 +203,11 @@ class GPTPredictor(Predictor):
             for part in (drawing.canvases, drawing.given)
         )
         shifted = Drawing(
+            *(drawing.heights, drawing.widths, drawing.first_step),
             shifted_canvases,
             given,
             drawing.top + [view.down for view in views],
             drawing.left + [view.right for view in views],
-            drawing.heights,
-            drawing.widths,
-            drawing.first_step,
         )
         rollout, symbol_log_probs = self._decode(shifted, keys, log_probs)
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
