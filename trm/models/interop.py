@@ -9,10 +9,10 @@ import math
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from canvas.choices import check_choice
 from trm.models.configs import GPTConfig, RecursiveConfig
@@ -20,18 +20,18 @@ from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 
 # Their name, our name; every weight's name is changed by these replacements and no others.
-_TRM_NAMES = (
-    ("embed_tokens.embedding_weight", "embed_tokens.weight"),
-    ("embed_pos.embedding_weight", "position.weight"),
-    ("puzzle_emb.weights", "prefix"),
-    ("q_head", "halt_head"),
-    ("L_level.layers", "layers"),
-    ("self_attn.qkv_proj", "mixing.qkv"),
-    ("self_attn.o_proj", "mixing.out"),
-    ("mlp_t", "mixing"),
-    ("gate_up_proj", "gate_up"),
-    ("down_proj", "down"),
-)
+_TRM_NAMES = {
+    "embed_tokens.embedding_weight": "embed_tokens.weight",
+    "embed_pos.embedding_weight": "position.weight",
+    "puzzle_emb.weights": "prefix",
+    "q_head": "halt_head",
+    "L_level.layers": "layers",
+    "self_attn.qkv_proj": "mixing.qkv",
+    "self_attn.o_proj": "mixing.out",
+    "mlp_t": "mixing",
+    "gate_up_proj": "gate_up",
+    "down_proj": "down",
+}
 _TRM_NEEDED = (
     "embed_tokens.embedding_weight",
     "lm_head.weight",
@@ -41,17 +41,17 @@ _TRM_NEEDED = (
 )
 # Values of the ACT wrapper's training that carry no weight.
 _LOCAL = ("puzzle_emb.local_weights", "puzzle_emb.local_ids")
-_GPT_NAMES = (
-    ("transformer.wte.", "embed_tokens."),
-    ("transformer.h.", "layers."),
-    ("transformer.ln_f.", "norm."),
-    ("ln_1.", "attention_norm."),
-    ("ln_2.", "mlp_norm."),
-    ("attn.c_attn.", "attention.qkv."),
-    ("attn.c_proj.", "attention.out."),
-    ("mlp.c_fc.", "up."),
-    ("mlp.c_proj.", "down."),
-)
+_GPT_NAMES = {
+    "transformer.wte.": "embed_tokens.",
+    "transformer.h.": "layers.",
+    "transformer.ln_f.": "norm.",
+    "ln_1.": "attention_norm.",
+    "ln_2.": "mlp_norm.",
+    "attn.c_attn.": "attention.qkv.",
+    "attn.c_proj.": "attention.out.",
+    "mlp.c_fc.": "up.",
+    "mlp.c_proj.": "down.",
+}
 _GPT_NEEDED = (
     "transformer.wte.weight",
     "transformer.h.0.attn.c_attn.weight",
@@ -69,9 +69,11 @@ _GPT_POSITIONS = {  # what in a file shows its positions
 # Wrappers around the inner model: torch.compile, the loss head, the ACT wrapper.
 _WRAPPERS = ("_orig_mod.", "model.", "inner.")
 
+Source = str | Path | Mapping[str, Any]  # a file, or what it holds
+
 
 def load_reference_trm(
-    source: str | Path | Mapping[str, Tensor],
+    source: Source,
     *,
     height: int,
     width: int,
@@ -97,8 +99,8 @@ def load_reference_trm(
         ValueError: the file holds something else, or its shapes do not fit the arguments.
         FileNotFoundError: there is no such file.
     """
-    name, weights = _read(source)
-    theirs = _unwrapped(weights)
+    name, content = _read(source)
+    theirs = _unwrapped(content)
     _check_kind(name, "a reference TRM", theirs, _TRM_NEEDED)
     learned, prefix = theirs.get("embed_pos.embedding_weight"), theirs.get("puzzle_emb.weights")
     mixer = "L_level.layers.0.mlp_t.down_proj.weight" in theirs
@@ -131,20 +133,14 @@ def load_reference_trm(
         prefix_length=prefix_length,
         prefix_size=None if prefix is None else prefix.shape[1],
     )
-    model = TinyRecursiveModel(config)
-    weights = {key: value.float() for key, value in theirs.items() if key not in _LOCAL}
-    try:
-        model.load_state_dict({_renamed(key, _TRM_NAMES): x for key, x in weights.items()})
-    except RuntimeError as error:
-        raise ValueError(
-            f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length}, "
-            f"position {config.position} and expansion {expansion}: {error}"
-        ) from error
-    return model
+    fits = f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length}, "
+    fits += f"position {config.position} and expansion {expansion}"
+    weights = {key: value for key, value in theirs.items() if key not in _LOCAL}
+    return _filled(TinyRecursiveModel(config), weights, _TRM_NAMES, fits)
 
 
 def load_nanogpt(
-    source: str | Path | Mapping[str, Any],
+    source: Source,
     *,
     height: int,
     width: int,
@@ -156,8 +152,7 @@ def load_nanogpt(
     Token ids keep the meaning that they had where the weights were trained.
 
     Args:
-        source: a checkpoint as nanoGPT's ``train.py`` writes it, as a file or its contents, or a
-            state dict.
+        source: a checkpoint as nanoGPT's ``train.py`` writes it, or a state dict.
         height, width: of the canvas, row ends not counted. Learned tables for longer sequences or
             larger canvases are cut.
         num_heads: attention heads; only for a state dict, a checkpoint says so itself.
@@ -181,18 +176,25 @@ def load_nanogpt(
     shown = next((ours for key, ours in _GPT_POSITIONS.items() if key in theirs), None)
     if shown is None and position is not None:
         check_choice("position", position, ("none", "sinusoidal", "rope_2d"))
-    num_heads = _agree(name, "num_heads", arguments.get("n_head"), num_heads)
-    position = _agree(name, "position", shown, position)
+
+    def agreed(field: str, stored: Any, wanted: Any) -> Any:
+        """What the file says or what the caller says."""
+        if stored is None and wanted is None:
+            raise ValueError(f"{name} does not say its {field}: give {field}.")
+        if stored is not None and wanted is not None and stored != wanted:
+            raise ValueError(f"{name} has {field} {stored}, not {wanted}: leave {field} out.")
+        return wanted if stored is None else stored
+
     vocab_size, hidden_size = tied.shape
     config = GPTConfig(
         height=height,
         width=width,
         vocab_size=vocab_size,
         hidden_size=hidden_size,
-        num_heads=num_heads,
+        num_heads=agreed("num_heads", arguments.get("n_head"), num_heads),
         num_layers=len({key.split(".")[2] for key in theirs if key.startswith("transformer.h.")}),
         intermediate_size=theirs["transformer.h.0.mlp.c_fc.weight"].shape[0],
-        position=position,
+        position=agreed("position", shown, position),
         bias="transformer.ln_f.bias" in theirs,
     )
 
@@ -207,64 +209,60 @@ def load_nanogpt(
 
     ours = {}
     columns = width + 1  # the row end is a column
-    if position == "learned":
+    if config.position == "learned":
         ours["position.weight"] = cut("transformer.wpe.weight", 1 + height * columns)
-    elif position == "learned_2d":  # row 0 and column 0 are the start token's
+    elif config.position == "learned_2d":  # row 0 and column 0 are the start token's
         by_row = cut("transformer.wpe_h.weight", 1 + height)
         by_column = cut("transformer.wpe_w.weight", 1 + columns)
         ours["position.prefix"] = by_row[:1] + by_column[:1]
         ours["position.rows"], ours["position.columns"] = by_row[1:], by_column[1:]
+    head_dim = hidden_size // config.num_heads
+    # They turn neighbouring channels of a head together, we those half a head apart: both the first
+    # half of these pairs by the column, the second by the row.
+    order = torch.arange(head_dim).view(-1, 2).T.flatten()
     for key, value in theirs.items():
         if key.endswith(_BUFFERS) or key == "lm_head.weight" or ".wpe" in key:
             continue
-        if position == "rope_2d" and ".attn.c_attn." in key:
-            value = _half_a_head_apart(value, hidden_size // config.num_heads)
-        ours[_renamed(key, _GPT_NAMES)] = value.float()
-    model = GPT(config)
+        if config.position == "rope_2d" and ".attn.c_attn." in key:
+            q, k, v = value.unflatten(0, (3, -1, head_dim))  # [heads, head_dim, ...] each
+            value = torch.stack((q[:, order], k[:, order], v)).flatten(0, 2)
+        ours[key] = value
+    return _filled(GPT(config), ours, _GPT_NAMES, f"{name} does not fit nanoGPT's shape")
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def _filled(model: M, weights: Mapping[str, Tensor], names: Mapping[str, str], wrong: str) -> M:
+    """The model with their weights, by our names; ValueError: they do not fit."""
+    ours = {}
+    for key, value in weights.items():
+        for their_part, our_part in names.items():
+            key = key.replace(their_part, our_part)
+        ours[key] = value.float()
     try:
         model.load_state_dict(ours)
     except RuntimeError as error:
-        raise ValueError(f"{name} does not fit nanoGPT's shape: {error}") from error
+        raise ValueError(f"{wrong}: {error}") from error
     return model
 
 
-def _agree(name: str, field: str, stored: Any, wanted: Any) -> Any:
-    """What the file says or what the caller says; an error where neither or both differently."""
-    if stored is None and wanted is None:
-        raise ValueError(f"{name} does not say its {field}: give {field}.")
-    if stored is not None and wanted is not None and stored != wanted:
-        raise ValueError(f"{name} has {field} {stored}, not {wanted}: leave {field} out.")
-    return wanted if stored is None else stored
-
-
-def _half_a_head_apart(qkv: Tensor, head_dim: int) -> Tensor:
-    """Queries and keys, [3 * D, ...] with the values, in our order of a head's channels.
-
-    They turn neighbours together, we those half a head apart: both the first half of these pairs by
-    the column, the second by the row.
-    """
-    order = torch.arange(head_dim).view(-1, 2).T.flatten()
-    q, k, v = qkv.unflatten(0, (3, -1, head_dim))  # [heads, head_dim, ...] each
-    return torch.stack((q[:, order], k[:, order], v)).flatten(0, 2)
-
-
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _read(source: Source) -> tuple[str, Mapping[str, Any]]:
     """What to call a source, and its contents; a file has to be one of plain tensors."""
     if isinstance(source, Mapping):
         return "the state dict", source
-    path = Path(source)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(source, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
         raise ValueError(
-            f"{path} is not a file of plain tensors written by torch.save: {error}"
+            f"{source} is not a file of plain tensors written by torch.save: {error}"
         ) from error
     if not isinstance(content, Mapping):
-        raise ValueError(f"{path} holds a {type(content).__name__}, expected a state dict.")
-    return str(path), content
+        raise ValueError(f"{source} holds a {type(content).__name__}, expected a state dict.")
+    return str(source), content
 
 
-def _unwrapped(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _unwrapped(weights: Mapping[str, Any]) -> dict[str, Any]:
     """The same weights without the prefixes that wrappers put in front of their names."""
     unwrapped = {}
     for key, value in weights.items():
@@ -273,12 +271,6 @@ def _unwrapped(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = name.split(".", 1)[1]
         unwrapped[name] = value
     return unwrapped
-
-
-def _renamed(key: str, names: tuple[tuple[str, str], ...]) -> str:
-    for theirs, ours in names:
-        key = key.replace(theirs, ours)
-    return key
 
 
 def _check_kind(
@@ -294,14 +286,13 @@ def _check_kind(
 def kind_of(content: Mapping[str, Any]) -> str:
     """What a file's content looks like, from its keys."""
     keys = list(_unwrapped(content))
-    if any(key.startswith("H_level.") for key in keys):
-        return "an HRM with separate H and L networks"
-    if "pytorch-lightning_version" in keys:
-        return "a Lightning checkpoint"
-    if any(key.startswith("transformer.") for key in keys) or "model_args" in keys:
-        return "a nanoGPT checkpoint"
-    if any(key.startswith("L_level.") for key in keys):
-        return "a reference TRM"
-    if any(key.startswith(("layers.0.mixing.", "layers.0.attention.")) for key in keys):
-        return "a state dict of this package"
+    for starts, kind in {
+        ("H_level.",): "an HRM with separate H and L networks",
+        ("pytorch-lightning_version",): "a Lightning checkpoint",
+        ("transformer.", "model_args"): "a nanoGPT checkpoint",
+        ("L_level.",): "a reference TRM",
+        ("layers.0.mixing.", "layers.0.attention."): "a state dict of this package",
+    }.items():
+        if any(key.startswith(starts) for key in keys):
+            return kind
     return f"something else (it has {', '.join(keys[:4]) or 'nothing'}, ...)"
