@@ -50,23 +50,17 @@ class Lens:
 
 @torch.no_grad()
 def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) -> Lens:
-    """Let the head read every layer while a model fills in a row.
+    """Let the head read every layer while a model fills in the masked row of ``uint8 [H, W]``.
 
-    - A model that takes supervision steps: in some of them, after each layer of each update of the
-      tensor that the head reads (z_H of a recursive model), and after each update of any other
-      (z_L), read in its place. Where the model does not tell its updates (`IterativeModel`), its
-      state after each step.
+    - A model that takes supervision steps: in some of them (from 1; the last is that of the
+      answer), after each layer of each update of the tensor that the head reads (z_H of a recursive
+      model), and after each update of any other (z_L), read in its place. Where the model does not
+      tell its updates (`IterativeModel`), its state after each step.
     - A model that works in order: after each layer of each loop, with all cells before worked out.
     - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
       writes it; the cells before hold what the model wrote there itself.
 
-    Args:
-        predictor: with the model, where it is to run.
-        canvas: ``uint8 [H, W]``, with one row masked.
-        steps: the supervision steps to read, from 1; the last one is that of the answer.
-
-    Raises:
-        ValueError: no row is masked, or the model refuses the canvas.
+    ValueError: no row is masked, or the model refuses the canvas.
     """
     masked = canvas == MASK
     if not masked.any():

@@ -226,12 +226,10 @@ def _effects(
 def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
     """What puts groups of B's activations into N runs on A.
 
-    Args:
-        groups: bool [N, S] the tokens, bool [N, D] the channels of the heads side by side, or bool
-            [N, P] the tensors of a state, that are replaced in each run.
-        seen: of each time that a site comes by, what the runs on A and B had there, [2, ...]; if it
-            comes by more often, the last one's is taken.
-        by: of `PATCHED`.
+    Groups are bool [N, S] the tokens, bool [N, D] the channels of the heads side by side, or bool
+    [N, P] the tensors of a state, that are replaced in each run. ``seen`` is, of each time that a
+    site comes by, what the runs on A and B had there, [2, ...]; if it comes by more often, the last
+    one's is taken.
     """
 
     def change(_: Site, number: int, value: Tensor) -> Tensor:

@@ -156,11 +156,9 @@ def observe(
 ) -> Observed:
     """Let a model read a batch; iterative ones after these steps, a GPT after each block.
 
-    With ``layers`` states are read after each layer of a step's last update, too.
-
-    Raises:
-        ValueError: the states are not made of tokens, layers were asked for and the model does not
-            tell them, or the canvases are refused.
+    With ``layers`` states are read after each layer of a step's last update, too. ValueError: the
+    states are not made of tokens, layers were asked for and the model does not tell them, or the
+    canvases are refused.
     """
     model = predictor.model
     recorder: SequenceRecorder | StepRecorder
@@ -264,11 +262,9 @@ def control_labels(
 ) -> np.ndarray:
     """A random class ``uint8 [N, hints]`` for each cell and sub-task, which its type decides.
 
-    Args:
-        types: ``uint64 [N]``, see `cell_types`.
-        hints: ``uint8 [N, hints]``; where they are undefined, the control label is, too.
-        frequencies: of each sub-task ``[C]``, how often each class occurs, counts or shares.
-        seed: of the random functions, of which each sub-task has its own.
+    Of types ``uint64 [N]``, see `cell_types`; where hints are undefined, the control label is, too.
+    Frequencies are, for each sub-task, how often each class occurs, counts or shares ``[C]``; each
+    sub-task has a random function of its own.
     """
     start, drawn = mix(np.array([seed], dtype=np.uint64) + np.uint64(1)), np.empty_like(hints)
     for task, counts in enumerate(frequencies):
@@ -302,17 +298,11 @@ def fit(
     """Minimise each task's mean cross entropy plus ``l2 / 2`` times its squared weights.
 
     All tasks at once by one run of L-BFGS, as they share the features; their objectives are
-    independent and convex, and the start is zero, so the same data give the same probes.
-
-    Args:
-        features: floating [N, D]; standardised here, channel by channel.
-        labels: integer [N, tasks]; cells with `canvas.hints.UNDEFINED` are left out.
-        classes: of each task; its labels are below it.
-        l2: of weights on standardised features; biases are free.
-        iterations: of L-BFGS at most; it stops earlier where nothing improves.
-
-    Raises:
-        ValueError: a task has no label that is defined, or a feature is not finite.
+    independent and convex, and the start is zero, so the same data give the same probes. Features,
+    floating [N, D], are standardised channel by channel; labels are integer [N, tasks], below the
+    number of a task's classes, or `canvas.hints.UNDEFINED` and left out; weights decay, biases are
+    free. It stops before so many iterations where nothing improves. ValueError: a task has no label
+    that is defined, or a feature is not finite.
     """
     defined = labels != UNDEFINED
     kept = defined.any(dim=1)

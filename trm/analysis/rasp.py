@@ -137,23 +137,14 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
 
 
 class Cells:
-    """A batch of canvases, a row of which is masked, as s-ops over their N = H · W cells.
+    """Canvases ``uint8 [B, H, W]``, a row of which is masked, as s-ops over N = H · W cells.
 
-    Args:
-        canvases: ``uint8 [B, H, W]`` ids.
-        base: of the digits.
-        order: ``int64 [N]``, the place of each cell in the sequence that a decoder reads: what
-            counts as written for a cell is what comes before it. None: all that is written.
-
-    Attributes:
-        symbols, digit: ``int64 [B, N]``; of `digit`, `NONE` in cells without one.
-        sign: ``bool [B, N]``, the cell of the multiplication or plus sign.
-        rows, columns: ``int64 [N]``, from the top left.
-        selectors: those that have been asked for, by name.
-        iterations: how often rules have been applied until nothing changed, all of them together.
-
-    Raises:
-        ValueError: the canvases have more than `MOST_CELLS` cells.
+    ``symbols`` and ``digit`` (or `NONE`) are ``int64 [B, N]``, ``sign`` is ``bool [B, N]``, the
+    cell of the multiplication or plus sign, ``rows`` and ``columns`` are ``int64 [N]`` from the top
+    left; ``selectors`` those that have been asked for, by name; ``iterations`` how often rules have
+    been applied until nothing changed. The order ``int64 [N]`` is the place of each cell in the
+    sequence that a decoder reads: what counts as written for a cell is what comes before it. None:
+    all that is written. ValueError: the canvases have more than `MOST_CELLS` cells.
     """
 
     def __init__(self, canvases: np.ndarray, base: int, order: SOp | None = None) -> None:

@@ -111,9 +111,8 @@ class Record:
 class Recorder(ABC):
     """A model in evaluation mode, with B canvases.
 
-    Attributes:
-        cells: int64 [B, S], the cell of each of the tokens that have one (H * W: padding).
-        length: of a sequence of tokens, a prefix left out.
+    Of the tokens that have one, ``cells`` int64 [B, S] is the cell (H * W: padding); ``length`` is
+    that of a sequence of tokens, a prefix left out.
     """
 
     model: Any
@@ -160,14 +159,10 @@ class Recorder(ABC):
 
 
 class StepRecorder(Recorder):
-    """An iterative model, in supervision steps.
+    """An iterative model in at most ``last`` steps, on ``uint8 [B, H, W]`` with a masked row.
 
-    Args:
-        model: on the device where it is to run.
-        canvases: ``uint8 [B, H, W]``, with a masked row.
-        last: supervision steps at most.
-        settle: whether a run ends once a step changes nothing.
-        finished: of a model that is `in_order`: whether a run begins with what no step changes.
+    ``settle``: a run ends once a step changes nothing. ``finished``: of a model that is `in_order`,
+    a run begins with what no step changes.
     """
 
     model: IterativeModel
@@ -354,9 +349,9 @@ class SequenceRecorder(Recorder):
 def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
     """How far the state of a model goes in each update, in so many supervision steps T.
 
-    Of each tensor of the state, float32 [T, C, B] in each of its C updates (one of a model that
-    does not tell them): the root mean square of the difference over a sample's tokens and channels.
-    The canvases are ``uint8 [B, H, W]``.
+    Of canvases ``uint8 [B, H, W]``, by tensor of the state, float32 [T, C, B] in each of its C
+    updates (one of a model that does not tell them): the root mean square of the difference over a
+    sample's tokens and channels.
     """
     recorder = StepRecorder(model, canvases, steps)
     initial, every = named(recorder.initial), range(1, steps + 1)
@@ -398,17 +393,11 @@ def cell_attention(
 ) -> tuple[dict[str, Tensor], int]:
     """What cells attend to, and in which supervision step that was.
 
-    Args:
-        predictor: with an iterative model.
-        canvases: ``uint8 [B, H, W]``, with a masked row.
-        steps: the supervision step; None: that in which the slowest sample ends, or, of a model
-            that works in order, in which nothing changes any more: a cell then attends to what it
-            attended to when it was written.
-
-    Returns:
-        By the name of the tensor that is updated, float32 [layers, B, heads, H * W, H * W] of its
-        last update in that step; rows of blank cells that are no tokens are 0. Empty: the model has
-        no attention between cells.
+    Of canvases ``uint8 [B, H, W]`` with a masked row, after a supervision step; None: that in which
+    the slowest sample ends, or, of a model that works in order, in which nothing changes any more:
+    a cell then attends to what it attended to when it was written. By the name of the tensor that
+    is updated, float32 [layers, B, heads, H * W, H * W] of its last update in that step; rows of
+    blank cells that are no tokens are 0. Empty: the model has no attention between cells.
     """
     if steps is None and predictor.in_order:
         most = getattr(predictor, "max_steps", 1)

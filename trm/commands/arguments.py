@@ -82,8 +82,7 @@ def lengths(text: str) -> list[int]:
 def check_problems(texts: list[str]) -> None:
     """Look at what people typed before any model is loaded: numbers, and signs between them.
 
-    Raises:
-        ValueError: a text is no problem of any task.
+    ValueError: a text is no problem of any task.
     """
     for text in texts:
         numbers = re.split(r"[^0-9]", text.replace(" ", ""))
@@ -95,11 +94,7 @@ def check_problems(texts: list[str]) -> None:
 
 
 def read_problems(texts: list[str], task: Task) -> Problems:
-    """Problems of a task from what people type.
-
-    Raises:
-        ValueError: a text is no problem of the task.
-    """
+    """Problems of a task from what people type; ValueError: a text is none."""
     return task.problems([task.parse(text) for text in texts])
 
 
@@ -186,8 +181,7 @@ def _devices(text: str) -> int | list[int]:
 def one_device(args: argparse.Namespace) -> str:
     """The one device that `add_devices` named, as PyTorch names it: cpu, or like cuda:1.
 
-    Raises:
-        ValueError: several were named, or there is no such accelerator.
+    ValueError: several were named, or there is no such accelerator.
     """
     indices = args.devices if isinstance(args.devices, list) else None
     if (len(indices) if indices else args.devices) != 1:
@@ -211,8 +205,7 @@ def sizes_given(
 ) -> tuple[dict[str, list[int]], tuple[str, str]]:
     """Which sizes of problems a command line gives, by their measure, and the two measures.
 
-    Raises:
-        ValueError: not two measures that belong together, or none of the task's.
+    ValueError: not two measures that belong together, or none of the task's.
     """
     from trm.evaluation.grid import AXES
 
@@ -255,11 +248,7 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
 
 
 def voting_of(args: argparse.Namespace) -> Voting | None:
-    """What the arguments of `add_voting` ask for; None: one view.
-
-    Raises:
-        ValueError: views that cannot be.
-    """
+    """What `add_voting` asks for; None: one view. ValueError: views that cannot be."""
     from trm.solving.voting_settings import Voting
 
     names = ("views", "symmetries", "vote", "rollouts", "noise", "temperature", "orders")
@@ -270,8 +259,7 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
 def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
     """A solver that asks as many views as asked for, with a note if it was not trained on them.
 
-    Raises:
-        ValueError: views that cannot be, or that the model has no use for.
+    ValueError: views that cannot be, or that the model has no use for.
     """
     voting = voting_of(args)
     if voting is None:

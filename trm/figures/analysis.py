@@ -56,8 +56,7 @@ _PARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of the bars: field, w
 def probing_figure(study: ProbeStudy) -> Figure:
     """Sub-task by size at the last step, rows by what is right in them, and curves over steps.
 
-    Args:
-        study: with figures of at least one size.
+    Of a study with figures of at least one size.
     """
     sizes = study.measured
     hints = [h for h in study.hints if any(s.at(h, study.main, study.last) for s in sizes)]
@@ -149,12 +148,7 @@ def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
 
 
 def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
-    """Layers down and heads across, for each kind of pairs, with intervals.
-
-    Args:
-        found: of one model, at least one kind.
-        title: of the figure.
-    """
+    """Layers down and heads across, for each kind of pairs (at least one), with intervals."""
     layers, heads = np.shape(found[0].mean)
     size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
     figure = new_figure(*size, title)
@@ -243,11 +237,7 @@ def head_name(head: Head, several: bool) -> str:
 
 
 def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
-    """The share of the full rank that each layer makes use of, a line for each model.
-
-    Args:
-        models: by name, of each its ranks; at least one rank in all.
-    """
+    """The share of the full rank that each layer makes use of, a line for each model."""
     every = [one for ranks in models.values() for one in ranks]
     panels = list(dict.fromkeys(one.name for one in every if one.kind == WEIGHTS))
     panels += [STATES] * any(one.kind == STATES for one in every)

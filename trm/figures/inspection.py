@@ -137,14 +137,9 @@ def attention_figure(
 ) -> Figure:
     """What a cell attends to: a map over the canvas for each head.
 
-    Rows at the edges that are blank and get no attention are left out.
-
-    Args:
-        canvas: ``uint8 [H, W]``, what the model saw.
-        cell: row and column of the cell, framed in every map.
-        maps: ``float [N, H, W]``, attention weights.
-        titles: of the maps.
-        title: of the figure.
+    Of a canvas ``uint8 [H, W]``, as the model saw it, the cell (row, column) is framed in every map
+    of attention weights, ``float [N, H, W]``. Rows at the edges that are blank and get no attention
+    are left out.
     """
     used = np.flatnonzero((canvas != BLANK).any(axis=1) | (maps >= _SEEN).any(axis=(0, 2)))
     canvas, maps = canvas[used[0] : used[-1] + 1], maps[:, used[0] : used[-1] + 1]
@@ -167,10 +162,8 @@ def attention_figure(
 def changes_figure(changes: dict[str, np.ndarray], title: str) -> Figure:
     """How far the states went in each of their updates, on a logarithmic scale.
 
-    Args:
-        changes: by the state's name, ``float [T, C, B]``: T supervision steps of C updates each, a
-            curve for each of B rows.
-        title: of the figure.
+    By the state's name ``float [T, C, B]``: T supervision steps of C updates each, a curve for each
+    of B rows.
     """
     figure = new_figure(_WIDE, 3.8, title)
     rows = next(iter(changes.values())).shape[-1]
@@ -199,12 +192,8 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     """The row below the canvas, a line for each site in the model, column under column.
 
     The symbol is the likeliest there, the colour the probability of the true one; wrong symbols are
-    framed, with the right one in the corner. Cells of the row that are given are grey.
-
-    Args:
-        lens: of the row.
-        canvas, truth: ``uint8 [H, W]``, what the model saw, and the row as it should be.
-        title: of the figure.
+    framed, with the right one in the corner. Cells of the row that are given are grey. Canvas and
+    truth are ``uint8 [H, W]``, what the model saw, and the row as it should be.
     """
     lines, (height, width) = len(lens.sites), canvas.shape
     right = truth[lens.row]
@@ -264,13 +253,9 @@ def hints_figure(
 ) -> Figure:
     """Maps of hints over the canvas, a line for each: what is right, and what a model believes.
 
-    Args:
-        canvas: ``uint8 [H, W]``, what the model saw.
-        row: of the canvas, the one that it fills in; it is framed in every map.
-        truth: of each hint ``uint8 [H, W]``, see `canvas.hints.draw_hints`.
-        believed: of each hint ``uint8 [N, H, W]``, see `trm.solving.iteration.likeliest`.
-        names: of the N points in time.
-        title: of the figure.
+    Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By hint,
+    ``truth`` is ``uint8 [H, W]`` (see `canvas.hints.draw_hints`) and ``believed`` ``uint8 [N, H,
+    W]`` (see `trm.solving.iteration.likeliest`), at N points in time, which have names.
     """
     used = canvas != BLANK
     used[row] |= not used.any()
@@ -325,10 +310,7 @@ def _hint_map(axes: Axes, name: str, classes: np.ndarray, truth: np.ndarray, row
 def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figure:
     """A map over the canvas for each site, or all heads or supervision steps in one table.
 
-    Args:
-        found: what was patched.
-        names: of A and B.
-        title: of the figure.
+    The names are those of A and B.
     """
     effects, canvases, scored = found.effects, found.canvases, found.scored
     in_one = bool(found.things)
