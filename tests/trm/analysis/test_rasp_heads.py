@@ -1,5 +1,6 @@
 """Overlaps of heads with selectors: by hand, and of trained models beside their programs."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from canvas import symbols
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
-from trm.analysis.rasp_heads import Comparison, Overlaps, compare_heads, one_row, watch
+from trm.analysis.rasp_heads import Comparison, Head, Overlaps, compare_heads, one_row, watch
 from trm.analysis.record import SequenceRecorder
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
@@ -27,16 +28,23 @@ SECOND = [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]]
 ATTENTION = np.array([FIRST, SECOND])[None, None]  # [1, 1, 2, 3, 3]
 ALL = np.ones((1, 3), dtype=bool)
 ONE = np.zeros(1, dtype=np.int64)
+LAST = np.array([[False, False, True]])
 
 
-def tally(selectors: dict[str, Selector], used: set[str] = frozenset()) -> Overlaps:
+def tally(
+    selectors: dict[str, Selector],
+    used: Iterable[str] = (),
+    attention: np.ndarray = ATTENTION,
+    cells: np.ndarray = ALL,
+    visible: np.ndarray | None = None,
+) -> list[Head]:
     found = Overlaps("state")
-    found.add(ATTENTION, selectors, ALL, ONE, set(used))
-    return found
+    found.add(attention, selectors, cells, ONE, set(used), visible)
+    return found.heads()
 
 
 def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
-    first, second = tally({"left": LEFT}).heads()
+    first, second = tally({"left": LEFT})
     assert (first.update, first.layer, first.head, second.head) == ("state", 1, 1, 2)
     # Cell 0 has no cell on its left and does not count; 1 sees two cells, 2 sees three.
     assert first.best.overlap == pytest.approx((0.9 + 0.7) / 2)
@@ -46,7 +54,7 @@ def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uni
 
 
 def test_the_best_selector_is_that_with_the_most_above_its_baseline():
-    first, second = tally({"so far": SO_FAR, "left": LEFT, "itself": ITSELF}).heads()
+    first, second = tally({"so far": SO_FAR, "left": LEFT, "itself": ITSELF})
     assert first.best.selector == "left"
     assert first.of("so far").overlap == pytest.approx(1)  # and so is its baseline
     assert first.of("so far").gain == pytest.approx(0)
@@ -56,80 +64,53 @@ def test_the_best_selector_is_that_with_the_most_above_its_baseline():
     )
 
 
-def test_of_selectors_as_good_as_each_other_the_programs_is_named():
+def test_of_selectors_as_good_as_each_other_the_programs_is_named_and_none_that_is_not_seen():
     for used in ("left", "the same"):
-        (first, _) = tally({"left": LEFT, "the same": LEFT}, {used}).heads()
+        (first, _) = tally({"left": LEFT, "the same": LEFT}, {used})
         assert first.best.selector == used
         assert first.best.in_program
         assert not first.overlaps[1].in_program
-
-
-def test_a_selector_that_a_head_cannot_see_is_never_the_best():
     right = select(CELLS, CELLS + 1, np.equal)
-    (first, _) = tally({"right": right, "so far": SO_FAR}, {"right"}).heads()
+    (first, _) = tally({"right": right, "so far": SO_FAR}, {"right"})
     assert first.best.selector == "so far"
     assert (first.of("right").overlap, first.of("right").baseline) == (0, 0)
 
 
-def test_cells_that_are_no_tokens_neither_ask_nor_answer():
+def test_cells_that_are_not_asked_for_or_no_tokens_do_not_count():
+    assert tally({"left": LEFT}, cells=LAST)[0].best.overlap == pytest.approx(0.7)
     attention = ATTENTION.copy()
     attention[..., 0, :] = attention[..., 0] = 0  # cell 0 is no token
-    found = Overlaps("state")
-    found.add(attention, {"left": LEFT}, ALL, ONE, set())
-    assert found.heads()[0].best.cells == 1  # cell 2, whose left neighbour is a token
-    assert found.heads()[0].best.overlap == pytest.approx(0.7)
+    best = tally({"left": LEFT}, attention=attention)[0].best
+    assert (best.cells, best.overlap) == (1, pytest.approx(0.7))  # cell 2, beside a token
 
 
-def test_what_is_no_cell_takes_its_share_of_uniform_attention():
-    found = Overlaps("tokens")
+def test_a_gpt_sees_what_is_no_cell_and_cells_without_attention():
     attention = np.pad(ATTENTION * 0.5, ((0, 0),) * 4 + ((0, 1),), constant_values=0.5)
     visible = np.array([[1, 0, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
-    found.add(attention, {"left": LEFT}, ALL, ONE, set(), visible)
-    first = found.heads()[0].best
+    first = tally({"left": LEFT}, (), attention, visible=visible)[0].best
     assert first.overlap == pytest.approx((0.9 + 0.7) / 4)
     assert first.baseline == pytest.approx((1 / 3 + 1 / 4) / 2)
-
-
-def test_a_cell_with_no_attention_at_all_can_be_visible():
-    """Of a sharp head that gives a cell an exact zero, in float32."""
-    attention = np.eye(3)[None, None, None].copy()
-    attention[..., 2, :] = 0, 1, 0
-    visible = np.tril(np.ones((3, 3), dtype=bool))
-    only = np.array([[False, False, True]])
-    baselines = []
-    for given in (None, visible):
-        found = Overlaps("tokens")
-        found.add(attention, {"left": LEFT}, only, ONE, set(), given)
-        baselines += [one.baseline for head in found.heads() for one in head.overlaps]
-    assert baselines == pytest.approx([1, 1 / 3])
-
-
-def test_only_the_cells_that_are_asked_for_count():
-    found = Overlaps("state")
-    found.add(ATTENTION, {"left": LEFT}, np.array([[False, False, True]]), ONE, set())
-    assert found.heads()[0].best.overlap == pytest.approx(0.7)
+    sharp = np.eye(3)[None, None, None].copy()  # an exact zero, in float32
+    sharp[..., 2, :] = 0, 1, 0
+    for given, baseline in ((None, 1), (np.tril(np.ones((3, 3), dtype=bool)), 1 / 3)):
+        (head,) = tally({"left": LEFT}, (), sharp, LAST, given)
+        assert head.best.baseline == pytest.approx(baseline)
 
 
 def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
-    found = Overlaps("state")
-    asked = np.array([[False, True, True], [False, False, True]])
-    found.add(
-        np.concatenate([ATTENTION] * 2, axis=1), {"left": LEFT}, asked, np.array([4, 7]), set()
-    )
+    found, asked = Overlaps("state"), np.array([[False, True, True], [False, False, True]])
+    both = np.concatenate([ATTENTION] * 2, axis=1)
+    found.add(both, {"left": LEFT}, asked, np.array([4, 7]), set())
     one = found.heads()[0].best
     assert one.overlap == pytest.approx((0.8 + 0.7) / 2)
     half = 1.96 * np.std([0.8, 0.7], ddof=1) / 2**0.5
     assert (one.low, one.high) == pytest.approx((0.75 - half, 0.75 + half))
     assert (one.cells, one.problems) == (3, 2)
-
-
-def test_batches_of_one_problem_are_one_problem():
     found = Overlaps("state")
-    for _ in range(2):
+    for _ in range(2):  # batches of one problem
         found.add(ATTENTION, {"left": LEFT}, ALL, ONE, set())
     one = found.heads()[0].best
-    assert (one.problems, one.low, one.high) == (1, 0, 1)
-    assert one.overlap == pytest.approx(0.8)
+    assert (one.problems, one.low, one.high, one.overlap) == (1, 0, 1, pytest.approx(0.8))
 
 
 FOUR = {"digits_a": 4, "digits_b": 4}
@@ -153,14 +134,13 @@ def test_the_first_layer_of_the_shipped_model_looks_where_the_program_of_the_lat
     assert all(one.baseline == pytest.approx(1 / 4) for one in best)  # it sees four cells
     assert max(one.overlap for one in best if one.selector == "above left") > 0.95
     assert max(one.overlap for one in best if one.selector == "right") > 0.95
-
-
-def test_every_row_of_every_problem_counts_in_the_cells_that_are_written(found, shipped):
-    assert (found.problems, found.rows, found.program_right) == (3, 12, 12)
+    for head in found.heads:
+        for name in ("left", "far right", "far above"):
+            assert head.of(name).overlap == head.of(name).baseline == 0
+    assert (found.problems, found.rows, found.program_right, found.split) == (3, 12, 12, "test")
     row = found.heads[0].of("same row")
     assert 12 * 4 <= row.cells <= 12 * 5  # four digits or five in a row
     assert row.problems == 3
-    assert found.split == "test"
 
 
 def test_the_model_before_training_is_measured_too(found, shipped):
@@ -174,12 +154,6 @@ def test_the_model_before_training_is_measured_too(found, shipped):
     assert eighth == ["above left", "above left"]
     assert shipped.predictor.model.training is False  # the model itself is as it was
     assert compare_heads(shipped, FOUR, problems=3) == found
-
-
-def test_no_head_looks_at_what_the_model_cannot_see(found):
-    for head in found.heads:
-        for name in ("left", "far right", "far above"):
-            assert head.of(name).overlap == head.of(name).baseline == 0
 
 
 def test_attention_is_looked_at_when_no_state_changes_any_more(shipped):
@@ -264,16 +238,11 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
     np.testing.assert_allclose(here.sum(axis=-1), 1, rtol=1e-5)  # nothing is left out
     assert here.shape[-1] == N + height + 1  # the row ends, and the start
     assert seen.visible[cell].sum() == token
-
-
-def test_each_loop_of_a_looped_gpt_is_compared(gpt):
     twice = GPTPredictor(gpt.predictor.model, gpt.predictor.calibration, loops=2)
-    problem = Problems.from_ints([(4812, 7935)])
-    _, _, once = one_row(gpt, problem, None)
-    _, _, seen = one_row(replace(gpt, predictor=twice), problem, None)
-    assert list(seen.attention) == ["loop 1", "loop 2"]
-    np.testing.assert_array_equal(seen.attention["loop 1"], once.attention["tokens"])
-    assert not np.allclose(seen.attention["loop 2"], once.attention["tokens"])
+    _, _, loops = one_row(replace(gpt, predictor=twice), problem, None)
+    assert list(loops.attention) == ["loop 1", "loop 2"]
+    np.testing.assert_array_equal(loops.attention["loop 1"], seen.attention["tokens"])
+    assert not np.allclose(loops.attention["loop 2"], seen.attention["tokens"])
 
 
 def test_a_size_without_held_out_problems_is_refused(repository):
