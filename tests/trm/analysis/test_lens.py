@@ -64,6 +64,12 @@ def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write
     lens = read_layers(solver.predictor, canvas, (1,))
     logits, _ = shorter(solver.predictor.model, 1)(torch.from_numpy(canvas[None]))
     assert_reads(lens, "step 1, layer 1", logits[0])
+    twice = make_solver("looped", loops_per_step=2)
+    assert read_layers(twice.predictor, canvas, (1,)).sites == [
+        f"step 1, loop {update}, layer {layer}" for update in (1, 2) for layer in (1, 2)
+    ]
+    with pytest.raises(ValueError, match="no masked row"):
+        read_layers(solver.predictor, np.full((4, 5), BLANK, dtype=np.uint8), (1,))
 
 
 def test_each_cycle_of_a_recursive_model_is_read_where_it_writes_the_answer(make_solver):
@@ -98,14 +104,6 @@ def test_each_update_of_the_working_state_is_read_through_the_head_of_the_answer
             assert_reads(lens, f"step 2, z_L {update}", logits[0])
 
 
-def test_a_looped_transformer_with_several_updates_in_a_step_has_no_other_state(make_solver):
-    solver = make_solver("looped", loops_per_step=2)
-    lens = read_layers(solver.predictor, rows_of(solver).inputs[-1], (1,))
-    assert lens.sites == [
-        f"step 1, loop {update}, layer {layer}" for update in (1, 2) for layer in (1, 2)
-    ]
-
-
 @pytest.mark.parametrize(
     ("cycles", "steps"), [((1, 1), 6), ((3, 2), 6), ((3, 6), 3), ((12, 12), 2)]
 )
@@ -115,6 +113,7 @@ def test_where_a_step_has_many_updates_fewer_steps_are_read(make_solver, cycles,
     assert (len(read), read[0], read[-1]) == (steps, 1, 100)
     lines = cycles[0] * (cycles[1] + 2) * steps
     assert lines <= LINES or steps == 2
+    assert [some_steps(last) for last in (1, 2, 3)] == [[1], [1, 2], [1, 2, 3]]
 
 
 @pytest.mark.parametrize("loops", [1, 2])
@@ -168,16 +167,3 @@ def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, 
     loop = Loop(solver.predictor.model, torch.from_numpy(canvas[None]))
     loop.advance(2)
     assert_reads(lens, "step 2", loop.read()[0][0])
-
-
-def test_a_canvas_without_a_masked_row_is_refused(make_solver):
-    solver = make_solver()
-    with pytest.raises(ValueError, match="no masked row"):
-        read_layers(solver.predictor, np.full((4, 5), BLANK, dtype=np.uint8), (1,))
-
-
-def test_few_steps_are_all_shown_and_of_many_the_first_and_the_last():
-    assert [some_steps(last) for last in (1, 2, 3)] == [[1], [1, 2], [1, 2, 3]]
-    assert some_steps(256)[0] == 1
-    assert some_steps(256)[-1] == 256
-    assert len(some_steps(256)) <= 6

@@ -51,33 +51,38 @@ def places(one: str, other: str) -> list[int]:
     return [k for k, (x, y) in enumerate(zip(one[::-1], other[::-1], strict=True)) if x != y]
 
 
-def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked(lattice):
-    for kind in kinds_of(lattice.task):
-        pairs = draw_pairs(lattice, kind, FOUR, 20, seed=0)
-        assert len(pairs) == 20
+@pytest.fixture(scope="module")
+def drawn(lattice, adding) -> dict[tuple[str, str], list[Pair]]:
+    solvers = (lattice, FOUR), (adding, ADDED)
+    return {
+        (solver.task.name, kind): draw_pairs(solver, kind, size, 20, seed=0)
+        for solver, size in solvers
+        for kind in kinds_of(solver.task)
+    }
+
+
+def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked(drawn):
+    for pairs in drawn.values():
         numbers = [tuple(map(int, one)) for pair in pairs for one in operands(pair)]
         assert (split_of(Problems.from_ints(numbers)) == SPLITS.index("test")).all()
-        assert len({pair.names for pair in pairs}) == 20
+        assert len({pair.names for pair in pairs}) == len(pairs) == 20
 
 
-def test_more_pairs_begin_with_the_same_ones_and_another_seed_has_others(lattice):
-    drawn = [
-        [pair.names for pair in draw_pairs(lattice, CARRY, FOUR, number, seed)]
-        for number, seed in ((5, 0), (30, 0), (5, 1))
-    ]
-    assert drawn[0] == drawn[1][:5] != drawn[2]
+def test_more_pairs_begin_with_the_same_ones_and_another_seed_has_others(lattice, drawn):
+    found = [[pair.names for pair in draw_pairs(lattice, CARRY, FOUR, 5, seed)] for seed in (0, 1)]
+    assert found[0] == [pair.names for pair in drawn["multiplication", CARRY]][:5] != found[1]
 
 
-def test_another_digit_of_the_multiplicand_changes_the_first_row(lattice):
-    for pair in draw_pairs(lattice, DIGIT, FOUR, 20, seed=0):
+def test_another_digit_of_the_multiplicand_changes_the_first_row(drawn):
+    for pair in drawn["multiplication", DIGIT]:
         (a, b), (other, same) = operands(pair)
         assert b == same
         assert len(places(a, other)) == 1
         assert pair.row == 0 or b.endswith("0" * pair.row)
 
 
-def test_another_multiplier_digit_changes_its_own_row_and_none_above(lattice):
-    for pair in draw_pairs(lattice, FACTOR, FOUR, 20, seed=0):
+def test_another_multiplier_digit_changes_its_own_row_and_none_above(drawn):
+    for pair in drawn["multiplication", FACTOR]:
         (a, b), (same, other) = operands(pair)
         assert a == same
         assert places(b, other) == [pair.row]
@@ -86,8 +91,8 @@ def test_another_multiplier_digit_changes_its_own_row_and_none_above(lattice):
         assert (pair.labels[:, differ[0, 0]] != pair.inputs[:, differ[0, 0]]).any()
 
 
-def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(lattice):
-    for pair in draw_pairs(lattice, CARRY, FOUR, 20, seed=0):
+def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(drawn):
+    for pair in drawn["multiplication", CARRY]:
         (a, b), (other, same) = operands(pair)
         assert (b, pair.row) == (same, 0)
         (place,) = places(a, other)
@@ -97,8 +102,8 @@ def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(latti
         assert first[-1 - place] == second[-1 - place]
 
 
-def test_another_row_above_is_that_of_another_digit_before(lattice):
-    for pair in draw_pairs(lattice, TOTAL, FOUR, 20, seed=0):
+def test_another_row_above_is_that_of_another_digit_before(drawn):
+    for pair in drawn["multiplication", TOTAL]:
         (a, b), (same, other) = operands(pair)
         assert a == same
         assert places(b, other) == [pair.row - 1]
@@ -108,20 +113,17 @@ def test_another_row_above_is_that_of_another_digit_before(lattice):
         assert not differ[row].any()
 
 
-def test_another_carry_in_a_sum_comes_from_two_other_digits(adding):
-    for pair in draw_pairs(adding, CARRY, ADDED, 20, seed=0):
+def test_another_digit_of_a_sum_is_of_one_addend_and_another_carry_of_two(drawn):
+    for pair in drawn["addition", DIGIT]:
+        one, other = operands(pair)
+        assert sum(len(places(x, y)) for x, y in zip(one, other, strict=True)) == 1
+    for pair in drawn["addition", CARRY]:
         one, other = operands(pair)
         (place,) = {k for x, y in zip(one, other, strict=True) for k in places(x, y)}
         columns = [sum(int(number[-1 - place]) for number in of) for of in (one, other)]
         assert abs(columns[0] - columns[1]) == 10
         sums = [str(sum(map(int, of))) for of in (one, other)]
         assert places(*sums)[0] == place + 1
-
-
-def test_another_digit_of_a_sum_is_of_one_addend(adding):
-    for pair in draw_pairs(adding, DIGIT, ADDED, 20, seed=0):
-        one, other = operands(pair)
-        assert sum(len(places(x, y)) for x, y in zip(one, other, strict=True)) == 1
 
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
@@ -138,13 +140,10 @@ def test_symbols_stand_in_the_same_cells_in_every_layout(lattice, layout, kind):
             assert ((cells[0] == symbols.BLANK) == (cells[1] == symbols.BLANK)).all()
 
 
-def test_where_all_digits_meet_at_once_no_carry_is_alone(lattice):
+def test_where_all_digits_meet_at_once_no_carry_is_alone_and_sums_have_no_factor(lattice, adding):
     solver = replace(lattice, task=Multiplication("direct"))
     assert draw_pairs(solver, CARRY, {"digits_a": 3, "digits_b": 2}, 3, seed=0) == []
     assert len(draw_pairs(solver, DIGIT, {"digits_a": 3, "digits_b": 2}, 3, seed=0)) == 3
-
-
-def test_a_kind_that_the_task_has_not_is_named(adding):
     with pytest.raises(ValueError, match="factor"):
         draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
 
@@ -202,31 +201,26 @@ def assert_all_of(value: np.ndarray | torch.Tensor, what: float, within: float =
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_activations_of_the_same_problem_change_nothing(trained, family):
+def test_activations_of_the_same_problem_change_nothing_and_all_of_another_give_its_answer(
+    trained, family
+):
     recorder = recorder_of(trained(family), OF[family])
-    for site in (*sites_of(recorder), *recorder.heads()):
-        base = recorder.run([site], [0, 0])
-        assert base.values[site]
+    cells = np.nonzero(read(trained(family), OF[family])[0][0] == MASK)
+    sites = sites_of(recorder)
+    # The input, which no state replaces, is read again in the next step.
+    final = [sites[0], sites[-1]] if family == "stepwise" else sites
+    for site in (*sites, *recorder.heads()):
         by = "heads" if site.kind == "input" else "cells"
-        width = base.values[site][0].shape[-1] if by == "heads" else recorder.length
+        both = recorder.run([site])
+        width = both.values[site][0].shape[-1] if by == "heads" else recorder.length
         everything = torch.ones(1, width, dtype=torch.bool)
-        patched = recorder.run([site], [0], replacement(everything, base.values[site], by))
-        torch.testing.assert_close(patched.logits, base.logits[:1], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_all_that_a_layer_gives_in_all_cells_makes_the_other_problems_answer(trained, family):
-    solver = trained(family)
-    recorder, sites = recorder_of(solver, OF[family]), sites_of(recorder_of(solver, OF[family]))
-    rows, columns = np.nonzero(read(solver, OF[family])[0][0] == MASK)
-    if family == "stepwise":  # the input, which no state replaces, is read again in the next step
-        sites = [sites[0], sites[-1]]
-    sites = [site for site in sites_of(recorder) if site.name in {one.name for one in sites}]
-    for site in sites:
-        base = recorder.run([site])
-        patched = recorder.run([site], [0], whole(site, base.values[site]))
-        mine, theirs = (of[:, rows, columns] for of in (patched.logits, base.logits[1:]))
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-3)
+        same = [value[[0, 0]] for value in both.values[site]]
+        patched = recorder.run([site], [0], replacement(everything, same, by))
+        torch.testing.assert_close(patched.logits, both.logits[:1], rtol=1e-3, atol=1e-3)
+        if site in final:
+            patched = recorder.run([site], [0], whole(site, both.values[site]))
+            mine, theirs = (of[:, *cells] for of in (patched.logits, both.logits[1:]))
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -247,15 +241,10 @@ def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(traine
         (effects, *_) = patch(solver.predictor, *pair, by, STEPS).effects
         line = effects[i] if by == "rows" else effects[:, j + (family == "gpt")]  # row ends
         assert_all_of(line[~np.isnan(line)], 1)
-
-
-def test_the_last_block_of_a_gpt_matters_only_where_the_answer_is_written(trained):
-    solver = trained("gpt")
-    found = patch(solver.predictor, *read(solver, OF["gpt"]), "cells")
-    last = np.nan_to_num(found.effects[-1])
-    writers = np.roll(found.scored, 1, axis=1)  # rows are written from the right
-    assert_all_of(last[writers], 1)
-    assert_all_of(last[~writers], 0)
+    if family == "gpt":  # the last block matters only where the answer is written, from the right
+        last, writers = np.nan_to_num(found.effects[-1]), np.roll(found.scored, 1, axis=1)
+        assert_all_of(last[writers], 1)
+        assert_all_of(last[~writers], 0)
 
 
 def test_a_head_that_the_output_projection_leaves_out_has_no_effect(make_solver):
@@ -432,12 +421,6 @@ def test_effects_are_the_mean_of_those_of_single_pairs(found, lattice):
     assert (np.array(found[0].mean) <= np.array(found[0].high)).all()
 
 
-def test_pairs_in_which_the_model_is_wrong_do_not_count(make_solver):
-    solver = make_solver("looped")  # of random weights
-    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
-        head_effects(solver, {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)
-
-
 def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on_the_right(
     repository,
 ):
@@ -451,9 +434,11 @@ def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on
     assert digit.mean[2][3] > 0.2 > carry.mean[2][3]  # block 3, head 4: the column itself
 
 
-def test_a_size_without_pairs_is_refused(repository):
+def test_a_size_without_pairs_or_right_rows_is_refused(repository, make_solver):
     bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
     with pytest.raises(ValueError, match="no two held-out problems of 1 x 1 digits differ in a"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
     with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1})
+    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
+        head_effects(make_solver("looped"), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)

@@ -11,13 +11,10 @@ from trm.evaluation.cell_problems import cell_problems
 from trm.models.layers import SwiGLU
 
 
-def test_a_matrix_with_equal_singular_values_has_full_rank_and_an_outer_product_rank_one():
+def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():
     assert effective_rank(3 * torch.eye(5)) == pytest.approx(5)
     assert effective_rank(torch.outer(torch.arange(1.0, 5), torch.ones(7))) == pytest.approx(1)
     assert effective_rank(torch.zeros(3, 2)) == 0
-
-
-def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():
     turned = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(0)))[0]
     matrix = torch.diag(torch.tensor([6.0, 3.0, 1.0, 0.0])) @ turned
     entropy = -sum(p * math.log(p) for p in (0.6, 0.3, 0.1))
@@ -34,13 +31,6 @@ def test_a_narrow_feed_forward_has_no_more_rank_than_its_width(make_solver):
     mlp = model.layers[0].mlp
     assert isinstance(mlp, SwiGLU)
     assert ranks[1].rank == pytest.approx(effective_rank(mlp.gate_up.weight[4:].detach()))
-
-
-def test_layers_of_a_gpt_have_two_matrices_each(make_solver):
-    ranks = weight_ranks(make_solver("gpt", num_layers=3).predictor.model)
-    assert [(one.layer, one.name) for one in ranks][2:4] == [(2, "up"), (2, "down")]
-    assert len(ranks) == 6
-    assert ranks[0].full == 16
 
 
 def test_states_are_read_after_each_layer_in_the_step_that_is_asked_for(make_solver):
@@ -70,8 +60,11 @@ def test_the_rank_of_states_is_that_of_what_probes_read(make_solver, monkeypatch
     assert ranks[-1] == Rank("states", 2, "state", pytest.approx(expected), 16, len(states))
 
 
-def test_blocks_of_a_looped_gpt_are_counted_on(make_solver):
-    ranks = state_ranks(make_solver("gpt", num_layers=2, loops=2), problems=4)
-    assert [(one.layer, one.name) for one in ranks] == [
-        (0, "input"), *((block, "block") for block in (1, 2, 3, 4))
-    ]  # fmt: skip
+def test_layers_of_a_gpt_have_two_matrices_each_and_loops_are_counted_on(make_solver):
+    solver = make_solver("gpt", num_layers=2, loops=2)
+    weights, ranks = weight_ranks(solver.predictor.model), state_ranks(solver, problems=4)
+    places = [(layer, name) for layer in (1, 2) for name in ("up", "down")]
+    assert [(one.layer, one.name) for one in weights] == places
+    assert weights[0].full == 16
+    blocks = [(block, "block") for block in (1, 2, 3, 4)]
+    assert [(one.layer, one.name) for one in ranks] == [(0, "input"), *blocks]

@@ -58,28 +58,18 @@ def test_maps_bars_and_a_panel_for_each_sub_task(heads):
     assert len(maps) == 1 + heads
     assert maps[0].images[0].get_array().shape == (len(HINTS), 5)
     assert set(HINTS) <= {one.get_title(loc="left") for one in axes}
-    assert [text.get_text() for text in maps[0].texts[:5]] == [
-        "90.0",
-        "80.0",
-        "70.0",
-        "60.0",
-        "50.0",
-    ]
+    assert [float(text.get_text()) for text in maps[0].texts[:5]] == [90, 80, 70, 60, 50]
     assert len([one for one in axes if one.containers]) == 1
     boxes = [one.get_window_extent() for one in axes]
     assert all(box.height > 50 for box in boxes)
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-
-
-def test_a_sub_task_without_figures_has_no_panel():
-    study = made_up(sizes=1)
-    (size,) = study.sizes
-    kept = [r for r in size.readings if r.hint != "carry"]
-    figure = probing_figure(replace(study, sizes=[replace(size, readings=kept)]))
+    study = made_up(heads, sizes=1)
+    kept = [r for r in study.sizes[0].readings if r.hint != "carry"]
+    figure = probing_figure(replace(study, sizes=[replace(study.sizes[0], readings=kept)]))
     assert "carry" not in {one.get_title(loc="left") for one in axes_of(figure)}
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 2, 8), (2, 12, 12)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 8, 12)])
 def test_every_kind_has_its_table_with_intervals(shape):
     kinds, layers, heads = shape
     mean = np.zeros((layers, heads))

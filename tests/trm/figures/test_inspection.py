@@ -63,9 +63,7 @@ def titles_of(figure: Figure) -> list[str]:
     return [axes.get_title(loc="left") for axes in axes_of(figure)]
 
 
-@pytest.mark.parametrize(
-    ("problem", "heads"), [((7, 8), 1), ((978, 65), 3), ((12345678, 87654321), 16)]
-)
+@pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
 def test_every_head_has_a_map(problem, heads):
     canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
     maps = np.zeros((heads, *canvas.shape))
@@ -80,9 +78,8 @@ def test_every_head_has_a_map(problem, heads):
 
 def test_no_colour_scale_of_the_module_keeps_a_figure_that_is_done_with():
     """Or its bars are told of by weak references, which fail now and then as they are collected."""
-    canvas = steps_of(LATTICE, 12, 3)[0].inputs[-1]
-    maps = np.zeros((1, *canvas.shape))
-    figure = weakref.ref(attention_figure(canvas, (1, 1), maps, ["head"], "why"))
+    maps = np.zeros((1, *A.shape))
+    figure = weakref.ref(attention_figure(A, (1, 1), maps, ["head"], "why"))
     gc.collect()
     assert figure() is None
     assert not inspection.SHARES.callbacks.callbacks
@@ -100,7 +97,7 @@ def test_no_legend_hides_a_curve(rows):
     assert not any(other.overlaps(axes.get_window_extent()) for other in others for axes in charts)
 
 
-@pytest.mark.parametrize(("lines", "operands"), [(1, (7, 8)), (72, (123, 45)), (6, (10**40, 3))])
+@pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
 def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
     lines, operands, monkeypatch
 ):
@@ -138,7 +135,7 @@ def test_a_sign_is_the_quantity_or_the_kind_of_row():
     assert [class_sign("row_kind", n) for n in (0, 1, 2, 4)] == ["", "g", "p", "a"]
 
 
-@pytest.mark.parametrize(("a", "b", "points"), [(14, 5, 1), (14, 5, 6), (3**30, 3**30, 6)])
+@pytest.mark.parametrize(("a", "b", "points"), [(14, 5, 1), (3**9, 3**8, 5)])
 def test_hints_have_a_line_each_and_a_map_for_each_step(a, b, points):
     steps, problems = steps_of(STANDARD, a, b, 3)
     worked = STANDARD.work(problems)
@@ -183,7 +180,7 @@ def patched(by: str, sites: int, width: int = 3) -> Figure:
 
 @pytest.mark.parametrize(
     ("by", "sites", "width"),
-    [("cells", 1, 3), ("cells", 12, 8), ("columns", 7, 40), ("heads", 30, 3), ("steps", 12, 3)],
+    [("cells", 1, 3), ("cells", 12, 8), ("columns", 3, 40), ("heads", 20, 3), ("steps", 12, 3)],
 )
 def test_everything_that_is_patched_has_its_place(by, sites, width):
     figure = patched(by, sites, width)
