@@ -171,19 +171,18 @@ def test_a_gpt_is_read_after_each_block_and_norm(make_solver, loops):
     assert set(observed.heads[last]) == set(HINTS)
 
 
-def test_states_that_are_no_tokens_are_refused(make_solver):
+def test_states_that_are_no_tokens_and_layers_that_are_not_told_are_refused(
+    make_solver, monkeypatch
+):
     solver = make_solver("looped")
-    recorder = StepRecorder(solver.predictor.model, examples(solver, PROBLEMS).inputs, 1)
+    every = examples(solver, PROBLEMS)
+    recorder = StepRecorder(solver.predictor.model, every.inputs, 1)
     with pytest.raises(ValueError, match="one vector for each cell"):
         recorder.by_token("mine", torch.zeros(len(recorder.cells), 16))
-
-
-def test_layers_of_a_model_that_does_not_tell_its_updates_are_refused(make_solver, monkeypatch):
-    solver = make_solver("looped")
     monkeypatch.setattr(type(solver.predictor.model), "updates", ())
     assert main_point(solver.predictor, (1,)) == ("state", 1)
     with pytest.raises(ValueError, match="leave out --layers"):
-        observe(solver.predictor, examples(solver, PROBLEMS), (1,), layers=True)
+        observe(solver.predictor, every, (1,), layers=True)
 
 
 def types(n: int, kinds: int = 2000, seed: int = 0) -> np.ndarray:
@@ -404,22 +403,20 @@ def test_what_states_hold_plainly_is_read_from_them(make_solver, monkeypatch):
 
 def test_right_answers_and_sub_tasks_are_counted_row_by_row(make_solver, monkeypatch):
     """A model whose answers are right, but for the last row of the first problem."""
-    solver = make_solver()
 
     def solved(predictor, part, steps, layers):
         answers = part.labels.copy()
         last = (part.problem == 0) & (part.rows * part.filled.any(axis=2)).any(axis=1)
-        index = np.flatnonzero(last)[-1]
-        answers[index] = 0
+        answers[np.flatnonzero(last)[-1]] = 0
         return replace(observe(predictor, part, steps, layers), answers=answers)
 
     monkeypatch.setattr(probe_study, "observe", solved)
-    size = run_probes(solver, SIZES[:1], QUICK).sizes[0]
-    assert size.gap.rows.gap + size.gap.rows.neither == 1
-    assert size.gap.problems.gap + size.gap.problems.neither == 1
+    (size,) = run_probes(make_solver(), SIZES[:1], QUICK).sizes
+    for table in (size.gap.rows, size.gap.problems):
+        assert table.gap + table.neither == 1
 
 
-def test_sizes_without_problems_or_canvas_have_a_reason(make_solver):
+def test_sizes_without_problems_or_canvas_have_a_reason(make_solver, monkeypatch):
     solver = make_solver(
         "recursive", Canvas(7, 8), position="learned", height=7, width=8, neighbourhood="all"
     )
@@ -433,13 +430,9 @@ def test_sizes_without_problems_or_canvas_have_a_reason(make_solver):
         run_probes(solver, [{"digits_a": 1, "digits_b": 1}], QUICK)
     with pytest.raises(ValueError, match="there is nothing to probe: no size"):
         run_probes(solver, [], QUICK)
-
-
-def test_a_layout_without_hints_is_refused(make_solver, monkeypatch):
     monkeypatch.setattr(Lattice, "hints", ())
-    solver = replace(make_solver(), task=Multiplication("lattice"))
     with pytest.raises(ValueError, match=r"lattice has no hints.*standard"):
-        run_probes(solver, SIZES, QUICK)
+        run_probes(replace(solver, task=Multiplication("lattice")), sizes, QUICK)
 
 
 def test_by_default_sizes_are_in_range_and_beyond_in_either_direction():

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from trm.checkpoints.loading import unpack
 
-CELL = ("--digits-a", "1", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
+CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
 
 def effects(out: str) -> list[tuple[float, str]]:
@@ -69,12 +69,7 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("by", "place"),
-    [
-        ("cells", "input, cell 1,5 (1, in B 3)"),
-        ("columns", "input, column 5"),
-        ("heads", "layer 1, head 8"),
-    ],
+    ("by", "place"), [("columns", "input, column 5"), ("heads", "layer 1, head 8")]
 )
 def test_one_digit_of_the_multiplicand_reaches_the_answer(command, tmp_path, by, place):
     words = ["inspect", "2411x2", "--patch", "2431x2", "--patch-by", by, "--output", tmp_path]
@@ -169,9 +164,9 @@ def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
 
 
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
-    cells = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
-    grid, file = tmp_path / "grid", tmp_path / "model.safetensors"
-    assert command("evaluate", "--checkpoint", checkpoint, *cells, "--output", grid).code == 0
+    grid, file, half = tmp_path / "grid", tmp_path / "m.safetensors", tmp_path / "h.safetensors"
+    evaluated = ("evaluate", *CELL, "--output")
+    assert command(*evaluated, grid, "--checkpoint", checkpoint).code == 0
     ran = export(command, checkpoint, file, "--figures", grid)
     assert ran.code == 0, ran.err
     card = unpack(file)["card"]
@@ -180,22 +175,19 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}
     assert [(cell["row"], cell["column"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
     assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
-    # The file is another one than the checkpoint that was measured.
-    again = tmp_path / "again.safetensors"
-    ran = export(command, file, again, "--figures", grid)
-    assert ran.code == 2
-    assert "has no figures of" in " ".join(ran.err.split())
-    assert not again.exists()
-    ran = export(command, checkpoint, again, "--figures", grid, "--half")
-    assert ran.code == 2
-    assert "evaluate that file" in " ".join(ran.err.split())
-
-
-def test_half_weights_are_measured_themselves(command, checkpoint, tmp_path):
-    half, grid, carded = (tmp_path / name for name in ("h.safetensors", "grid", "c.safetensors"))
+    # The file is another one than the checkpoint that was measured, as are rounded weights.
+    for source, more, said in (
+        (file, (), "has no figures of"),
+        (checkpoint, ("--half",), "evalua"),
+    ):
+        ran = export(command, source, half, "--figures", grid, *more)
+        assert ran.code == 2
+        assert said in " ".join(ran.err.split())
+        assert not half.exists()
     assert export(command, checkpoint, half, "--half").code == 0
-    assert command("evaluate", "--checkpoint", half, *CELL, "--output", grid).code == 0
-    assert export(command, half, carded, "--figures", grid).code == 0
+    assert command(*evaluated, tmp_path / "of half", "--checkpoint", half).code == 0
+    carded = tmp_path / "c.safetensors"
+    assert export(command, half, carded, "--figures", tmp_path / "of half").code == 0
     measured = hashlib.sha256(half.read_bytes()).hexdigest()
     assert unpack(carded)["card"]["checkpoint_sha256"] == measured
     assert carded.stat().st_size < 0.6 * checkpoint.stat().st_size

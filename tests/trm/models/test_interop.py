@@ -195,17 +195,6 @@ def test_a_learned_table_that_is_longer_than_needed_is_cut(kind):
         load_gpt(numbers, height=7)
 
 
-def test_what_a_file_does_not_say_has_to_be_given():
-    numbers = read("gpt_sinusodial")
-    with pytest.raises(ValueError, match="does not say its num_heads: give num_heads"):
-        load_gpt(numbers, num_heads=None)
-    del numbers["param/sinusoidal_pe"]
-    with pytest.raises(ValueError, match="does not say its position"):
-        load_gpt(numbers)
-    logits = load_gpt(numbers, position="sinusoidal")(torch.tensor(numbers["idx"]), 6, 7)
-    assert error(logits, numbers["logits"]) <= 1e-5
-
-
 @pytest.mark.parametrize("load", [load_reference_trm, load_nanogpt])
 @pytest.mark.parametrize(
     ("key", "looks"),
@@ -221,7 +210,7 @@ def test_a_file_of_another_kind_is_named(load, key, looks):
         load({key: torch.zeros(1)}, height=4, width=9)
 
 
-def test_weights_and_files_that_do_not_fit_are_refused(tmp_path):
+def test_what_does_not_fit_or_is_not_said_is_refused(tmp_path):
     path = tmp_path / "notes.pt"
     path.write_text("not a checkpoint")
     with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
@@ -234,3 +223,11 @@ def test_weights_and_files_that_do_not_fit_are_refused(tmp_path):
     name = "param/transformer.h.1.attn.c_attn.weight"
     with pytest.raises(ValueError, match="does not fit nanoGPT's shape"):
         load_gpt(numbers | {name: numbers[name].T})
+    numbers = read("gpt_sinusodial")
+    with pytest.raises(ValueError, match="does not say its num_heads: give num_heads"):
+        load_gpt(numbers, num_heads=None)
+    del numbers["param/sinusoidal_pe"]
+    with pytest.raises(ValueError, match="does not say its position"):
+        load_gpt(numbers)
+    logits = load_gpt(numbers, position="sinusoidal")(torch.tensor(numbers["idx"]), 6, 7)
+    assert error(logits, numbers["logits"]) <= 1e-5
