@@ -8,15 +8,20 @@ for solution in solve([(123, 45), "7x8"], solver):
     print(solution.answer, solution.confidence)
 """
 
+from __future__ import annotations
+
+import html
+import io
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from augment import symmetry
 from canvas.check import check_layout
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
@@ -25,10 +30,15 @@ from canvas.task import Task
 from canvas.tasks import TASKS, task_class
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
-from trm.evaluation.grid import AXES
+from trm.evaluation.grid import AXES, figure_shown, rows_of
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN = 20  # solutions, of more it is said how many there are
 
 Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands
 _Model = Solver | str | Path | None
@@ -55,13 +65,26 @@ def load_solver(
     return solver if voting is None else solver.with_voting(voting)
 
 
+class Solutions(list[Solution]):
+    """Solutions in the order of their problems, which show themselves where they are printed."""
+
+    def __repr__(self) -> str:
+        right = f"{sum(one.correct for one in self)} of {len(self)} answers right"
+        more = [f"… and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
+        return "\n".join([*(one.verdict for one in self[:_SHOWN]), *more, right])
+
+    def _repr_html_(self) -> str:
+        shown = "".join(one._repr_html_() for one in self[:_SHOWN])
+        return f"{shown}<p>{html.escape(repr(self).splitlines()[-1])}</p>"
+
+
 @overload
 def solve(problems: Problem, solver: _Model = None) -> Solution: ...  # type: ignore[overload-overlap]
 @overload
-def solve(problems: Sequence[Problem] | Problems, solver: _Model = None) -> list[Solution]: ...
+def solve(problems: Sequence[Problem] | Problems, solver: _Model = None) -> Solutions: ...
 def solve(
     problems: Problem | Sequence[Problem] | Problems, solver: _Model = None
-) -> Solution | list[Solution]:
+) -> Solution | Solutions:
     """Work problems out, each row built on the model's own rows.
 
     What a problem gets does not depend on the others. For more problems than fit into memory see
@@ -72,7 +95,8 @@ def solve(
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
 
     Returns:
-        A solution, or a list of them in the order of the problems; a notebook shows them.
+        A solution, or a list of them in the order of the problems; terminals and notebooks show
+        them.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -86,7 +110,7 @@ def solve(
     several: Any = [problems] if alone else problems
     if not isinstance(several, Problems):
         several = solver.task.problems([_operands(one, solver.task) for one in several])
-    solutions = solver.solve(several, with_truth=True)
+    solutions = Solutions(solver.solve(several, with_truth=True))
     return solutions[0] if alone else solutions
 
 
@@ -100,7 +124,7 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
     return tuple(problem)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Picture:
     """A canvas to look at: text where it is printed, a picture in a notebook.
 
@@ -110,7 +134,7 @@ class Picture:
     canvas: np.ndarray
     given: np.ndarray
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return to_text(self.canvas)
 
     def _repr_html_(self) -> str:
@@ -128,6 +152,7 @@ def render(
     task: str | None = None,
     base: int = 10,
     step: int | None = None,
+    view: str = "e",
 ) -> Picture:
     """Draw a problem as a worked solution, or as a model sees it.
 
@@ -139,9 +164,10 @@ def render(
             multiplication of operands.
         base: of the digits, 2 to 10.
         step: from 1, draws the input of this step: the rows so far, the next one masked.
+        view: the symmetry in which it is shown, a name in `augment.symmetry.SYMMETRIES`.
 
     Raises:
-        ValueError: there is no such task, layout or step, or the text is no problem of it.
+        ValueError: there is no such task, layout, step or view, or the text is no problem of it.
     """
     if task is None:
         text = problem if isinstance(problem, str) else ""
@@ -153,12 +179,49 @@ def render(
     check_layout(asked)
     worked = asked.rules.work(problems).trimmed()
     drawing = draw_worked(worked, *worked.truth.shape[1:])
-    if step is None:
-        return Picture(drawing.truth[0], drawing.given[0])
-    steps = row_steps(drawing)
-    if not 1 <= step <= len(steps.inputs):
-        raise ValueError(f"this problem has {len(steps.inputs)} steps, there is no step {step}")
-    return Picture(steps.inputs[step - 1], drawing.given[0])
+    canvases = drawing.truth
+    if step is not None:
+        canvases = row_steps(drawing).inputs
+        if not 1 <= step <= len(canvases):
+            raise ValueError(f"this problem has {len(canvases)} steps, there is no step {step}")
+        canvases = canvases[step - 1 :]
+    return Picture(symmetry.apply(view, canvases[0]), symmetry.apply(view, drawing.given[0]))
+
+
+class Evaluation(dict[str, Any]):
+    """The figures of an evaluation: the data of ``grid.json``, see `trm.evaluation.grid`.
+
+    A terminal shows the summary, a notebook accuracy against length as well.
+    """
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat row for every cell of every model, as in ``grid.csv``."""
+        return rows_of(self)
+
+    def to_dataframe(self) -> Any:
+        """The rows as a DataFrame of pandas, which has to be installed."""
+        from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
+
+        return DataFrame(self.rows)
+
+    def figure(self, heat_map: bool = False) -> Figure:
+        """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
+        from trm.figures.grids import grid_figure, lengths_figure
+
+        return (grid_figure if heat_map else lengths_figure)(self, figure_shown(self))
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        from trm.evaluation.report import print_summary
+
+        with (console := Console(width=100, file=io.StringIO())).capture() as capture:
+            print_summary(console, self)
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        return f"{to_svg(self.figure())}<pre>{html.escape(repr(self))}</pre>"
 
 
 def evaluate(
@@ -170,8 +233,9 @@ def evaluate(
     voting: Voting | None = None,
     output: str | Path | None = None,
     accelerator: str = "auto",
+    progress: bool = True,
     **sizes: Sequence[int],
-) -> dict[str, Any]:
+) -> Evaluation:
     """Measure how far models get beyond the sizes of problems that they were trained on.
 
     Args:
@@ -180,14 +244,12 @@ def evaluate(
         seed: which problems.
         steps: supervision steps a row gets at most; None: as each checkpoint says.
         voting: how many views of a problem are asked; None: one.
-        output: a folder that keeps finished cells, so that a call that was stopped goes on; None:
-            nothing is kept.
+        output: a folder for figures, table, pictures and report, which keeps finished cells, so
+            that a call that was stopped goes on; None: nothing is kept.
         accelerator: as Lightning's trainer takes it.
+        progress: with a progress bar.
         sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
-
-    Returns:
-        The grid as plain data, see `trm.evaluation.grid`.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -212,6 +274,12 @@ def evaluate(
         (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting
     )
     with tempfile.TemporaryDirectory() as folder:
-        grid = measure(checkpoints, settings, output or folder, None, accelerator, quiet=True)
+        grid = measure(
+            checkpoints, settings, output or folder, None, accelerator, quiet=not progress
+        )
     assert grid is not None, "a single process is the first"
-    return grid
+    if output:
+        from trm.figures.grids import write_files
+
+        write_files(grid, Path(output))
+    return Evaluation(grid)

@@ -32,7 +32,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import Work, make_trainer, run
+from trm.devices import Work, make_trainer, run, start_processes
 from trm.files import alone, fingerprint, is_special, make_folder, reading, sweep, writing
 from trm.precision import FLOAT32
 from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
@@ -222,8 +222,9 @@ def work_through(
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
         raise ValueError(f"--output {job.output} is {what}: choose another")
-    make_folder(job.output.parent)
     trainer = make_trainer(accelerator, devices, nodes, [], job.precision)
+    make_folder(job.output.parent)
+    start_processes(trainer)
     # The other processes wait for the first.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
         return _work_through(job, trainer, quiet)

@@ -61,13 +61,10 @@ def make_trainer(
     callbacks: Sequence[L.Callback],
     precision: str = FLOAT32,
 ) -> L.Trainer:
-    """A trainer that only predicts, in each of the processes that it takes.
+    """A trainer that only predicts; see `start_processes`.
 
-    A list of devices holds their indices; the precision is a settled one.
-
-    Raises:
-        ValueError: there are no such devices.
-        SystemExit: this process has started the others, and they have ended.
+    A list of devices holds their indices; the precision is a settled one. ValueError: there are no
+    such devices.
     """
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
@@ -75,7 +72,7 @@ def make_trainer(
             "a number"
         )
     with _quiet(), _as_value_errors():
-        trainer = L.Trainer(
+        return L.Trainer(
             accelerator=accelerator,
             devices=devices,
             num_nodes=nodes,
@@ -86,8 +83,6 @@ def make_trainer(
             enable_model_summary=False,
             enable_progress_bar=any(isinstance(one, ProgressBar) for one in callbacks),
         )
-    start_processes(trainer)
-    return trainer
 
 
 def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:

@@ -14,7 +14,7 @@ from canvas.tasks import task_data
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
-from trm.evaluation.grid import FORMAT, region
+from trm.evaluation.grid import FORMAT, KEYS, region
 from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 
@@ -23,24 +23,15 @@ AXES = ("digits_a", "digits_b")
 Right = Callable[[int, int], float | None]  # digits of a and b to a share, None: not applicable
 
 
-def counts(right: int, total: int) -> dict[str, float]:
-    low, high = Share(right, total).interval
-    return {"right": right, "total": total, "low": low, "high": high}
-
-
 def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int) -> dict:
-    cell: dict[str, Any] = {"row": a, "column": b, "region": where, "reason": None}
-    figures = ("solutions", "answers", "rows_free_running", "rows_teacher_forced", "height")
-    figures += ("width", "steps", "confidence", "seconds_per_problem", "diagnostics", "solved")
-    figures += ("answered", "flops_per_problem")
+    cell: dict[str, Any] = dict.fromkeys(KEYS) | {"row": a, "column": b, "region": where}
     cell["computed_on"] = {"device": "cpu", "threads": 1}
-    cell |= {"applicable": right is not None, "problems": problems, **dict.fromkeys(figures)}
+    cell |= {"applicable": right is not None, "problems": problems}
     if right is None:
         return cell | {"reason": f"a canvas of {b + 1} x {a + 1} cells is too large"}
     if not problems:
-        return cell | {
-            "reason": f"no problem of {a} x {b} digits in base 10 belongs to the test split"
-        }
+        reason = f"no problem of {a} x {b} digits in base 10 belongs to the test split"
+        return cell | {"reason": reason}
     solved, rows = round(right * problems), problems * b
     answered = min(problems, solved + problems // 50)
     forced = round(rows * right ** (1 / b))
@@ -59,10 +50,10 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     return cell | {
         "height": b + 1,
         "width": a + 1,
-        "solutions": counts(solved, problems),
-        "answers": counts(answered, problems),
-        "rows_free_running": counts(max(solved, round(forced * 0.9)), rows),
-        "rows_teacher_forced": counts(forced, rows),
+        "solutions": Share(solved, problems).data(),
+        "answers": Share(answered, problems).data(),
+        "rows_free_running": Share(max(solved, round(forced * 0.9)), rows).data(),
+        "rows_teacher_forced": Share(forced, rows).data(),
         "steps": 6.5,
         "confidence": 0.5 + right / 2,
         "seconds_per_problem": 0.001 * a * b,

@@ -1,9 +1,12 @@
 """The package from Python, as the README calls it; the model is the shipped one."""
 
+import csv
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,39 +26,22 @@ def solver() -> Solver:
     return load_solver(device="cpu")
 
 
-def python(lines: str, folder) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", lines], cwd=folder, env=environment, capture_output=True, text=True
-    )
-
-
-def test_nothing_heavy_is_imported_before_it_is_asked_for(tmp_path):
-    lines = """
-import sys, trm
-heavy = {"numpy", "yaml", "rich", "torch", "lightning", "trm.api"}
-assert not heavy & set(sys.modules)
-assert set(dir(trm)) >= {"evaluate", "load_solver", "render", "solve"}
-assert not heavy & set(sys.modules)
-from trm import solve
-assert {"torch", "trm.api"} <= set(sys.modules)
-assert solve is trm.solve is trm.api.solve
-"""
-    ran = python(lines, tmp_path)
-    assert (ran.returncode, ran.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("model", ["lattice-seed1", "addition-gpt-seed0"])
-def test_a_model_is_loaded_without_pytorchs_compiler_which_takes_seconds(
-    model, repository, tmp_path
-):
+def test_nothing_heavy_is_imported_before_it_is_asked_for(repository, tmp_path):
     lines = f"""
-import sys
+import sys, trm
+heavy = {{"numpy", "yaml", "rich", "torch", "lightning", "trm.api"}}
+assert not heavy & set(sys.modules)
+assert set(dir(trm)) >= {{"evaluate", "load_solver", "render", "solve"}}
+assert not heavy & set(sys.modules)
 from trm import load_solver, solve
-load_solver({str(repository / f"docs/models/{model}.safetensors")!r}, device="cpu")
+assert {{"torch", "trm.api"}} <= set(sys.modules)
+assert solve is trm.solve is trm.api.solve
+for model in ("lattice-seed1", "addition-gpt-seed0"):  # without PyTorch's compiler: seconds
+    load_solver({str(repository / "docs/models")!r} + f"/{{model}}.safetensors", device="cpu")
 assert not {{"torch._dynamo", "lightning"}} & set(sys.modules)
 """
-    ran = python(lines, tmp_path)
+    how = {"env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
+    ran = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, **how)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
@@ -87,6 +73,10 @@ def test_one_problem_has_one_solution(solver, problem):
     assert solution.exact  # the truth is known, for notebooks to mark what is wrong
     assert 0.5 < solution.confidence <= 1
     assert "<svg" in solution._repr_html_()
+    assert repr(solution).startswith("Solution(123 x 45 = 5535 (right; confidence ")
+    assert repr(solver).startswith(
+        "Solver(LoopedTransformer, lattice in base 10, trained on 1 to 4 x 1"
+    )
 
 
 def test_several_problems_have_solutions_in_their_order(solver):
@@ -94,6 +84,10 @@ def test_several_problems_have_solutions_in_their_order(solver):
     for several in (["7x8", (123, 45), "99 × 99"], tuple(pairs), Problems.from_ints(pairs)):
         solutions = solve(several, solver)
         assert isinstance(solutions, list)
+        *verdicts, right = repr(solutions).splitlines()
+        assert verdicts == [solution.verdict for solution in solutions]
+        assert right == "3 of 3 answers right"
+        assert solutions._repr_html_().count("<svg") == 3
         assert [solution.operands for solution in solutions] == pairs
         assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]
 
@@ -107,12 +101,8 @@ def test_what_a_problem_gets_does_not_depend_on_the_others(solver):
         assert one.confidence == pytest.approx(alone.confidence, abs=1e-5)
 
 
-def test_no_problems_have_no_solutions(solver):
-    assert solve([], solver) == []
-    assert solve(Problems.from_ints([]), solver) == []
-
-
-def test_a_checkpoint_can_be_named_in_the_same_breath(checkpoint):
+def test_no_problems_have_no_solutions_and_a_checkpoint_can_be_named(solver, checkpoint):
+    assert solve([], solver) == solve(Problems.from_ints([]), solver) == []
     solution = solve((3, 2), checkpoint)
     assert solution.operands == (3, 2)
     assert solution.truth is not None
@@ -121,7 +111,7 @@ def test_a_checkpoint_can_be_named_in_the_same_breath(checkpoint):
 def test_a_finished_working_is_drawn():
     picture = render("321x654")
     assert str(picture).splitlines() == ["___321", "_*_654", "__1284", "_1605_", "1926__", "209934"]
-    assert str(render((321, 654))) == str(picture)
+    assert str(render((321, 654))) == repr(render((321, 654))) == str(picture)
     assert picture.given[:2].all()
     assert not picture.given[2:].any()
 
@@ -140,6 +130,14 @@ def test_a_step_is_drawn_as_a_model_sees_it():
     assert str(picture).splitlines()[2] == "__1284"
     assert (picture.canvas[3] == MASK).all()
     assert str(picture).splitlines()[4:] == ["______"] * 2
+
+
+def test_a_view_is_drawn_as_the_model_sees_it():
+    upright, turned = render("321x654"), render("321x654", view="r90")
+    np.testing.assert_array_equal(turned.canvas, np.rot90(upright.canvas))
+    np.testing.assert_array_equal(turned.given, np.rot90(upright.given))
+    masked = render("321x654", step=2, view="h")
+    np.testing.assert_array_equal(masked.canvas, render("321x654", step=2).canvas[:, ::-1])
 
 
 def test_a_picture_is_shown_and_saved(tmp_path):
@@ -163,6 +161,7 @@ def test_a_picture_is_shown_and_saved(tmp_path):
         ({"problem": "3+4", "task": "multiplication"}, "is no multiplication"),
         ({"problem": "3x4", "task": "division"}, "task"),
         ({"problem": "3x4", "base": 11}, "base"),
+        ({"problem": "3x4", "view": "r45"}, "r45"),
         ({"problem": "nonsense"}, "is no multiplication"),
     ],
 )
@@ -171,10 +170,11 @@ def test_what_cannot_be_drawn_is_refused(asked, message):
         render(**asked)
 
 
-def test_a_model_is_measured_on_a_grid(tmp_path):
+def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     grid = evaluate(
         digits_a=range(1, 3), digits_b=[2], problems=4, output=tmp_path / "kept", accelerator="cpu"
     )
+    assert "cells" in capsys.readouterr().out  # of the progress bar
     assert grid["settings"]["axes"] == ["digits_a", "digits_b"]
     assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([1, 2], [2])
     assert grid["settings"]["problems"] == 4
@@ -183,17 +183,36 @@ def test_a_model_is_measured_on_a_grid(tmp_path):
     for cell in model["cells"]:
         assert cell["problems"] == 4
         assert cell["answers"]["right"] == 4
-    assert (tmp_path / "kept/grid.json").exists()
+    files = {"grid.json", "grid.csv", "lengths.png", "grid.png", "grid.md", "cells"}
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == files
+    with (tmp_path / "kept/grid.csv").open(newline="") as lines:
+        held = list(csv.DictReader(lines))
+    assert held == [
+        {key: "" if value is None else str(value) for key, value in row.items()}
+        for row in grid.rows
+    ]
+    first = {"model": "lattice", "digits_a": 1, "digits_b": 2, "region": "in range", "answers": 1.0}
+    assert first.items() <= grid.rows[0].items()
+    assert (grid.rows[0]["answers_right"], grid.rows[0]["answers_total"]) == (4, 4)
+    frames = SimpleNamespace(DataFrame=lambda rows: [*rows])  # in the place of pandas
+    monkeypatch.setitem(sys.modules, "pandas", frames)
+    assert grid.to_dataframe() == grid.rows
+    assert "answers" in repr(grid)
+    assert "100.0 %" in repr(grid)
+    assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))
+    assert len(grid.figure().axes) == 1
+    assert len(grid.figure(heat_map=True).axes) == 2  # and its colour bar
 
 
 def test_models_are_measured_beside_each_other_and_nothing_is_kept(
-    checkpoint, tmp_path, monkeypatch
+    checkpoint, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     grid = evaluate(
         [checkpoint, api.SHIPPED], digits_a=[1], digits_b=[1], problems=2, steps=2, seed=3,
-        accelerator="cpu",
+        accelerator="cpu", progress=False,
     )  # fmt: skip
+    assert capsys.readouterr().out == ""
     assert len(grid["models"]) == 2
     assert (grid["settings"]["seed"], grid["settings"]["steps"]) == (3, 2)
     assert list(tmp_path.iterdir()) == []

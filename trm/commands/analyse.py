@@ -10,13 +10,14 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
     add_verbosity,
     check_problems,
+    find_checkpoints,
     info_console,
     lengths,
     number,
@@ -115,8 +116,7 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError("name a problem for the program, like 123x45, or --output DIR")
     args.seed, checkpoints = args.seed or 0, args.checkpoint or SHIPPED
     args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
-    for checkpoint in args.checkpoints:
-        find_checkpoint(checkpoint)
+    find_checkpoints(args, *args.checkpoints)
     args.run_kind(args)
     return 0
 
@@ -205,12 +205,12 @@ def run_ranks(args: argparse.Namespace) -> None:
     from trm.analysis.ranks import state_ranks, weight_ranks
     from trm.figures.analysis import ranks_figure
 
+    solvers = [_solver(args, checkpoint=checkpoint) for checkpoint in args.checkpoints]
     output, found, models = _folder(args, "ranks", "effective_ranks"), {}, []
     problems = args.problems or 32
-    for checkpoint, about in zip(args.checkpoints, _about(args), strict=True):
+    for solver, about in zip(solvers, _about(args), strict=True):
         name = about["name"]
         info_console(args).print(f"reading {name}")
-        solver = _solver(args, checkpoint=checkpoint)
         last = getattr(solver.predictor, "max_steps", STEPS)
         step = args.step or (last if solver.predictor.in_order else STEPS)
         ranks = weight_ranks(solver.predictor.model)

@@ -12,10 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from canvas.choices import check_choice
-from trm.checkpoints import SHIPPED
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.files import shortened
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
@@ -125,6 +126,17 @@ def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
     what = "a checkpoint, or the folder of a run, of which the best checkpoint is taken"
     what += " (default: the shipped model)"
     parser.add_argument("--checkpoint", metavar="PATH", help=what, **{"default": SHIPPED} | more)
+
+
+def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
+    """Look for checkpoints, ``--checkpoint`` by default, and say which file a folder leads to.
+
+    FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
+    """
+    for path in paths or (args.checkpoint,):
+        file = find_checkpoint(path)
+        if Path(path).is_dir() and not args.quiet and os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"checkpoint: {file}", file=sys.stderr)
 
 
 def add_solver(parser: argparse.ArgumentParser) -> None:

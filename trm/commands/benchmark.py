@@ -20,17 +20,17 @@ from trm.benchmark.scoring import (
     write_predictions,
 )
 from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
-from trm.checkpoints import find_checkpoint
 from trm.commands.arguments import (
     QUIET,
     VERBOSE,
     add_canvas_size,
     add_solver,
+    find_checkpoints,
     info_console,
     whole,
 )
 from trm.commands.report import FILES
-from trm.evaluation.grid import FAMILY, GRID, PICTURE, REPORT
+from trm.evaluation.grid import FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
 from trm.files import make_own_folder, numbered_lines, replacing, write_object
 
 BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
@@ -172,7 +172,7 @@ def _export(args: argparse.Namespace, secret: bytes | None) -> int:
 
 def _predict(args: argparse.Namespace, secret: bytes | None) -> int:
     """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
-    find_checkpoint(args.checkpoint)
+    find_checkpoints(args)
     names = ("up_to", "problems", "steps", "height", "width", "accelerator", "devices", "quiet")
     how = {name: getattr(args, name) for name in names}
     suite, output = SUITES[args.suite], Path(args.output)
@@ -215,7 +215,8 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     if args.compact:
         _check_compact(Path(args.compact), files)
     output = Path(args.output)
-    make_own_folder(output, "trm benchmark score", (GRID, PICTURE, REPORT, *FILES), "format")
+    ours = (GRID, LENGTHS, PICTURE, REPORT, TABLE, *FILES)
+    make_own_folder(output, "trm benchmark score", ours, "format")
     problems = list(items(suite, secret))
     known = zip(files, names, given["parameters"], given["range"], strict=True)
     scored = [

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from augment.symmetry import SYMMETRIES
 from canvas.sampling import FAMILIES
 from canvas.task import Task
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
     add_precision,
     add_voting,
+    find_checkpoints,
     info_console,
     lengths,
     one_device,
@@ -26,8 +26,8 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, PICTURE, REPORT
-from trm.files import make_own_folder, replacing, sweep
+from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
+from trm.files import make_own_folder, replacing, sweep, write_object
 from trm.precision import FLOAT32
 
 if TYPE_CHECKING:
@@ -47,56 +47,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     # Without a default of argparse's own, which would be extended, too.
     add_checkpoint(parser, nargs="+", action="extend", default=None)
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results")
+    add = parser.add_argument
+    add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
         "sizes", "two of these, the rows and the columns of the grid; like 1..10 or 1..4,8"
     )
     for axis, meaning in AXES.items():
         sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
-    sizes.add_argument(
-        "--battery",
-        action="store_true",
-        help="families of structured problems instead, such as nines, zeros inside and 10..02, "
-        f"of --digits N (default: {','.join(map(str, BATTERY_DIGITS))})",
-    )
-    sizes.add_argument(
-        "--contexts",
-        action="store_true",
-        help="what can meet in a cell instead: every digit, factor and carry within the training "
-        "range, row by row, and which are wrong",
-    )
-    parser.add_argument(
-        "--problems",
-        type=whole(1),
-        help=f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS}; with "
-        f"--contexts those that are looked through, {CONTEXT_PROBLEMS})",
-    )
-    parser.add_argument("--seed", type=whole(0), default=0, help="which problems (default: 0)")
-    parser.add_argument(
-        "--steps",
-        type=whole(1),
-        help="supervision steps a row gets at most, for recursive models (default: as each "
-        "checkpoint says)",
-    )
-    parser.add_argument(
-        "--batch-size", type=whole(1), default=128, help="problems at once (default: 128)"
-    )
-    parser.add_argument(
-        "--name",
-        nargs="+",
-        action="extend",
-        help="what to call the models, one name a checkpoint (default: their runs' names)",
-    )
+    what = "families of structured problems instead, such as nines, zeros inside and 10..02, of "
+    what += f"--digits N (default: {','.join(map(str, BATTERY_DIGITS))})"
+    sizes.add_argument("--battery", action="store_true", help=what)
+    what = "what can meet in a cell instead: every digit, factor and carry within the training "
+    what += "range, row by row, and which are wrong"
+    sizes.add_argument("--contexts", action="store_true", help=what)
+    what = f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS}; with "
+    what += f"--contexts those that are looked through, {CONTEXT_PROBLEMS})"
+    add("--problems", type=whole(1), help=what)
+    add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
+    what = "supervision steps a row gets at most, for recursive models (default: as each "
+    add("--steps", type=whole(1), help=f"{what}checkpoint says)")
+    add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
+    what = "what to call the models, one name a checkpoint (default: their runs' names)"
+    add("--name", nargs="+", action="extend", help=what)
     add_devices(parser)
     add_precision(parser)
     add_import(parser)
-    parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    parser.add_argument(
-        "--view",
-        choices=tuple(SYMMETRIES),
-        default="e",
-        help="turn every canvas like this before the model sees it (default: e, as it is)",
-    )
+    add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+    what = "turn every canvas like this before the model sees it (default: e, as it is)"
+    add("--view", choices=tuple(SYMMETRIES), default="e", help=what)
     add_voting(parser)
 
 
@@ -104,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
     voting = voting_of(args)
     checkpoints = args.checkpoint or [SHIPPED]
-    for checkpoint in checkpoints:
-        find_checkpoint(checkpoint)
+    find_checkpoints(args, *checkpoints)
     if args.contexts:
         return _contexts(args, checkpoints)
 
@@ -135,27 +112,21 @@ def run(args: argparse.Namespace) -> int:
         sweep(output, "grid.*")
         show_grid(grid, output)
         write_tensorboard(output, grid)
-        info_console(args).print(
-            f"figures   {output / GRID}\n"
-            f"heat map  {output / PICTURE}\n"
-            f"report    {output / REPORT}\n"
-            f"browse    tensorboard --logdir {output / BOARD}"
-        )
+        files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
+        for what, name in (files | {"report": REPORT}).items():
+            info_console(args).print(f"{what:9} {output / name}")
+        info_console(args).print(f"browse    tensorboard --logdir {output / BOARD}")
     return 0
 
 
 def show_grid(grid: dict[str, Any], output: Path) -> None:
-    """Draw a grid, describe it in a file, and print its summary."""
+    """Draw a grid, describe it in files, and print its summary."""
     from rich.console import Console
 
-    from trm.evaluation.grid import figure_shown
-    from trm.evaluation.report import markdown, print_summary
-    from trm.figures.grids import grid_figure
+    from trm.evaluation.report import print_summary
+    from trm.figures.grids import write_files
 
-    with replacing(output / PICTURE) as part:
-        grid_figure(grid, figure_shown(grid)).savefig(part, format="png")
-    with replacing(output / REPORT) as part:
-        part.write_text(markdown(grid, PICTURE), encoding="utf-8")
+    write_files(grid, output)
     print_summary(Console(highlight=False), grid)
 
 
@@ -168,12 +139,11 @@ def sizes_of(
         ValueError: not two measures that belong together, or the task has no such problems.
     """
     if args.battery:  # all families, and the digits of their problems
-        for axis in AXES:
-            if axis != "digits" and getattr(args, axis):
-                raise ValueError(
-                    "a battery is measured by the digits of its problems: --digits, not "
-                    f"--{axis.replace('_', '-')}"
-                )
+        if other := [axis for axis in AXES if axis != "digits" and getattr(args, axis)]:
+            raise ValueError(
+                "a battery is measured by the digits of its problems: --digits, not "
+                f"--{other[0].replace('_', '-')}"
+            )
         if task.arity[0] > 2 or task.arity[1] < 2:
             raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
         return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
@@ -198,32 +168,29 @@ def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
             "--contexts shows one model single rows of the sizes it was trained on, as they are: "
             f"leave out {', '.join(given)}"
         )
-    output = Path(args.output)
-    make_own_folder(output, "trm evaluate --contexts", (CONTEXTS, MAP), "contexts")
-    sweep(output, "contexts.*")
 
     from rich.console import Console
     from rich.progress import Progress
 
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.contexts import cover_contexts
-    from trm.evaluation.models import describe, labels
+    from trm.evaluation.models import check_models, describe, labels
     from trm.figures.contexts import contexts_figure
 
-    [checkpoint] = checkpoints
+    [checkpoint], output = checkpoints, Path(args.output)
     solver = load_solver(checkpoint, args.steps, device=one_device(args))
-    searched = args.problems or CONTEXT_PROBLEMS
-    beside = info_console(args)
+    model = describe(checkpoint, (args.name or labels(checkpoints))[0], args.steps)
+    del model["config"]
+    make_own_folder(output, "trm evaluate --contexts", (CONTEXTS, MAP), "contexts")
+    check_models(output / CONTEXTS, [model])
+    sweep(output, "contexts.*")
+    searched, beside = args.problems or CONTEXT_PROBLEMS, info_console(args)
     with Progress(console=beside, transient=True, disable=not beside.is_terminal) as progress:
         bar = progress.add_task("looking and solving", total=2 * searched)
         coverage = cover_contexts(
             solver, searched, _TIMES, args.seed, lambda n: progress.advance(bar, n)
         )
-    model = describe(checkpoint, (args.name or labels(checkpoints))[0], args.steps)
-    del model["config"]
-    with replacing(output / CONTEXTS) as part:
-        content = {"model": model, "seed": args.seed, **coverage.to_json()}
-        part.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    write_object(output / CONTEXTS, {"model": model, "seed": args.seed, **coverage.to_json()})
     title = f"{model['name']}, {solver.task.layout}: what meets in a cell"
     with replacing(output / MAP) as part:
         contexts_figure(coverage, title).savefig(part, format="png")
@@ -238,10 +205,10 @@ def _print_contexts(console: Console, coverage: ContextCoverage) -> None:
 
     from trm.evaluation.contexts import ENDS, FIELDS
 
-    failing, number, searched = coverage.failing(), len(coverage.contexts), coverage.searched
+    failing, searched = coverage.failing(), coverage.searched
     never, right = coverage.trained == 0, coverage.right == coverage.shown
     console.print(
-        f"{number:,} contexts in {searched:,} held-out problems, {coverage.problems:,} of "
+        f"{len(right):,} contexts in {searched:,} held-out problems, {coverage.problems:,} of "
         f"which were shown\nalways right: {right.sum():,}; of {(~never).sum():,} that "
         f"{searched:,} training problems have, {(right & ~never).sum():,}; of "
         f"{never.sum():,} that they do not have, {(right & never).sum():,}",
@@ -249,14 +216,12 @@ def _print_contexts(console: Console, coverage: ContextCoverage) -> None:
     )
     if not len(failing):
         return
-    table = Table(
-        *FIELDS[:4], "of the row", "right", "confidence", "in 100,000 digits of training",
-        title=f"wrong ones{f', {_LISTED} of {len(failing):,}' if len(failing) > _LISTED else ''}",
-    )  # fmt: skip
+    more = f", {_LISTED} of {len(failing):,}" if len(failing) > _LISTED else ""
+    heads = (*FIELDS[:4], "of the row", "right", "confidence", "in 100,000 digits of training")
+    table = Table(*heads, title=f"wrong ones{more}")
     for i in failing[:_LISTED]:
         *parts, end, _ = coverage.contexts[i].tolist()
-        right_of = f"{coverage.right[i]} of {coverage.shown[i]}"
-        sure = f"{coverage.confidence[i]:.3f}"
-        met = f"{1e5 * coverage.trained[i] / coverage.digits:.1f}"
-        table.add_row(*map(str, parts), ENDS[end], right_of, sure, met)
+        sure, met = coverage.confidence[i], 1e5 * coverage.trained[i] / coverage.digits
+        words = (ENDS[end], f"{coverage.right[i]} of {coverage.shown[i]}", f"{sure:.3f}")
+        table.add_row(*map(str, parts), *words, f"{met:.1f}")
     console.print(table)

@@ -23,6 +23,7 @@ from trm.commands.arguments import (
     add_canvas_size,
     add_solver,
     check_problems,
+    find_checkpoints,
     info_console,
     one_device,
     read_problems,
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     check_problems([args.problem, *filter(None, [args.patch])])
     if args.patch_by and not args.patch:
         raise ValueError(f"--patch-by {args.patch_by} needs another problem, like --patch 123x457")
-    find_checkpoint(args.checkpoint)
+    find_checkpoints(args)
 
     from PIL import Image
     from torch.utils.tensorboard.writer import SummaryWriter
@@ -363,6 +364,7 @@ def _thing(found: Patching, place: list[int], width: int) -> str:
 
 def _export(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
+    find_checkpoints(args)
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
     if output.suffix != SUFFIX:
         raise ValueError(f"--export {output} has to end in {SUFFIX}")

@@ -19,22 +19,17 @@ TRUST = "calibration.png"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument(
-        "found",
-        nargs="+",
-        metavar="DIR|FILE",
-        help="folders that trm evaluate or trm benchmark score has written, whose models are "
-        "compared; or files of answers that trm solve --input has written, for their calibration",
-    )
+    what = "folders that trm evaluate or trm benchmark score has written, whose models are "
+    what += "compared; or files of answers that trm solve --input has written, for their "
+    parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=f"{what}calibration")
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
-    parser.add_argument(
-        "--reference", metavar="NAME", help="the model to compare with (default: the first)"
-    )
+    what = "the model to compare with (default: the first)"
+    parser.add_argument("--reference", metavar="NAME", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, compare or rank, draw and report."""
-    paths = [Path(name) for name in args.found]
+    paths, output = [Path(name) for name in args.found], Path(args.output)
     answers = [path for path in paths if not path.is_dir() and path.suffix != ".json"]
     if answers and len(answers) < len(paths):
         raise ValueError(
@@ -42,17 +37,15 @@ def run(args: argparse.Namespace) -> int:
             "files of answers one after the other"
         )
     if answers:
-        return _calibration(args, answers)
+        return _calibration(args, answers, output)
     files = [grid_file(path).resolve() for path in paths]
-    if len(set(files)) < len(files):
-        twice = [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]
+    if twice := [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
     labels = [file.parent.name for file in files]
     if len(set(labels)) < len(labels):
         labels = [str(path) for path in paths]
     grid = side_by_side([read_grid(path) for path in paths], labels)
     reference = reference_of(grid, args.reference)["name"]
-    output = Path(args.output)
     make_folder(output)
 
     from rich.console import Console
@@ -68,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
 def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
     """Draw and describe how models differ from the one named; what was written, line by line."""
     from trm.evaluation.report import compare_markdown
-    from trm.figures.grids import comparison_figure, row_errors_figure
+    from trm.figures.grids import comparison_figure
+    from trm.figures.lengths import row_errors_figure
 
     picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
     with replacing(picture) as part:
@@ -83,14 +77,13 @@ def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
     return f"heat maps  {picture}\n{drawn}report     {report}"
 
 
-def _calibration(args: argparse.Namespace, files: list[Path]) -> int:
+def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
     if args.reference:
         raise ValueError("--reference is a model of evaluations; files of answers have none")
     ways = ([f.stem for f in files], [f.name for f in files], [str(f) for f in files])
     names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
-    output = Path(args.output)
     make_folder(output)
 
     import numpy as np
@@ -108,9 +101,9 @@ def _calibration(args: argparse.Namespace, files: list[Path]) -> int:
         if (agreement < 1).any():
             curves[f"{name}, agreement"] = risk_coverage(agreement, right)
         bins[name] = reliability(confidence, right)
-        error = f"calibration error {100 * bins[name].error:.1f} %"
-        share = Share(int(right.sum()), len(right))
-        console.print(f"{name}: {share} right, {error}", soft_wrap=True, markup=False)
+        share, error = Share(int(right.sum()), len(right)), 100 * bins[name].error
+        told = f"{name}: {share} right, calibration error {error:.1f} %"
+        console.print(told, soft_wrap=True, markup=False)
     with replacing(output / TRUST) as part:
         problems = max(map(len, held.values()))
         trust_figure(curves, bins, problems).savefig(part, format="png")

@@ -24,6 +24,7 @@ from trm.commands.arguments import (
     add_solver,
     add_voting,
     check_problems,
+    find_checkpoints,
     info_console,
     one_device,
     precision_of,
@@ -96,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve and show, work through a file, or demonstrate a model."""
-    find_checkpoint(args.checkpoint)
+    find_checkpoints(args)
     voting_of(args)
     if [bool(args.problems), args.input is not None, args.demo is not None].count(True) != 1:
         raise ValueError(
@@ -248,8 +249,8 @@ def _demo(args: argparse.Namespace) -> int:
     from trm.solving.solver import solve_watched
 
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output or "demo")
-    make_folder(output)
     solver = _solver(args, one_device(args))
+    make_folder(output)
     task, console = solver.task, Console(highlight=False)
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)

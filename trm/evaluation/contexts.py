@@ -9,7 +9,6 @@ training range can show is shown, one row at a time from the true rows above it.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,13 +64,16 @@ class ContextCoverage:
         """Plain data; a line for each context."""
         counts = np.column_stack([self.contexts, self.trained, self.shown, self.right]).tolist()
         sure = self.confidence.round(4).tolist()
-        contexts = [
-            [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], confidence]
-            for line, confidence in zip(counts, sure, strict=True)
-        ]
-        columns = [*FIELDS, "trained", "shown", "right", "confidence"]
-        totals = {"searched": self.searched, "training_digits": self.digits}
-        return totals | {"problems": self.problems, "columns": columns, "contexts": contexts}
+        return {
+            "searched": self.searched,
+            "training_digits": self.digits,
+            "problems": self.problems,
+            "columns": [*FIELDS, "trained", "shown", "right", "confidence"],
+            "contexts": [
+                [*line[:4], ENDS[line[4]], bool(line[5]), *line[6:], confidence]
+                for line, confidence in zip(counts, sure, strict=True)
+            ],
+        }
 
 
 class Digits(NamedTuple):
@@ -144,21 +146,19 @@ def cover_contexts(
     judged, problems_shown = [], 0
     for problems, digits in parts("test"):
         # One after the other, so that two problems are not taken for the same context.
-        codes, ends = digits.codes.tolist(), np.flatnonzero(np.diff(digits.problem)) + 1
-        wanted = []
-        for start, end in pairwise([0, *ends.tolist(), len(codes)]):
-            mine = codes[start:end]
-            if any(seen[code] < times for code in mine):
-                wanted.append(int(digits.problem[start]))
-                seen.update(mine)
+        wanted, ends = [], np.flatnonzero(np.diff(digits.problem)) + 1
+        for i, mine in enumerate(np.split(digits.codes, ends)):
+            if any(seen[code] < times for code in mine.tolist()):
+                wanted.append(digits.problem[[0, *ends][i]])
+                seen.update(mine.tolist())
         problems_shown += len(wanted)
         chosen = problems[np.array(wanted, dtype=np.int64)]
         # Those whose operands are of the same lengths, as many at once as are quick to solve.
         _, which = np.unique(chosen.lengths, axis=0, return_inverse=True)
         for kind in np.unique(which):
             index = np.flatnonzero(which.reshape(-1) == kind)
-            for start in range(0, len(index), _AT_ONCE):
-                judged.append(_judged(solver, chosen[index[start : start + _AT_ONCE]]))
+            for some in np.split(index, range(_AT_ONCE, len(index), _AT_ONCE)):
+                judged.append(_judged(solver, chosen[some]))
     all_codes, right, sure = (np.concatenate(part) for part in zip(*judged, strict=True))
     found, which, shown = np.unique(all_codes, return_inverse=True, return_counts=True)
     return ContextCoverage(

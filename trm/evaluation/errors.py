@@ -52,8 +52,10 @@ def columns_of(task: Task, problems: Problems) -> Columns | None:
     digits = Numbers.from_ints(numbers, task.base).digits.astype(np.int64)
     factors, shifts = np.array([addend[1:] for row in rows for addend in row]).reshape(-1, 2).T
     addends = np.array([len(row) for row in rows])
-    width = int(shifts.max(initial=0)) + digits.shape[1]
-    sums, last = (np.zeros((len(rows), width), dtype=np.int64) for _ in range(2))
+    # What is carried beyond the columns is less than addends times base.
+    beyond = len(np.base_repr(int(addends.max()), task.base)) + 1
+    width = int(shifts.max(initial=0)) + digits.shape[1] + beyond
+    sums, last, carry = np.zeros((3, len(rows), width), dtype=np.int64)
     places = shifts[:, None] + np.arange(digits.shape[1])
     of_row = np.repeat(np.arange(len(rows)), addends)
     np.add.at(sums, (of_row[:, None], places), digits * factors[:, None])
@@ -62,15 +64,11 @@ def columns_of(task: Task, problems: Problems) -> Columns | None:
     last[there[:, None], places[ends]] = digits[ends]
     factor = np.ones(len(rows), dtype=np.int64)
     factor[there] = factors[ends]
-    carries, written = [np.zeros(len(rows), dtype=np.int64)], list[np.ndarray]()
-    while len(written) < width or carries[-1].any():
-        total = carries[-1] + (sums[:, len(written)] if len(written) < width else 0)
-        written.append(total % task.base > 0)
-        carries.append(total // task.base)
-    some = np.stack(written, axis=1)
-    lengths = np.where(some.any(1), some.shape[1] - some[:, ::-1].argmax(1), 1)
-    sums, last = (np.pad(of, ((0, 0), (0, len(written) - width))) for of in (sums, last))
-    return Columns(problem, sums, last, factor, addends, np.stack(carries[:-1], axis=1), lengths)
+    for column in range(1, width):
+        carry[:, column] = (carry[:, column - 1] + sums[:, column - 1]) // task.base
+    written = (carry + sums) % task.base > 0
+    lengths = np.where(written.any(1), width - written[:, ::-1].argmax(1), 1)
+    return Columns(problem, sums, last, factor, addends, carry, lengths)
 
 
 class WrongRow(NamedTuple):
@@ -132,17 +130,13 @@ class Diagnostics:
 
     def to_json(self) -> dict[str, Any]:
         """As it is written to ``grid.json``, with totals for readers."""
-        first, digits, reached = (
-            dict(zip(("total", "with_carry"), counts, strict=True))
-            for counts in (self.first_wrong_digits, self.digits, self.reached)
-        )
+        counts = {"first_wrong_digits": self.first_wrong_digits}
+        counts |= {"digits": self.digits, "reached": self.reached}
         ways = sorted(self.wrong.items(), key=lambda item: str(item[0]))
         return {
             "rows": {k: {"total": n, "wrong": self.wrong_rows(k)} for k, n in self.rows.items()},
             "faults": self.faults(),
-            "first_wrong_digits": first,
-            "digits": digits,
-            "reached": reached,
+            **{name: {"total": n, "with_carry": some} for name, (n, some) in counts.items()},
             "wrong": [{**way._asdict(), "count": n} for way, n in ways],
         }
 
@@ -150,14 +144,12 @@ class Diagnostics:
     def from_json(cls, data: dict[str, Any]) -> "Diagnostics":
         """What `to_json` made; ValueError if it is something else."""
         try:
-            digits, reached = ((data[of]["total"], data[of]["with_carry"])
-                               for of in ("digits", "reached"))  # fmt: skip
-            return cls(
-                {kind: int(n["total"]) for kind, n in data["rows"].items()},
-                {WrongRow(*map(one.get, WrongRow._fields)): one["count"] for one in data["wrong"]},
-                digits,
-                reached,
-            )
+            rows = {kind: int(n["total"]) for kind, n in data["rows"].items()}
+            wrong = {
+                WrongRow(*map(way.get, WrongRow._fields)): way["count"] for way in data["wrong"]
+            }
+            counts = [data[name] for name in ("digits", "reached")]
+            return cls(rows, wrong, *((one["total"], one["with_carry"]) for one in counts))
         except (KeyError, TypeError, AttributeError):
             raise ValueError("the diagnostics of a cell are damaged") from None
 

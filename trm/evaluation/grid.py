@@ -6,6 +6,7 @@ null, and without ranges every region is `UNKNOWN`; of numbers there are answers
 solutions alone.
 """
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing_extensions import TypedDict
 
 from canvas.choices import check_choice
 from trm.evaluation.statistics import Share
+from trm.precision import FLOAT32
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
-PICTURE, REPORT = "grid.png", "grid.md"  # what lies beside it
+LENGTHS, PICTURE, REPORT, TABLE = "lengths.png", "grid.png", "grid.md", "grid.csv"  # beside it
 BOARD = "tensorboard"  # the folder of its curves and pictures
 
 FAMILY = "family"  # the axis of a battery's rows: structured problems, see `canvas.sampling`
@@ -36,6 +38,7 @@ FIGURES = {
 }
 NAMES = {"solutions": "whole solutions", "answers": "answers"}  # those, in a sentence
 SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
+MEANS = ("steps", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
 UNKNOWN = "range unknown"  # what a model was trained on
@@ -82,6 +85,14 @@ class CellData(TypedDict):
     flops_per_problem: NotRequired[float | None]
 
 
+class TaskData(TypedDict):
+    """The task that a model was trained on; all its settings are there."""
+
+    task: str
+    layout: str | None
+    base: int
+
+
 class ModelData(TypedDict):
     """A checkpoint, or a file of predictions.
 
@@ -95,19 +106,11 @@ class ModelData(TypedDict):
     sha256: str  # of that file
     family: str | None  # iterative or gpt
     parameters: int | None
-    task: "TaskData"
+    task: TaskData
     ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
     step: int | None  # of training
     cost: NotRequired[dict[str, float] | None]  # flops, samples, seconds: `Cost` of training
     cells: list[CellData]  # row by row
-
-
-class TaskData(TypedDict):
-    """The task that a model was trained on; all its settings are there."""
-
-    task: str
-    layout: str | None
-    base: int
 
 
 class SettingsData(TypedDict):
@@ -154,7 +157,6 @@ def read_grid(path: str | Path) -> dict[str, Any]:
     try:
         content = file.read_bytes()
         TypeAdapter(GridData).validate_json(content, strict=True)
-        grid: dict[str, Any] = json.loads(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -162,6 +164,7 @@ def read_grid(path: str | Path) -> dict[str, Any]:
             f"{file} is not what trm evaluate writes: {where and f'{where}: '}{first['msg']}. "
             "Run trm evaluate once more; finished cells are kept"
         ) from None
+    grid: dict[str, Any] = json.loads(content)
     if not grid["models"]:
         raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
     return grid
@@ -227,8 +230,7 @@ def size_name(axes: Sequence[str], size: Key) -> str:
 def figure_shown(grid: dict[str, Any]) -> str:
     """Which share tells how good models are: solutions, or answers if one has nothing else."""
     for model in grid["models"]:
-        some = {of for of in SHOWN if any(cell[of] for cell in model["cells"])}
-        if some == {"answers"}:
+        if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
             return "answers"
     return "solutions"
 
@@ -243,8 +245,65 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
 
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """The share over all applicable cells."""
-    shares = (share(cell, figure_of) for cell in cells)
-    return sum((s for s in shares if s is not None), Share(0, 0))
+    return sum((found for cell in cells if (found := share(cell, figure_of))), Share(0, 0))
+
+
+def rows_of(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every cell of every model as a flat row, fit for a table; None: not known."""
+    first, second = axes_of(grid)
+    rows = []
+    for model in grid["models"]:
+        about = {"model": model["name"], "seed": model.get("seed"), "asked": how_asked(grid, model)}
+        for cell in model["cells"]:
+            row = about | {first: cell["row"], second: cell["column"]}
+            row |= {key: cell[key] for key in ("region", "applicable", "problems")}
+            for figure in FIGURES:
+                counts = cell[figure] or {}
+                total = counts.get("total")
+                row[figure] = counts["right"] / total if total else None
+                row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
+            rows.append(row | {key: cell.get(key) for key in MEANS})
+    return rows
+
+
+def write_table(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Rows as CSV."""
+    with file.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def settings_of(grid: dict[str, Any], model: Model) -> dict[str, Any]:
+    """With which settings a model was asked: its own in a comparison, else the grid's."""
+    settings: dict[str, Any] = model.get("settings") or grid["settings"]
+    return settings
+
+
+def how_asked(grid: dict[str, Any], model: Model) -> str:
+    """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
+    settings = settings_of(grid, model)
+    voting, parts = settings.get("voting") or {}, []
+    if (view := settings.get("view", "e")) != "e":
+        parts.append(f"in the view {view} alone")
+    if steps := settings.get("steps"):
+        parts.append(f"at most {steps} supervision steps a row")
+    if voting:
+        only = ",".join(voting["symmetries"] or ())
+        parts.append(f"{voting['views']} views{only and f' of {only}'}")
+        for name in ("rollouts", "noise", "temperature", "orders"):
+            if voting[name] not in (0, 1):
+                parts.append(f"{name} {voting[name]:g}")
+        parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")
+    if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
+        parts.append(f"computed in {precision}")
+    return ", ".join(parts)
+
+
+def asked_unlike(grid: dict[str, Any]) -> dict[str, str]:
+    """How each model was asked, by name; empty if all were asked alike."""
+    ways = {m["name"]: how_asked(grid, m) or "in one view" for m in grid["models"]}
+    return ways if len(set(ways.values())) > 1 else {}
 
 
 def described(grid: dict[str, Any]) -> str:
@@ -255,10 +314,11 @@ def described(grid: dict[str, Any]) -> str:
     fewest = min(counts, default=0)
     few = counts and fewest < min(map(int, asked["problems"]))
     fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
-    suites = {((m.get("settings") or grid["settings"]).get("suite") or {}).get("name", "")
-              for m in grid["models"]}  # fmt: skip
-    suite = f", suite {suites.pop()}" if len(suites) == 1 and "" not in suites else ""
-    return f"{number} problems a cell{fewer}, {split} split, seed {seed}{suite}"
+    [suite, *others] = {
+        (settings_of(grid, m).get("suite") or {}).get("name") for m in grid["models"]
+    }
+    named = f", suite {suite}" if suite and not others else ""
+    return f"{number} problems a cell{fewer}, {split} split, seed {seed}{named}"
 
 
 def differing_problems(grid: dict[str, Any]) -> str:
@@ -271,7 +331,7 @@ def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[str, None]]:
     """All values of the settings that problems follow from, over a grid's models, in order."""
     asked: dict[str, dict[str, None]] = {}
     for model in grid["models"]:
-        settings = model.get("settings", grid["settings"]) | {"base": model["task"]["base"]}
+        settings = settings_of(grid, model) | {"base": model["task"]["base"]}
         # Those of a battery may be of any split, if only they are longer than training's.
         suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
         settings["suite"] = suite["name"] if suite else "none"

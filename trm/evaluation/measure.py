@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,11 +32,22 @@ from torch.utils.data import DataLoader
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import Work, make_trainer, run
+from trm.devices import Work, make_trainer, run, start_processes
 from trm.evaluation.cell_problems import SPLIT, problems_of
 from trm.evaluation.errors import Diagnostics, diagnose
-from trm.evaluation.grid import FORMAT, GRID, KEYS, PICTURE, REPORT, Key, region, size_name
-from trm.evaluation.models import describe_all, versions
+from trm.evaluation.grid import (
+    FORMAT,
+    GRID,
+    KEYS,
+    LENGTHS,
+    PICTURE,
+    REPORT,
+    TABLE,
+    Key,
+    region,
+    size_name,
+)
+from trm.evaluation.models import check_models, describe_all, versions
 from trm.evaluation.statistics import Share
 from trm.files import make_own_folder, read_object, sweep, write_object
 from trm.flops import counted_flops
@@ -55,7 +67,7 @@ class Settings:
     """What is asked, of every model alike."""
 
     axes: tuple[str, str]  # what sizes are measured in, along rows and columns
-    rows: tuple[int, ...] | tuple[str, ...]  # sizes; of a battery families
+    rows: tuple[int | str, ...]  # sizes; of a battery families
     columns: tuple[int, ...]
     problems: int = 128  # of a cell, or as many as there are
     seed: int = 0  # which problems
@@ -93,6 +105,11 @@ class Item(NamedTuple):
         whole = cell.keys() == {*KEYS, "computed_on"}
         return cell if whole and (cell["row"], cell["column"]) == self.size else None
 
+    def cost(self) -> int:
+        """Roughly, beside others of the same grid."""
+        row, column = self.size
+        return column * (column if isinstance(row, str) else row)
+
 
 def measure(
     checkpoints: Sequence[str | Path],
@@ -116,46 +133,35 @@ def measure(
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: the checkpoints, their names, the folder or the devices do not suit.
+        ValueError: the checkpoints, their names, the folder or the devices do not suit, or the
+            folder holds the evaluation of another model.
     """
-    output = Path(output)
-    own = (GRID, PICTURE, REPORT)
-    make_own_folder(output, "trm evaluate", own, "format", f"cells/{_HASH}-{_HASH}")
-    bars = [] if quiet else [_Bar()]
+    output, bars = Path(output), [] if quiet else [_Bar()]
     trainer = make_trainer(accelerator, devices, nodes, bars, settings.precision)
+    own = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
+    make_own_folder(output, "trm evaluate", own, "format", f"cells/{_HASH}-{_HASH}")
     models = describe_all(checkpoints, names, settings.steps)
+    check_models(output / GRID, models)
+    start_processes(trainer)
     key = settings.key(trainer.strategy.root_device.type)
     items = []
     for model in models:
         folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
         checkpoint = find_checkpoint(model["checkpoint"])
-        items.append([
-            Item(checkpoint, (a, b), folder / f"{a}x{b}.json".replace(" ", "_"))
-            for a in settings.rows
-            for b in settings.columns
-        ])  # fmt: skip
-
-    def cost(item: Item) -> int:
-        row, column = item.size
-        return column * (column if isinstance(row, str) else row)
-
+        sizes = product(settings.rows, settings.columns)
+        files = {size: folder / "{}x{}.json".format(*size).replace(" ", "_") for size in sizes}
+        items.append([Item(checkpoint, size, file) for size, file in files.items()])
     # The large cells first; two files may hold the same checkpoint.
-    todo = {
-        item.file: item
-        for of_model in items
-        for item in sorted(of_model, key=cost, reverse=True)
-        if item.figures() is None
-    }
-    for folder in {file.parent for file in todo}:
+    every = {i.file: i for one in items for i in sorted(one, key=Item.cost, reverse=True)}
+    todo = [item for item in every.values() if item.figures() is None]
+    for folder in {item.file.parent for item in todo}:
         sweep(folder, "*.json")
     if todo:
-        every = {item.file for of_model in items for item in of_model}
         if trainer.is_global_zero and len(todo) < len(every) and not quiet:
             print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
         # Lightning wants an item for each process. Each takes every n-th, so that all have large
         # and small cells.
-        idle = [None] * max(0, trainer.world_size - len(todo))
-        module = _Cells([*todo.values(), *idle], settings)
+        module = _Cells([*todo, *[None] * (trainer.world_size - len(todo))], settings)
         indices = range(len(module.items))
         run(trainer, module, DataLoader(indices, collate_fn=itemgetter(0)))  # type: ignore[arg-type]
     if not trainer.is_global_zero:

@@ -13,7 +13,7 @@ from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.configs import read_config
 from trm.evaluation.names import told_apart
-from trm.files import fingerprint
+from trm.files import fingerprint, read_object
 
 
 def versions() -> dict[str, str]:
@@ -118,3 +118,17 @@ def describe_all(
             f"{listed}. Evaluate them one by one"
         )
     return models
+
+
+def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
+    """Raise a ValueError where a file holds the figures of a model that is not among these."""
+    held = read_object(file) or {}
+    earlier = held.get("models") or [held.get("model")]
+    known = {model["sha256"] for model in models}
+    for model in earlier if isinstance(earlier, list) else ():
+        if isinstance(model, dict) and model.get("sha256") not in known:
+            raise ValueError(
+                f"{file} holds the figures of another checkpoint, {model.get('name')} "
+                f"({model.get('checkpoint')}, SHA-256 {str(model.get('sha256'))[:12]}): choose "
+                "another --output"
+            )

@@ -7,6 +7,7 @@ interval.
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,12 +27,14 @@ from trm.evaluation.grid import (
     SHOWN,
     Cell,
     Model,
+    asked_unlike,
     axes_of,
     cells_of,
     contrasts,
     described,
     differing_problems,
     figure_shown,
+    how_asked,
     in_order,
     pooled,
     reference_of,
@@ -41,7 +44,6 @@ from trm.evaluation.grid import (
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import SEEDS_MEANING, Paired, Share, of_seeds, paired
 from trm.markdown import safe, table
-from trm.precision import FLOAT32
 
 _LISTED = 24  # cells that a comparison lists of a region; of more it says how many
 _MEANS = {
@@ -50,6 +52,8 @@ _MEANS = {
     "flops_per_problem": ("operations a problem", "{:.2g}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
+
+Say = Callable[[list[Cell]], dict[str, str]]  # what is said of cells, by its heading
 
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
@@ -65,7 +69,10 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
     for heading in ("", *regions_of(grid)):
         summary.add_column(heading, overflow="fold")  # a figure is never cut short
     for model in grid["models"]:
-        summary.add_row(Text(model["name"], style="bold", overflow="fold"))
+        name = Text(model["name"], style="bold", overflow="fold")
+        if model["name"] in asked_unlike(grid):
+            name.append(f"\n{asked_unlike(grid)[model['name']]}", style="not bold")
+        summary.add_row(name)
         for measure, words in _lines(grid, model, _summary):
             summary.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
         summary.add_section()
@@ -76,22 +83,22 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
         seeds.add_column(overflow="fold")
         for heading in heads[2:]:
             seeds.add_column(heading, min_width=len("[10.0–100.0]"))
-        for name, number, *words in rows:
+        for setting, number, *words in rows:
             narrow = (Text(re.sub(r" (?=[\[(])", "\n", word)) for word in words)
-            seeds.add_row(Text(name, style="bold").append(f"\n{number} seeds"), *narrow)
+            seeds.add_row(Text(setting, style="bold").append(f"\n{number} seeds"), *narrow)
         console.print(seeds, Text(meaning), sep="\n")
     for note in _notes(grid):
         console.print(Text(note))
 
 
-def markdown(grid: dict[str, Any], figure: str = "") -> str:
-    """A whole grid as Markdown, with a link to its picture."""
+def markdown(grid: dict[str, Any], *figures: str) -> str:
+    """A whole grid as Markdown, with links to its pictures."""
     first, second = (LABELS[axis] for axis in axes_of(grid))
     versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
     parts = [
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
-        *_overview(grid, figure),
+        *_overview(grid, figures),
         f"## {figure_shown(grid).capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
         "the model was trained on.",
@@ -101,7 +108,7 @@ def markdown(grid: dict[str, Any], figure: str = "") -> str:
     return "\n\n".join([*parts, *_what_goes_wrong(grid)]) + "\n"
 
 
-def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure: str = "") -> str:
+def compare_markdown(grid: dict[str, Any], reference: str | None = None, *figures: str) -> str:
     """Several models against a reference model (None: the first), as Markdown.
 
     Raises:
@@ -129,7 +136,7 @@ def compare_markdown(grid: dict[str, Any], reference: str | None = None, figure:
                 lists.append(f"- {name}, {where}: {'; '.join(listed)}")
     parts = [
         "# Comparison",
-        *_overview(grid, figure),
+        *_overview(grid, figures),
         f"## Against {safe(base['name'])}",
         f"Cells in which {NAMES[figure_of]} are right more or less often than the reference's, the "
         "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
@@ -183,9 +190,9 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
             difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
             alone = map(str, found.alone or ("–", "–"))
             rows.append([safe(other), where, f"{found.problems:,}", difference, *alone, p])
-    heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
     if not rows:
         return []
+    heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
     return [
         f"## Problem by problem, against {safe(name)}",
         "Over all cells that both were asked: the difference in percentage points; how many "
@@ -197,25 +204,25 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
     ]
 
 
-def _overview(grid: dict[str, Any], figure: str) -> list[str]:
-    """What both reports begin with: picture, checkpoints, summary, seeds together."""
+def _overview(grid: dict[str, Any], figures: Sequence[str]) -> list[str]:
+    """What both reports begin with: pictures, checkpoints, summary, seeds together."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid["models"]:
         cost = "not known"
         if known := model.get("cost"):
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
-        parameters, step = (
-            "not known" if number is None else f"{number:,}"
-            for number in (model["parameters"], model["step"])
-        )
+        numbers = (model["parameters"], model["step"])
+        parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
         who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
-        rows.append([*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"])
+        row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
+        rows.append([*row, how_asked(grid, model) or "in one view"])
+    what = f"{FIGURES[figure_shown(grid)]}, by"
     parts = [
-        *([f"![{FIGURES[figure_shown(grid)]}, by cell]({quote(figure)})"] if figure else []),
+        *(f"![{what} {Path(name).stem}]({quote(name)})" for name in figures),
         "## Models",
-        table(heads, rows),
+        table([*heads, "asked"], rows),
         "## Summary",
         "\n".join(f"- {safe(note)}" for note in _notes(grid)),
         _by_region(grid, _summary),
@@ -262,15 +269,16 @@ def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
 
 def _notes(grid: dict[str, Any]) -> list[str]:
     """What has to be known to read a summary."""
-    asked, settings = described(grid), grid["settings"]
+    asked = described(grid)
     notes = [
         f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
-    if (view := settings.get("view", "e")) != "e":
-        notes.append(f"Every canvas was shown to the models in the view {view} alone.")
-    if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
-        notes.append(f"Computed in {precision}.")
+    if unlike := asked_unlike(grid):
+        notes.append("NOT ASKED ALIKE: part of any difference may be due to how models were asked.")
+        notes += [f"{name}: {how}." for name, how in unlike.items()]
+    elif how := how_asked(grid, grid["models"][0]):
+        notes.append(f"How every model was asked: {how}.")
     if differing := differing_problems(grid):
         notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
     elif len(grid["models"]) > 1:
@@ -290,7 +298,7 @@ def _notes(grid: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _by_region(grid: dict[str, Any], say: Callable[[list[Cell]], dict[str, str]]) -> str:
+def _by_region(grid: dict[str, Any], say: Say) -> str:
     rows = [
         ["" if i else f"**{safe(model['name'])}**", measure, *words]
         for model in grid["models"]
@@ -299,25 +307,21 @@ def _by_region(grid: dict[str, Any], say: Callable[[list[Cell]], dict[str, str]]
     return table(["model", "", *regions_of(grid)], rows)
 
 
-def _lines(
-    grid: dict[str, Any], model: Model, say: Callable[[list[Cell]], dict[str, str]]
-) -> list[tuple[str, list[str]]]:
+def _lines(grid: dict[str, Any], model: Model, say: Say) -> list[tuple[str, list[str]]]:
     """What is said of a model's applicable cells: each line with its text for each region."""
-    applicable = [cell for cell in model["cells"] if cell["applicable"]]
-    regions = []  # what is said of each, what of others, and how many of its cells are refused
-    for where in regions_of(grid):
-        every = [cell for cell in model["cells"] if cell["region"] == where]
-        able = [cell for cell in every if cell["applicable"]]
-        other = "–" if able or not every else "n/a"
-        refused = f"{len(every) - len(able)} of {len(every)}"
-        regions.append((say(able) if able else {}, other, refused))
+    every = [[c for c in model["cells"] if c["region"] == where] for where in regions_of(grid)]
+    able = [[cell for cell in cells if cell["applicable"]] for cells in every]
+    said = [say(cells) if cells else {} for cells in able]
+    other = ["n/a" if a and not b else "–" for a, b in zip(every, able, strict=True)]
     lines = [
-        (name, [said.get(name, other) for said, other, _ in regions]) for name in say(applicable)
+        (name, [words.get(name, o) for words, o in zip(said, other, strict=True)])
+        for name in say([cell for cell in model["cells"] if cell["applicable"]])
     ]
     if not model["family"]:  # of predictions less is known
         lines = [(name, words) for name, words in lines if set(words) != {"–"}]
-    if say is _summary and len(applicable) < len(model["cells"]):
-        lines.append(("n/a cells", [refused for *_, refused in regions]))
+    refused = [f"{len(a) - len(b)} of {len(a)}" for a, b in zip(every, able, strict=True)]
+    if say is _summary and every != able:
+        lines.append(("n/a cells", refused))
     return lines
 
 
@@ -339,8 +343,12 @@ def _diagnostics(cells: list[Cell]) -> dict[str, str]:
     found = sum(known, Diagnostics())
     if not found.rows:
         return {}
-    first = [place + 1 for (*_, place, carry), n in found.wrong.items() if carry is not None
-             and place is not None for _ in range(n)]  # fmt: skip
+    first = [
+        way.place + 1
+        for way, n in found.wrong.items()
+        if way.carry is not None and way.place is not None
+        for _ in range(n)
+    ]
     low, middle, high = np.percentile(first or [0], (25, 50, 75))
     shares = {f"wrong {kind}s": (found.wrong_rows(kind), n) for kind, n in found.rows.items()}
     shares |= {f"of wrong rows: {f}": (n, found.wrong_rows()) for f, n in found.faults().items()}
@@ -357,20 +365,17 @@ def _by_cell(model: Model, grid: dict[str, Any]) -> tuple[list[str], list[list[s
     axes, figure_of, cells = axes_of(grid), figure_shown(grid), cells_of(model)
     columns = in_order(b for _, b in cells)
     heads, rows = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], []
-    if axes[0] == FAMILY:
-        heads.append("all")
     for a in in_order(a for a, _ in cells):
         row = [str(a)]
-        for cell in (cells.get((a, b)) for b in columns):
+        for b in columns:
+            cell = cells.get((a, b))
             found = share(cell, figure_of) if cell else None
             text = "n/a" if cell else ""
             if found is not None:
                 text = f"{found.percent} ({found.span()})" if found.total else "–"
-            if cell and found and found.total and cell["region"] == INSIDE:
-                text = f"**{text}**"
-            row.append(text)
+            bold = cell and found and found.total and cell["region"] == INSIDE
+            row.append(f"**{text}**" if bold else text)
         if axes[0] == FAMILY:
-            family = [cell for (first, _), cell in cells.items() if first == a]
-            row.append(pooled(family, figure_of).short)
+            row.append(pooled((c for (of, _), c in cells.items() if of == a), figure_of).short)
         rows.append(row)
-    return heads, rows
+    return [*heads, "all"] if axes[0] == FAMILY else heads, rows

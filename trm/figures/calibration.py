@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from canvas.picture import GREY, PAPER, blank_figure
 from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
+from trm.figures.lengths import plain_logarithmic
 
 _FEW = 20  # problems from which on a share is worth a line
 _NOTE = f"{{}}: Wilson 95 % intervals. {{}}: fewer than {_FEW}."
@@ -36,10 +37,10 @@ def trust_figure(
         risk = np.where(many, 100 * curve.risk, np.nan)
         left.plot(x, risk, marker=dots, label=label, **style)
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
-    left.set(xlim=(0, 100), title=f"If only the surest are answered ({problems:,} problems)")
+    left.set(xlim=(0, 101), title=f"If only the surest are answered ({problems:,} problems)")
     # A little above every risk that more than a few problems support.
     highest = max(c.risk[c.answered >= _FEW].max(initial=0) for c in curves.values())
-    left.set_ylim(0, min(100, max(5, 125 * highest) if highest else 100))
+    left.set_ylim(0, min(101, max(5, 125 * highest) if highest else 101))
     left.legend(loc="best", fontsize=9).set_in_layout(False)  # names may be long
     right = figure.add_subplot(grid[0, 1])
     _calibration(right, figure.add_subplot(grid[1, 1], sharex=right), reliabilities)
@@ -89,8 +90,9 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     axes.set(ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
     axes.set_title("Is a confidence of 90 % right 90 times in 100?")
     axes.tick_params(labelbottom=False)
-    counts.set(xlabel="confidence, %", ylabel="count", yscale="log", ylim=(0.7, None))
-    counts.yaxis.set_major_formatter("{x:,.0f}")
+    counts.set(xlabel="confidence, %", ylabel="problems", yscale="log", ylim=(0.7, None))
+    plain_logarithmic(counts.yaxis)
+    counts.set_xticks(range(0, 101, 10))
     for side in ("top", "right"):
         counts.spines[side].set_visible(False)
     shown = axes.get_legend_handles_labels()  # without them an empty one would be warned of

@@ -6,6 +6,7 @@ every cell says its number as well, and no mark depends on colour alone. Drawn w
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from canvas.choices import check_choice
 from canvas.picture import GIVEN, GREY, GRID, INK, PAPER, blank_figure
@@ -26,22 +26,33 @@ from trm.evaluation.grid import (
     FIGURES,
     INSIDE,
     LABELS,
+    LENGTHS,
+    PICTURE,
     REGIONS,
+    REPORT,
     SHORTER,
+    TABLE,
     UNKNOWN,
     Contrast,
     Key,
     Model,
+    asked_unlike,
     axes_of,
     cells_of,
     contrasts,
     described,
     differing_problems,
+    figure_shown,
     in_order,
     reference_of,
+    rows_of,
     share,
+    write_table,
 )
+from trm.evaluation.report import markdown
 from trm.evaluation.statistics import Share, difference
+from trm.figures.lengths import lengths_figure, mark
+from trm.files import replacing
 
 _ACROSS = 4  # panels in a line at most
 _ROOM = (620, 520, 440, 400)  # pixels for a panel's cells where 1, 2, 3 or 4 stand in a line
@@ -49,14 +60,12 @@ _CELL = (24, 64)  # pixels of a cell, least and most
 _SLOT = 300  # pixels of a panel's width, least: its title has to fit
 _PRINT = 6.0  # points of an interval in a cell, least
 _CHART = 130  # pixels of a chart's height, least
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-_MARKS = ("o", "s", "D", "^", "v", "P", "X")
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HOW_TO_READ = (
     "Below every other model: its share minus the reference's, in percentage points. Purple: it "
-    "gets more right, orange: fewer. Small print and bars: the difference's 95\u00a0% interval "
-    "(Newcombe). Bold, with a dot: the two models' own intervals do not overlap."
+    "gets more right, orange: fewer. Small print, where there is room{}: the difference's "
+    "95\u00a0% interval (Newcombe). Bold, with a dot: the two models' own intervals do not overlap."
 )
 
 
@@ -70,18 +79,24 @@ class _Paint(NamedTuple):
     marked: frozenset[Key] = frozenset()
 
 
-def mark(i: int) -> dict[str, Any]:
-    """A colour and a shape, another pair for each of as many things as there are pairs."""
-    turn, colour = divmod(i, len(_COLOURS))
-    return {"color": _COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
+def write_files(grid: dict[str, Any], output: Path) -> None:
+    """A grid's pictures, its report and its table, into a folder."""
+    figure_of = figure_shown(grid)
+    figures = {LENGTHS: lengths_figure(grid, figure_of), PICTURE: grid_figure(grid, figure_of)}
+    for name, figure in figures.items():
+        with replacing(output / name) as part:
+            figure.savefig(part, format="png")
+    with replacing(output / REPORT) as part:
+        part.write_text(markdown(grid, LENGTHS, PICTURE), encoding="utf-8")
+    with replacing(output / TABLE) as part:
+        write_table(rows_of(grid), part)
 
 
 def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
     """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
 
     Cells of the training range are outlined, those that a model cannot be asked are hatched, and
-    those without problems are blank. ValueError if ``figure_of`` is no name in `FIGURES`, or there
-    are no models.
+    those without problems are left blank. ValueError if there is no such share, or no model.
     """
     check_choice("figure_of", figure_of, FIGURES)
     page = _Page(grid, FIGURES[figure_of])
@@ -101,26 +116,29 @@ def comparison_figure(
     """
     check_choice("figure_of", figure_of, FIGURES)
     base = reference_of(grid, reference)
-    page = _Page(grid, FIGURES[figure_of], compared=True)
-    seen = [contrasts(m, base, figure_of) if m is not base else [] for m in page.models]
-    furthest = max((abs(c.points) for cells in seen for c in cells), default=0.0)
+    seen = {m["name"]: contrasts(m, base, figure_of) for m in grid["models"] if m is not base}
+    page = _Page(grid, FIGURES[figure_of], compared=True, charted=any(seen.values()))
+    furthest = max((abs(c.points) for cells in seen.values() for c in cells), default=0.0)
     reach = max(20, 20 * int(np.ceil(furthest / 20)))
     points = _scale("PuOr", -reach, reach)  # orange below the reference, purple above
-    for model, found, (above, below) in zip(page.models, seen, page.panels, strict=True):
+    for model, (above, below) in zip(page.models, page.panels, strict=True):
         page.draw(above, model, _shares(model, figure_of))
         if model is base:
-            others = {m["name"]: c for m, c in zip(page.models, seen, strict=True) if c}
-            if others and page.high >= _CHART:
-                _by_region(below, others)
+            if page.charted:
+                _by_region(below, {name: found for name, found in seen.items() if found})
             else:
                 below.set_axis_off()
             continue
-        values, words, small = {}, {}, {}
-        for c in found:
-            values[c.key], words[c.key] = c.points, _signed(c.points)
-            small[c.key] = " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
-        marked = frozenset(c.key for c in found if c.told_apart)
-        page.draw(below, model, _Paint(points, values, words, small, marked), base)
+        found = seen[model["name"]]
+        ends = {c.key: difference(c.mine, c.theirs) for c in found}
+        paint = _Paint(
+            points,
+            {c.key: c.points for c in found},
+            {c.key: _signed(c.points) for c in found},
+            {key: " to ".join(_signed(100 * end) for end in both) for key, both in ends.items()},
+            frozenset(c.key for c in found if c.told_apart),
+        )
+        page.draw(below, model, paint, base)
     page.bar(_scale("viridis", 0, 100), "%", page.lines[::2])
     page.bar(points, "points", page.lines[1::2])
     return page.figure
@@ -129,7 +147,9 @@ def comparison_figure(
 class _Page:
     """A figure of panels, up to four across; each model has one, or with ``compared`` two."""
 
-    def __init__(self, grid: dict[str, Any], heading: str, compared: bool = False):
+    def __init__(
+        self, grid: dict[str, Any], heading: str, compared: bool = False, charted: bool = False
+    ):
         self.models: list[Model] = grid["models"]
         if not self.models:
             raise ValueError("a grid without models has no figure")
@@ -142,15 +162,17 @@ class _Page:
         longest = max(len(self.rows), len(self.columns))
         self.cell = int(np.clip(_ROOM[across - 1] // longest, *_CELL))  # pixels
         self.high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
+        self.charted = charted and self.high >= _CHART
         # A chart's regions need more room than the names of most rows.
         labels = 45 + max(50 * compared, 6 * max(len(str(row)) for row in self.rows))
         slot = labels + max(_SLOT - 45, wide)
         self.letters = (slot - labels + 45) // 10  # of a name, which stands above the cells
         width = slot * across + 90
         told = [f"{described(grid)}. Intervals: Wilson, 95\u00a0%."]
-        if differing := differing_problems(grid):
-            told.append(f"Not the same problems: {differing}.")
-        told += [_HOW_TO_READ] * compared
+        told += [f"Not the same problems: {of}." for of in [differing_problems(grid)] if of]
+        unlike = [f"{name}: {how}" for name, how in asked_unlike(grid).items()]
+        told += [f"Not asked alike: {'; '.join(unlike)}."] if unlike else []
+        told += [_HOW_TO_READ.format(" and bars" if self.charted else "")] if compared else []
         notes = "\n".join(fill(note, int(width / 7.2)) for note in told)
         foot = 30 + 16 * (notes.count("\n") + 2)
         height = (self.high + 95) * tall * blocks + 40 + foot
@@ -181,8 +203,8 @@ class _Page:
         words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
         kind = ", ".join(filter(None, words)) or "nothing known of the model"
         style: dict[str, Any] = {"fontsize": 9, "color": GREY, "parse_math": False}
-        axes.set_title(_cut(model["name"], self.letters), loc="left", pad=17, weight="bold",
-                       fontsize=10, color=INK, parse_math=False)  # fmt: skip
+        bold = style | {"fontsize": 10, "color": INK, "weight": "bold"}
+        axes.set_title(_cut(model["name"], self.letters), loc="left", pad=17, **bold)
         below = _cut(f"minus {minus['name']}" if minus else kind, self.letters * 4 // 3)
         axes.annotate(below, (0, 1), (0, 5), "axes fraction", "offset points", **style)
         at = {(a, b): (i, j) for i, a in enumerate(self.rows) for j, b in enumerate(self.columns)}
@@ -201,18 +223,13 @@ class _Page:
         axes.tick_params(which="both", labelsize=8.5, colors=GREY, length=0)
         axes.spines[:].set_color(GIVEN)
         self._write(axes, paint, at)
-        refused = {
-            key for one in (model, minus) if one
-            for key, cell in cells_of(one).items() if not cell["applicable"]
-        }  # fmt: skip
-        for i, j in (at[key] for key in refused):
+        asked = [cell for one in (model, minus) if one for cell in cells_of(one).items()]
+        for i, j in {at[key] for key, cell in asked if not cell["applicable"]}:
             axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, hatch="////", **_HATCH))
             behind = {"facecolor": GIVEN, "linewidth": 0, "pad": 1}
             axes.text(j, i, "n/a", ha="center", va="center", color=GREY, fontsize=7, bbox=behind)
         inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
-        if (
-            inside
-        ):  # all sizes between two ends of each axis, with a pale edge to show on any colour
+        if inside:  # all between two ends of each axis, with a pale edge to show on any colour
             (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
             corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
             halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
@@ -224,6 +241,7 @@ class _Page:
         size = float(np.clip(0.25 * self.cell, 6.5, 11))  # points
         longest = max(map(len, paint.small.values()), default=1)
         print_size = min(0.64 * size, 0.15 * self.cell, 0.95 * self.cell / longest)
+        dot: dict[str, Any] = {"markersize": min(4, 0.12 * self.cell), "markeredgewidth": 0.6}
         for key, value in paint.values.items():
             row, column = at[key]
             ink = _ink(paint.scale.to_rgba(np.array(value)))
@@ -233,10 +251,9 @@ class _Page:
             axes.text(column, row - 0.13 * with_small, paint.words[key], fontsize=size, **style)
             if with_small:
                 axes.text(column, row + 0.24, paint.small[key], fontsize=print_size, **style)
-            if key in paint.marked:
-                edge = PAPER if ink == INK else INK  # tells it from the outline that it may touch
-                axes.plot(column + 0.37, row - 0.37, "o", color=ink, markeredgecolor=edge,
-                          markersize=min(4, 0.12 * self.cell), markeredgewidth=0.6)  # fmt: skip
+            if key in paint.marked:  # its edge tells the dot from the outline that it may touch
+                edge = PAPER if ink == INK else INK
+                axes.plot(column + 0.37, row - 0.37, "o", color=ink, markeredgecolor=edge, **dot)
 
     def bar(self, scale: ScalarMappable, unit: str, lines: Sequence[list[Axes]]) -> None:
         """A colour bar beside each of these lines of panels."""
@@ -258,10 +275,11 @@ def _shares(model: Model, figure_of: str) -> _Paint:
     shares = {key: share(cell, figure_of) for key, cell in cells_of(model).items()}
     known = {key: s for key, s in shares.items() if s is not None and s.total}
     values = {key: 100 * s.value for key, s in known.items()}
-    words = {key: s.percent for key, s in known.items()}
-    return _Paint(
-        _scale("viridis", 0, 100), values, words, {key: s.span() for key, s in known.items()}
+    words, small = (
+        {k: s.percent for k, s in known.items()},
+        {k: s.span() for k, s in known.items()},
     )
+    return _Paint(_scale("viridis", 0, 100), values, words, small)
 
 
 def _signed(points: float) -> str:
@@ -286,13 +304,11 @@ def _legend(models: Sequence[Model], compared: bool) -> list[Any]:
     cells = [cell for model in models for cell in model["cells"]]
     empty = any(cell["applicable"] and not cell["problems"] for cell in cells)
     empty = empty or len({frozenset(cells_of(model)) for model in models}) > 1
+    refused = not all(cell["applicable"] for cell in cells)
     dot: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linestyle": "none"}
     marks = (
         (any(cell["region"] == INSIDE for cell in cells), Patch(label="trained on", **_RANGE)),
-        (
-            not all(cell["applicable"] for cell in cells),
-            Patch(hatch="////", label="n/a: not applicable", **_HATCH),
-        ),
+        (refused, Patch(hatch="////", label="n/a: not applicable", **_HATCH)),
         (empty, Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked")),
         (compared, Line2D([], [], label="intervals do not overlap", **dot)),
     )
@@ -303,15 +319,13 @@ def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
     """A point with its interval for each model and region, regions below one another."""
     there = {c.region for found in models.values() for c in found}
     regions = [region for region in (*REGIONS, SHORTER, UNKNOWN) if region in there]
-    step = 0.7 / len(models)
     for i, (name, found) in enumerate(models.items()):
         style = mark(i)
         for row, region in enumerate(regions):
-            here = [c for c in found if c.region == region]
-            if here:
+            if here := [c for c in found if c.region == region]:
                 mine = sum((c.mine for c in here), Share(0, 0))
                 theirs = sum((c.theirs for c in here), Share(0, 0))
-                y = row + (i - (len(models) - 1) / 2) * step
+                y = row + (i - (len(models) - 1) / 2) * 0.7 / len(models)
                 low, high = difference(mine, theirs)
                 axes.hlines(y, 100 * low, 100 * high, color=style["color"])
                 axes.plot(100 * (mine.value - theirs.value), y, markeredgecolor=PAPER, **style)
@@ -326,54 +340,3 @@ def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
     axes.spines[:].set_visible(False)
     if len(models) > 1:
         axes.legend(fontsize=7.5, loc="best", framealpha=0.7, borderpad=0.2)
-
-
-def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
-    """Wrong rows of problems with operands of one length, each row from the true ones before it.
-
-    With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
-    an arrow stands at the interval's upper end. Dashed: the longest of training. None where no cell
-    of the grid has two operands of one length.
-    """
-    lines: dict[str, dict[int, Share]] = {}  # of each model rows that are wrong, by length
-    for model in grid["models"] if axes_of(grid) == ("digits_a", "digits_b") else ():
-        for (n, other), cell in sorted(cells_of(model).items()):
-            right = share(cell, "rows_teacher_forced") if n == other else None
-            if right and right.total:  # models of answers wrote no rows
-                found = Share(right.total - right.right, right.total)
-                lines.setdefault(model["name"], {})[other] = found
-    if not lines:
-        return None
-    figure = blank_figure(900, 520)
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
-    ends = []  # of intervals and arrows, below
-    for i, (name, wrong) in enumerate(lines.items()):
-        # Models measured at the same lengths would hide one another's intervals.
-        apart = 1.02 ** (i - (len(lines) - 1) / 2)
-        style = mark(i)
-        some = {n * apart: rows.value for n, rows in wrong.items() if rows.right}
-        axes.plot(list(some), list(some.values()), label=name, linewidth=1, **style)
-        for n, rows in wrong.items():
-            x, (low, top) = n * apart, rows.interval
-            ends.append(low if rows.right else top / 2)
-            if rows.right:
-                axes.vlines(x, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
-            else:
-                axes.plot([x], [top], markerfacecolor="white", linestyle="", **style)
-                arrow = {"arrowstyle": "->", "color": style["color"]}
-                axes.annotate("", (x, top / 2), (x, top / 1.15), arrowprops=arrow)
-    trained = [model["ranges"].values() for model in grid["models"] if model["ranges"]]
-    for most in {min(high for _, high in ranges) for ranges in trained}:
-        axes.axvline(most, color=INK, linestyle="--", linewidth=1)
-    axes.set(xscale="log", yscale="log")
-    axes.set_ylim(bottom=min(ends) / 1.5)
-    lengths = sorted({n for wrong in lines.values() for n in wrong})
-    axes.set_xticks(lengths, [str(n) for n in lengths])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.set(xlabel="digits of each operand", ylabel="rows wrong, %, each from the true rows above")
-    axes.set_title("Hollow, with an arrow: none wrong, upper end of the 95 % interval", fontsize=10)
-    axes.legend(frameon=False)
-    return figure

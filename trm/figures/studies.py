@@ -9,15 +9,16 @@ from itertools import pairwise
 from math import ceil, exp, frexp, log
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator, PercentFormatter, ScalarFormatter
+from matplotlib.ticker import NullLocator, PercentFormatter
 
 from canvas.picture import GRID, INK
 from trm.evaluation.statistics import Share
-from trm.figures.grids import mark
+from trm.figures.lengths import mark, plain_logarithmic
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ _LARGEST = 150.0  # inches of a figure
 _FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
 
+def _evaluated(evaluations: Evaluations) -> dict[str, Sequence[Gathered]]:
+    return {name: settings for name, settings in evaluations.items() if settings}
+
+
 def _figure(width: float, height: float) -> Figure:
     size = (min(width, _LARGEST), min(height, _LARGEST))
     figure = Figure(figsize=size, dpi=100, layout="constrained")
@@ -73,13 +78,17 @@ def _columns(settings: Sequence[Gathered]) -> list[str]:
     return list(settings[0].seeds[0].shares)
 
 
+def _mean(shares: Sequence[Share]) -> float:
+    return sum(share.value for share in shares) / len(shares)
+
+
 def study_figure(evaluations: Evaluations) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
     A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
     minutes of training, operations and time of solving a problem. None where there is none yet.
     """
-    some = {name: settings for name, settings in evaluations.items() if settings}
+    some = _evaluated(evaluations)
     if not some:
         return None
     heights = [1.6 + 0.32 * len(held) * len(_columns(held)) for held in some.values()]
@@ -92,15 +101,14 @@ def study_figure(evaluations: Evaluations) -> Figure | None:
         for y, one in enumerate(settings):
             for i, column in enumerate(columns):
                 at, style = y + (i + 1) / (len(columns) + 1) - 0.5, mark(i)
-                shares = one.shares(column)
+                label, shares = "" if y else column, one.shares(column)
                 values = [share.value for share in shares]
-                label = "" if y else column
                 first.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
                 for share in shares:
                     first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
-                if values:
-                    mean = sum(values) / len(values)
-                    first.plot([mean] * 2, [at - 0.1, at + 0.1], color=style["color"])
+                if shares:
+                    ends = [at - 0.1, at + 0.1]
+                    first.plot([_mean(shares)] * 2, ends, color=style["color"])
             first.axhline(y - 0.5, color=GRID, linewidth=0.8)
         first.set_yticks(range(len(settings)), [one.name for one in settings])
         first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
@@ -129,9 +137,7 @@ def _against(
                 axes.plot([cost] * 2, share.interval, color=mark(i)["color"], linewidth=0.8)
     costs = [cost for _, cost in settings]
     if max(costs) > _FAR * min(costs):
-        axes.set_xscale("log", subs=(2, 5))
-        axes.xaxis.set_major_formatter(ScalarFormatter())
-        axes.xaxis.set_minor_formatter(ScalarFormatter())
+        plain_logarithmic(axes.xaxis)
     else:  # costs that are nearly alike stand near each other, not at both ends
         axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
         axes.locator_params(axis="x", nbins=4)
@@ -156,15 +162,15 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
         evaluations: what was found, by name.
         axis, values: what is varied, and its value of each setting by name.
     """
-    some = {name: held for name, held in evaluations.items() if held}
+    some = _evaluated(evaluations)
     panels = [(name, column) for name, held in some.items() for column in _columns(held)]
     if not panels:
         return None
-
-    def others(one: Gathered) -> str:
-        return ", ".join(label for name, label in one.labels.items() if name != axis)
-
-    lines = list(dict.fromkeys(others(one) for held in some.values() for one in held))
+    lines: dict[str, dict[str, list[Gathered]]] = {}  # by the other axes, then by evaluation
+    for name, held in some.items():
+        for one in sorted(held, key=lambda one: values[one.name]):
+            other = ", ".join(label for of, label in one.labels.items() if of != axis)
+            lines.setdefault(other, {}).setdefault(name, []).append(one)
     styles: list[dict[str, Any]] = [mark(i) for i in range(len(lines))]
     colours = [style["color"] for style in styles]
     for i, style in enumerate(styles):  # strokes tell lines of one colour apart
@@ -181,21 +187,20 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     for axes, (name, column) in zip(grid.flat, panels, strict=False):
-        for i, (line, style) in enumerate(zip(lines, styles, strict=True)):
+        for i, (by_name, style) in enumerate(zip(lines.values(), styles, strict=True)):
             aside = 0.3 * step * ((i + 0.5) / len(lines) - 0.5)
             drawn = {
                 back(along(values[one.name]) + aside): one.shares(column)
-                for one in sorted(some[name], key=lambda one: values[one.name])
-                if others(one) == line and one.shares(column)
+                for one in by_name.get(name, ())
+                if one.shares(column)
             }
-            means = [sum(s.value for s in shares) / len(shares) for shares in drawn.values()]
+            means = [_mean(shares) for shares in drawn.values()]
             axes.plot(list(drawn), means, linewidth=1.4, **style | {"marker": ""})
+            at: Any = style | {"linestyle": "", "markersize": 4.5, "alpha": 0.8}
             for x, shares in drawn.items():
                 for share in shares:
                     axes.vlines(x, *share.interval, color=style["color"], linewidth=0.8, alpha=0.7)
-                seeds = [share.value for share in shares]
-                at: Any = style | {"linestyle": "", "markersize": 4.5, "alpha": 0.8}
-                axes.plot([x] * len(seeds), seeds, **at)
+                axes.plot([x] * len(shares), [share.value for share in shares], **at)
         if base:
             axes.set_xscale("log", base=base)
         axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
@@ -219,7 +224,7 @@ def study_maps(evaluations: Evaluations) -> Figure | None:
     axis down, the second across; every cell shows its mean and, with several seeds, the lowest and
     the highest. None where nothing is evaluated yet.
     """
-    some = {name: held for name, held in evaluations.items() if held}
+    some = _evaluated(evaluations)
     if not some:
         return None
     labels = [[*one.labels.values()] for held in some.values() for one in held]
@@ -233,20 +238,16 @@ def study_maps(evaluations: Evaluations) -> Figure | None:
         for axes in row[len(columns) :]:
             axes.set_axis_off()
         for axes, column in zip(row, columns, strict=False):
-            means = [[float("nan")] * len(across) for _ in down]
+            means = np.full((len(down), len(across)), np.nan)
             for one in held:
-                y, x = (
-                    names.index(label)
-                    for names, label in zip((down, across), one.labels.values(), strict=True)
-                )
-                values = [100 * share.value for share in one.shares(column)]
-                if not values:
-                    continue
-                means[y][x] = sum(values) / len(values)
-                spread = f"\n{min(values):.0f}–{max(values):.0f}" if len(values) > 1 else ""
-                colour = "white" if means[y][x] < 60 else "black"
-                text = f"{means[y][x]:.1f}{spread}"
-                axes.text(x, y, text, fontsize=7.5, color=colour, ha="center", va="center")
+                if shares := one.shares(column):
+                    first, second = one.labels.values()
+                    y, x = down.index(first), across.index(second)
+                    values, mean = [100 * share.value for share in shares], 100 * _mean(shares)
+                    spread = f"\n{min(values):.0f}–{max(values):.0f}" if len(values) > 1 else ""
+                    style: Any = {"fontsize": 7.5, "color": "white" if mean < 60 else "black"}
+                    axes.text(x, y, f"{mean:.1f}{spread}", ha="center", va="center", **style)
+                    means[y, x] = mean
             axes.imshow(means, cmap="viridis", vmin=0, vmax=100, aspect="auto")
             axes.set_xticks(range(len(across)), across, rotation=45, ha="right", fontsize=8)
             axes.set_yticks(range(len(down)), down, fontsize=8)

@@ -66,7 +66,7 @@ class Vote(NamedTuple):
     confidence: float  # their mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """One problem, worked out by a model on its own rows."""
 
@@ -121,6 +121,9 @@ class Solution:
 
     def __str__(self) -> str:
         return f"{to_text(self.canvas)}\n{self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"Solution({self.verdict})"
 
     @property
     def verdict(self) -> str:

@@ -34,6 +34,13 @@ class Solver:
     trained_symmetries: tuple[str, ...] = ("e",)  # in which it has seen canvases in training
     voting: Voting | None = None  # how many views are asked, and how they agree; None: one
 
+    def __repr__(self) -> str:
+        task, model = self.task, getattr(self.predictor, "model", self.predictor)
+        known = describe_ranges(task.ranges)
+        return (
+            f"Solver({type(model).__name__}, {task.layout} in base {task.base}, trained on {known})"
+        )
+
     def turned(self, symmetry: str) -> "Solver":
         """The same solver, whose model is shown every canvas in one symmetry.
 

@@ -299,6 +299,7 @@ class Jobs:
             if state.evaluated.get(name) != asked:
                 checkpoint, *options = asked
                 output = grid_of(self.output, name, run).parent
+                (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]
                 words += [f"--output={output}", f"--name={run.name}"]
                 return f"evaluating {name}", ["evaluate", *options, *words, "--quiet"]

@@ -371,6 +371,9 @@ class Scores(L.Callback):
             figure, value, text = name.rpartition("/")[2], float(tensor), f"{float(tensor):.4g}"
             if total := totals.get(figure):
                 text = str(Share(round(value * total), total))
+                if figure == "confidence_accuracy":
+                    held = float(trainer.callback_metrics[name.replace(figure, self._OF_ROWS[1])])
+                    text += f"; of these rows {100 * held:.1f} % are right"
             elif figure == "teacher_forced_cells" or figure.startswith(hint_key("")):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")

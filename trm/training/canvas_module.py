@@ -35,7 +35,8 @@ FIGURES = {
     "teacher_forced_rows": "share of rows that are right, each built on the true rows",
     "teacher_forced_cells": "share of cells that are right in rows built on the true rows",
     "supervision_steps": "supervision steps that a row built on the true rows takes, on average",
-    "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong",
+    "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong: 1 "
+    "as well where no row is right, and all are held wrong, see teacher_forced_rows",
 }
 BEYOND_FIGURES = ("solved", "teacher_forced_rows")  # and accuracy by hint
 

@@ -94,9 +94,12 @@ class Pictures(L.Callback):
         names = [name for part in chosen for name in titles(data.task, *part)]
         seen = module.predictor().trace(shown.inputs)
         image = pixels(sample_panels(shown, given, seen, names))
-        rows, worst = len(examples[2].step), len(chosen) - 1
-        tags = [f"row_{i + 1}" for i in range(rows)] + [f"worst_{i + 1}" for i in range(worst)]
-        for tag, part in zip(tags, np.split(image, rows + worst), strict=True):
+        wrong = sum(int((~part.forced.rows_exact).sum()) for part in self._parts)
+        wrong = min(wrong, len(chosen) - 1)
+        kinds = {"row": len(examples[2].step), "wrong": wrong}
+        kinds["least_sure"] = len(chosen) - 1 - wrong
+        tags = [f"{kind}_{i + 1}" for kind, number in kinds.items() for i in range(number)]
+        for tag, part in zip(tags, np.split(image, len(tags)), strict=True):
             _add(trainer, f"panels/{tag}", part)
 
     def _follow_rows(self, module: CanvasModule) -> np.ndarray | None:

@@ -34,7 +34,8 @@ CURVES = {
     "train/loss_halting": "the halting head's part of the loss, before its weight",
     "train/row_accuracy": "share of the batch's rows that are right",
     "train/cell_accuracy": "share of the cells to fill in that are right",
-    "train/halting_accuracy": "share of rows that the halting head rightly holds right, or wrong",
+    "train/halting_accuracy": "share of rows that the halting head rightly holds right, or wrong: "
+    "1 as well where no row is right, and rightly held wrong, see train/row_accuracy",
     "train/solved_teacher_forced": "share of problems whose rows are all right, each built on the "
     "true rows",
     "train/supervision_steps": "supervision steps that the batch's samples have had so far",
@@ -63,15 +64,15 @@ PICTURES = {
     "panels/row": "the same row of validation at each step, built on the true rows: input, label, "
     "prediction, and the confidence on the way. Once it is above one half, and the row stays as it "
     "is, a recursive model halts",
-    "panels/worst": "a row of validation that went wrong, the surest errors first, then the right "
-    "rows that were the least sure",
+    "panels/wrong": "a row of validation that went wrong, the surest errors first",
+    "panels/least_sure": "a row of validation that is right, those that were the least sure first",
     "figures/by_size": "whole solutions that are right, by the sizes of their problems",
     "figures/by_kind": "rows that are right, by what they hold, built on the true rows",
     "figures/reliability": "whether rows held right with 90 % are right 90 times in 100",
     "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
     "many as in training",
 }
-_CHARTS = {  # of custom scalars
+_CHARTS: dict[str, dict[str, str | tuple[str, ...]]] = {  # of custom scalars
     "How good": {
         "validation: whole solutions": "validation/solved",
         "validation: loss": "validation/loss",
@@ -92,7 +93,14 @@ _CHARTS = {  # of custom scalars
     },
     "Recursion": {
         "validation: supervision steps a row": "validation/supervision_steps",
-        "validation: confidence rightly above or below 1/2": "validation/confidence_accuracy",
+        "validation: confidence rightly above or below 1/2, beside rows right": (
+            "validation/confidence_accuracy",
+            "validation/teacher_forced_rows",
+        ),
+        "training: halting head right, beside rows right": (
+            "train/halting_accuracy",
+            "train/row_accuracy",
+        ),
         "training: loss of the cells": "train/loss_cells",
         "training: loss of the halting head": "train/loss_halting",
     },
@@ -129,9 +137,12 @@ def custom_scalars(
     found: dict[str, dict[str, list[object]]] = {}
     for title, charts in (_CHARTS | ({"Hints": of_hints} if hints else {})).items():
         if recursive or title != "Recursion":
-            present = {name: tag for name, tag in charts.items() if not tag.startswith(absent)}
+            tags = {n: (of,) if isinstance(of, str) else of for n, of in charts.items()}
+            present = {name: of for name, of in tags.items() if not of[0].startswith(absent)}
             # A tag is a pattern there: without its end it would also find longer names.
-            found[title] = {name: ["Multiline", [f"{tag}$"]] for name, tag in present.items()}
+            found[title] = {
+                n: ["Multiline", [f"{tag}$" for tag in of]] for n, of in present.items()
+            }
     return found
 
 

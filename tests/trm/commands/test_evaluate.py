@@ -60,13 +60,15 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(twin)]
     assert settings(output)["axes"] == ["digits_a", "digits_b"]
     assert [cell["row"] for cell in cells(output)] == settings(output)["rows"] * 2 == [1, 2, 3] * 2
-    assert "(grid.png)" in (output / "grid.md").read_text(encoding="utf-8")
     for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
         assert word in ran.out
     for chatter in ("GPU", "TPU", "Tip", "arning"):
         assert chatter not in ran.out
-    with Image.open(output / "grid.png") as picture:
-        assert picture.width > 500
+    assert len((output / "grid.csv").read_text().splitlines()) == 1 + 6
+    for name in ("grid.png", "lengths.png"):
+        assert f"({name})" in (output / "grid.md").read_text(encoding="utf-8")
+        with Image.open(output / name) as picture:
+            assert picture.width > 500
     events = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
     (image,) = events.Images("evaluation/grid")
     assert image.width <= 1000
@@ -75,26 +77,56 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
 
 def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
     words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 2)
-    ran = command("evaluate", *words, "--digits", "2,5", "--output", tmp_path)
+    ran = command("evaluate", *words, "--digits", "2,3", "--output", tmp_path)
     assert ran.code == 0, ran.err
     asked = settings(tmp_path)
     assert (asked["axes"], asked["rows"]) == (["family", "digits"], list(FAMILIES))
     found = cells(tmp_path)
     assert [(cell["row"], cell["column"]) for cell in found] == [
-        (family, digits) for family in FAMILIES for digits in (2, 5)
+        (family, digits) for family in FAMILIES for digits in (2, 3)
     ]
     assert {cell["region"] for cell in found} == {BOTH}
     for text in ((tmp_path / "grid.md").read_text(encoding="utf-8"), ran.out):
         assert "10..01 and nines" in text
         assert "second beyond" not in text
     events = EventAccumulator(str(next((tmp_path / "tensorboard").iterdir()))).Reload()
-    assert [point.step for point in events.Scalars("by_digits/10..01_and_nines")][-1] == 5
+    assert [point.step for point in events.Scalars("by_digits/10..01_and_nines")][-1] == 3
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "grid.json", tmp_path / "b")
     both = command("report", tmp_path, tmp_path / "b", "--output", tmp_path / "compared")
     assert both.code == 0, both.err
     compared = (tmp_path / "compared/compare.md").read_text(encoding="utf-8")
     assert f"| both beyond | {len(found)} | 0 | 0 | {len(found)} |" in compared
+
+
+def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, tmp_path):
+    ran = command("evaluate", "--checkpoint", trained / "runs", *ONE, "--output", tmp_path / "a")
+    assert ran.code == 0
+    assert ran.err == f"checkpoint: {trained}/runs/debug/version_0/checkpoints/best.ckpt\n"
+    for words in (("solve", "1x2"), ("inspect", "1x2"), ("analyse", "ranks")):
+        output = () if words[0] == "solve" else ("--output", "x")
+        more = ("--checkpoint", trained / "runs", "--accelerator", "mps", *output)
+        ran = command(*words, *more, folder=tmp_path)
+        assert not (tmp_path / "x").exists()
+        assert "checkpoint: " in ran.err, ran.err
+
+
+def test_the_evaluation_of_another_model_and_devices_that_are_not_there_change_nothing(
+    command, checkpoint, tmp_path
+):
+    here = ("--output", tmp_path / "one")
+    for words in ((), ("--contexts",)):
+        ran = command("evaluate", *words, *here, "--accelerator", "mps")
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert not (tmp_path / "one").exists()
+    for words, name in (((*ONE[:4], "--problems", 2), "grid"), (("--contexts",), "contexts")):
+        words = ("evaluate", *words, "--problems", 2, "--accelerator", "cpu")
+        assert command(*words, *here).code == 0
+        held = (tmp_path / f"one/{name}.json").read_bytes()
+        ran = command(*words, *here, "--checkpoint", checkpoint)
+        assert ran.code == 2
+        assert "holds the figures of another checkpoint, lattice (" in ran.err
+        assert (tmp_path / f"one/{name}.json").read_bytes() == held
 
 
 def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_path, monkeypatch):
@@ -170,22 +202,25 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
 
 def test_several_processes_measure_the_same_figures_as_one(command, process, checkpoint, tmp_path):
     words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--digits-a", "1,3")
-    three = ("--devices", 3, "--output", "three")  # one has nothing to do
-    ran = process(*words, *three, folder=tmp_path)
+    ran = process(*words, "--devices", 2, "--output", "two", folder=tmp_path)
     assert ran.code == 0, ran.err
     assert ran.err == ""
-    assert ran.out.count("three/grid.json") == 1
+    assert ran.out.count("two/grid.json") == 1
     assert command(*words, "--output", tmp_path / "one").code == 0
-    assert cells(tmp_path / "three") == cells(tmp_path / "one")
-    assert settings(tmp_path / "three")["devices"] == 3
+    assert cells(tmp_path / "two") == cells(tmp_path / "one")
+    assert settings(tmp_path / "two")["devices"] == 2
 
 
 @pytest.mark.parametrize(
     ("words", "setting", "told"),
     [
-        (("--precision", "bf16-mixed"), {"precision": "bf16-mixed"}, "Computed in bf16-mixed."),
-        (("--view", "r180"), {"view": "r180"}, "in the view r180 alone."),
-        (("--views", 3, "--vote", "weighted"), {}, ""),
+        (
+            ("--precision", "bf16-mixed"),
+            {"precision": "bf16-mixed"},
+            "How every model was asked: computed in bf16-mixed.",
+        ),
+        (("--view", "r180"), {"view": "r180"}, "was asked: in the view r180 alone."),
+        (("--views", 3, "--vote", "weighted"), {}, "asked: 3 views, weighted vote on each row."),
     ],
 )
 def test_how_models_are_asked_is_written_down(
@@ -203,36 +238,27 @@ def test_how_models_are_asked_is_written_down(
         assert (voting["views"], voting["vote"], voting["symmetries"]) == (3, "weighted", None)
 
 
-def test_without_sizes_a_grid_has_those_of_training_and_as_many_again(
-    command, checkpoint, tmp_path
-):
-    words = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
-    ran = command("evaluate", "--checkpoint", checkpoint, *words)
-    assert ran.code == 0, ran.err
-    assert (settings(tmp_path)["rows"], settings(tmp_path)["columns"]) == ([1, 2, 3, 4], [1, 2])
-    regions = {(cell["row"], cell["column"]): cell["region"] for cell in cells(tmp_path)}
-    assert (regions[2, 1], regions[3, 1]) == (INSIDE, FIRST)
-    assert (regions[1, 2], regions[4, 2]) == (SECOND, BOTH)
-
-
 @pytest.mark.parametrize(
-    ("words", "axes", "sizes"),
-    [
-        ((), ["digits", "addends"], ([1, 2, 3, 4], [2, 3, 4, 5, 6])),
-        (("--digits-a", "1,3"), ["digits_a", "digits_b"], ([1, 3], [1, 2, 3, 4])),
+    ("model", "words", "axes", "sizes"),
+    [  # without sizes those of training and as many again
+        ("checkpoint", (), ["digits_a", "digits_b"], ([1, 2, 3, 4], [1, 2])),
+        ("adder", (), ["digits", "addends"], ([1, 2, 3, 4], [2, 3, 4, 5, 6])),
+        ("adder", ("--digits-a", "1,3"), ["digits_a", "digits_b"], ([1, 3], [1, 2, 3, 4])),
     ],
 )
-def test_addition_is_evaluated_by_either_kind_of_size(command, adder, tmp_path, words, axes, sizes):
+def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, words, axes, sizes):
     more = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
-    ran = command("evaluate", "--checkpoint", adder, *words, *more)
+    ran = command("evaluate", "--checkpoint", request.getfixturevalue(model), *words, *more)
     assert ran.code == 0, ran.err
-    held = settings(tmp_path)
+    held, found = settings(tmp_path), cells(tmp_path)
     assert (held["axes"], held["rows"], held["columns"]) == (axes, *sizes)
-    found = cells(tmp_path)
-    assert [(cell["row"], cell["column"]) for cell in found] == [
-        (row, column) for row in sizes[0] for column in sizes[1]
-    ]
-    assert all(cell["solutions"]["total"] == 2 for cell in found)
+    regions = {(cell["row"], cell["column"]): cell["region"] for cell in found}
+    assert list(regions) == [(row, column) for row in sizes[0] for column in sizes[1]]
     report = (tmp_path / "grid.md").read_text(encoding="utf-8")
     assert ("digits; columns: addends" in report) == (axes[0] == "digits")
-    assert "1 to 2 digits, 2 to 3 addends" in report
+    if model == "checkpoint":
+        assert (regions[2, 1], regions[3, 1]) == (INSIDE, FIRST)
+        assert (regions[1, 2], regions[4, 2]) == (SECOND, BOTH)
+    else:
+        assert all(cell["solutions"]["total"] == 2 for cell in found)
+        assert "1 to 2 digits, 2 to 3 addends" in report

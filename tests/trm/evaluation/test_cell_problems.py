@@ -1,6 +1,5 @@
 import itertools
 
-import numpy as np
 import pytest
 
 from canvas.addition import Addition
@@ -21,27 +20,39 @@ def held_out(base: int, digits_a: int, digits_b: int) -> set[tuple[int, int]]:
     return {pair for pair, held in zip(everything, test, strict=True) if held}
 
 
-@pytest.mark.parametrize("base", [2, 3, 10])
-@pytest.mark.parametrize("lengths", [(4, 3), (5, 8), (12, 10), (30, 1), (1, 30)])
-def test_problems_have_their_cells_lengths_and_split_and_differ(base, lengths):
-    problems = cell_problems(Multiplication(base=base), lengths, 60, seed=0)
+ADDITION = Addition(digits=(1, 2), addends=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("task", "lengths"),
+    [
+        *(
+            (Multiplication(base=base), lengths)
+            for base in (2, 3, 10)
+            for lengths in ((4, 3), (5, 8), (12, 10), (30, 1), (1, 30))
+        ),
+        *((ADDITION, n) for n in ((1, 1, 1), (1, 1, 1, 1), (6, 6), (3, 3, 3, 3, 3))),
+    ],
+)
+def test_problems_have_their_cells_lengths_and_split_and_differ(task, lengths):
+    problems = cell_problems(task, lengths, 60, seed=0)
     assert (problems.lengths == lengths).all()
     assert (split_of(problems) == SPLITS.index("test")).all()
     assert len(set(problems.to_ints())) == len(problems)
 
 
 @pytest.mark.parametrize(
-    ("base", "lengths"), [(10, (1, 1)), (10, (2, 1)), (10, (2, 2)), (3, (4, 5)), (2, (1, 1))]
+    ("base", "lengths", "asked"),
+    [
+        *((10, n, 10_000) for n in ((1, 1), (2, 1), (2, 2))),
+        *((3, (4, 5), 10_000), (2, (1, 1), 10_000)),
+        (10, (3, 2), 9_000),  # more than the cell holds
+    ],
 )
-def test_a_small_cell_gives_every_pair_that_is_held_out(base, lengths):
-    problems = cell_problems(Multiplication(base=base), lengths, 10_000, seed=3)
+def test_a_small_cell_gives_every_pair_that_is_held_out(base, lengths, asked):
+    problems = cell_problems(Multiplication(base=base), lengths, asked, seed=3)
     assert set(problems.to_ints()) == held_out(base, *lengths)
     assert len(problems) == len(held_out(base, *lengths))
-
-
-def test_more_can_be_asked_of_a_larger_cell_than_it_holds():
-    problems = cell_problems(Multiplication(), (3, 2), 9_000, seed=0)
-    assert set(problems.to_ints()) == held_out(10, 3, 2)
 
 
 def test_a_pair_that_is_drawn_again_is_left_out():
@@ -50,42 +61,32 @@ def test_a_pair_that_is_drawn_again_is_left_out():
     assert len(problems) == len(set(problems.to_ints())) == 1000
 
 
-@pytest.mark.parametrize("lengths", [(2, 2), (10, 10)])
-def test_problems_depend_on_base_and_seed_alone(lengths):
-    tasks = [
-        Multiplication(name, digits_a=(1, n))
-        for n, name in enumerate(Multiplication.layouts, start=1)
-    ]
+@pytest.mark.parametrize(
+    ("tasks", "lengths"),
+    [
+        *(
+            ([Multiplication(name, digits_a=(1, n)) for n, name in
+              enumerate(Multiplication.layouts, start=1)], lengths)
+            for lengths in ((2, 2), (10, 10))
+        ),
+        ([ADDITION, Addition("column_carries", digits=(1, 7), addends=(2, 5))], (5, 5, 5)),
+    ],
+)  # fmt: skip
+def test_problems_depend_on_base_and_seed_alone(tasks, lengths):
     first, *others = (cell_problems(task, lengths, 50, seed=1).to_ints() for task in tasks)
     assert all(other == first for other in others)
     assert cell_problems(tasks[0], lengths, 50, seed=2).to_ints() != first
 
 
-def test_cells_do_not_share_their_digits():
-    some = cell_problems(Multiplication(), (10, 10), 50, seed=0)
-    more = cell_problems(Multiplication(), (10, 11), 50, seed=0)
-    assert not np.intersect1d(some.operands[0].to_ints(), more.operands[0].to_ints()).size
-
-
-def test_cells_with_the_same_digits_of_the_multiplier_do_not_share_those_of_the_multiplicand():
+@pytest.mark.parametrize("others", [((10, 10), (10, 11)), ((10, 10), (11, 10))])
+def test_cells_do_not_share_their_digits(others):
     # From one stream about every hundredth pair would have the same lowest digits: both problems
     # are kept at the first attempt.
     some, more = (
-        cell_problems(Multiplication(), (n, 10), 2000, seed=0).operands[0].digits[:, :9]
-        for n in (10, 11)
+        cell_problems(Multiplication(), lengths, 2000, seed=0).operands[0].digits[:, :9]
+        for lengths in others
     )
     assert not (some == more).all(axis=1).any()
-
-
-ADDITION = Addition(digits=(1, 2), addends=(2, 3))
-
-
-@pytest.mark.parametrize("lengths", [(1, 1, 1), (1, 1, 1, 1), (6, 6), (3, 3, 3, 3, 3)])
-def test_addends_have_their_cells_lengths_and_split_and_differ(lengths):
-    problems = cell_problems(ADDITION, lengths, 60, seed=0)
-    assert (problems.lengths == lengths).all()
-    assert (split_of(problems) == SPLITS.index("test")).all()
-    assert len(set(problems.to_ints())) == len(problems) == 60
 
 
 def test_a_small_cell_of_addition_gives_every_problem_that_is_held_out_zeros_among_them():
@@ -94,9 +95,3 @@ def test_a_small_cell_of_addition_gives_every_problem_that_is_held_out_zeros_amo
     expected = {one for one, held in zip(everything, test, strict=True) if held}
     assert any(0 in one for one in expected)
     assert set(cell_problems(ADDITION, (1, 1, 1), 10_000, seed=0).to_ints()) == expected
-
-
-def test_layout_and_ranges_change_no_problem_of_addition():
-    other = Addition("column_carries", digits=(1, 7), addends=(2, 5))
-    asked = (cell_problems(task, (5, 5, 5), 50, seed=1).to_ints() for task in (ADDITION, other))
-    assert next(asked) == next(asked)

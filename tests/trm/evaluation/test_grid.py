@@ -10,8 +10,6 @@ from trm.evaluation.grid import (
     SECOND,
     SHORTER,
     contrasts,
-    described,
-    differing_problems,
     pooled,
     read_grid,
     region,
@@ -77,14 +75,6 @@ def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
 def test_cells_that_one_model_cannot_be_asked_are_not_compared(make_grid):
     one, two = make_grid({"one": right, "two": short_only}, 2, 4)["models"]
     assert [c.key for c in contrasts(one, two)] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-
-
-def test_differing_problems_are_said_plainly(make_grid):
-    grid = make_grid({"one": right, "two": right})
-    assert differing_problems(grid) == ""
-    grid["models"][1] |= {"settings": grid["settings"] | {"seed": 3, "problems": 64}}
-    assert differing_problems(grid) == "seed 0 or 3; problems 128 or 64"
-    assert described(grid).startswith("128 or 64 problems a cell")
 
 
 def lacking(grid: dict) -> dict:

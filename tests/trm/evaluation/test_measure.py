@@ -334,6 +334,11 @@ def test_other_settings_and_checkpoints_take_no_cell_of_earlier_ones(
     for name, weight in content["state_dict"].items():
         content["state_dict"][name] = weight + 1
     torch.save(content, twin)
+    with pytest.raises(
+        ValueError, match=r"another checkpoint, twin .*twin\.ckpt, SHA-256 .*--output"
+    ):
+        evaluate(twin, tmp_path, ONE)
+    (tmp_path / "grid.json").unlink()
     retrained = evaluate(twin, tmp_path, ONE)
     assert sizes == [(2, 1)] * 6
     one, other = (grid["models"][0]["cells"][0]["confidence"] for grid in (first, retrained))
@@ -387,7 +392,7 @@ def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):
         assert sizes == [(2, 1)]
 
 
-@pytest.mark.parametrize("name", ["grid.json", "grid.png", "grid.md"])
+@pytest.mark.parametrize("name", ["grid.json", "lengths.png", "grid.png", "grid.md", "grid.csv"])
 def test_files_of_others_are_left_alone(checkpoint, tmp_path, sizes, name):
     (tmp_path / name).write_text("[1, 2, 3]")
     with pytest.raises(ValueError, match=rf"{name} is in the way, .* choose another --output"):

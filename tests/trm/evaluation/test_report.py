@@ -4,14 +4,10 @@ import re
 import pytest
 from rich.console import Console
 
-from trm.evaluation.grid import (
-    BOTH,
-    FIRST,
-    INSIDE,
-    SECOND,
-    SHORTER,
-)
+from trm.evaluation.grid import BOTH, FIRST, INSIDE, SECOND, SHORTER
 from trm.evaluation.report import compare_markdown, markdown, print_summary, shared_problems
+from trm.figures.grids import comparison_figure
+from trm.figures.lengths import lengths_figure, row_errors_figure
 
 
 def right(a: int, b: int) -> float:
@@ -105,7 +101,14 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     (row,) = table(text, "## Models")[1:]
     digest = grid["models"][0]["sha256"][:12]
     who = ["one", "recursive", "lattice", "188,322"]
-    assert row == [*who, "1 to 3 x 1 to 2 digits", "3,500", "321 TFLOP, 12 min", f"`{digest}`"]
+    assert row == [
+        *who,
+        "1 to 3 x 1 to 2 digits",
+        "3,500",
+        "321 TFLOP, 12 min",
+        f"`{digest}`",
+        "in one view",
+    ]
     assert "(a%20grid.png)" in text
     assert "test split, seed 5" in text
     assert "torch 2.13.0" in text
@@ -177,6 +180,43 @@ def test_differing_problems_are_said_plainly(make_grid):
     grid["models"][1] |= {"settings": settings}
     for text in (compare_markdown(grid), summary(grid)):
         assert "NOT THE SAME PROBLEMS (seed 0 or 3; problems 128 or 64)" in text
+        assert "128 or 64 problems a cell" in text
+
+
+TURNED = {"view": "r90", "steps": 3, "precision": "bf16-mixed"}
+VOTED = {
+    **{"views": 4, "symmetries": ["e", "h"], "vote": "max_confidence", "per": "row", "rollouts": 2},
+    **{"noise": 0.5, "temperature": 0.0, "seed": 0, "orders": 2},
+}
+
+
+def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(make_grid):
+    grid = make_grid({"one": right, "two": right, "three": right})
+    for model, more in zip(grid["models"], ({}, TURNED, {"voting": VOTED}), strict=True):
+        model["settings"] = grid["settings"] | more
+    ways = [
+        "in one view",
+        "in the view r90 alone, at most 3 supervision steps a row, computed in bf16-mixed",
+        "4 views of e,h, rollouts 2, noise 0.5, orders 2, max confidence vote on each row",
+    ]
+    text = compare_markdown(grid)
+    assert [row[-1] for row in table(text, "## Models")[1:]] == ways
+    shown = " ".join(comparison_figure(grid).legends[0].get_title().get_text().split())
+    legends = [
+        [words.get_text() for words in figure(grid).axes[0].get_legend().get_texts()]
+        for figure in (lengths_figure, row_errors_figure)
+    ]
+    assert legends[0] == legends[1]
+    for name, way in zip(("one", "two", "three"), ways, strict=True):
+        for told in (text, shown, " ".join(summary(grid).split())):
+            assert f"{name}: {way}" in told
+        assert f"{name}\n{way}" in legends[0]
+    assert "NOT ASKED ALIKE" in text
+    assert "NOT ASKED ALIKE" in summary(grid)
+    assert "Not asked alike" in shown
+    grid["models"] = [model | {"settings": grid["settings"] | TURNED} for model in grid["models"]]
+    assert f"- How every model was asked: {ways[1]}." in markdown(grid)
+    assert "ALIKE" not in markdown(grid)
 
 
 def test_a_reference_is_one_of_at_least_two_models(make_grid):

@@ -24,12 +24,6 @@ def test_the_interval_is_wilsons(right, total, low, high):
     assert Share(right, total).interval == pytest.approx((low, high), abs=1e-4)
 
 
-def test_the_ends_of_the_interval_solve_wilsons_equation():
-    share = Share(37, 50)
-    for p in share.interval:
-        assert (p - share.value) ** 2 == pytest.approx(1.96**2 * p * (1 - p) / 50)
-
-
 def test_a_share_is_written_with_its_numbers_and_interval():
     assert str(Share(5, 10)) == "50.0 % (5 of 10; 95 % interval 23.7 to 76.3 %)"
     assert Share(5, 10).short == "50.0 % (23.7–76.3)"

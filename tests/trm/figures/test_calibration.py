@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -29,6 +31,17 @@ def test_bins_of_few_problems_are_hollow_uncertain_and_joined_to_no_other():
     low, high = axes.collections[0].get_segments()[0][:, 1]
     assert high - low > 40
     assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
+
+
+def test_ticks_are_plain_numbers():
+    for score in (np.repeat([0.95, 0.15], [3, 100]), np.array([0.5, 0.9])):
+        figure = reliability_figure({"rows": reliability(score, score > 0.5)})
+        figure.draw_without_rendering()
+        ticks = [
+            t.get_text() for which in (False, True) for t in figure.axes[1].get_yticklabels(which)
+        ]
+        assert "1" in ticks
+        assert all(re.fullmatch(r"[\d,.]*", tick) for tick in ticks)
 
 
 def test_risks_of_few_problems_do_not_set_the_scale():

@@ -1,5 +1,3 @@
-import sys
-
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -8,8 +6,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from trm.evaluation.statistics import Share
-from trm.figures.grids import comparison_figure, grid_figure, mark, row_errors_figure
+from trm.figures.grids import comparison_figure, grid_figure
 
 
 def right(a: int, b: int) -> float:
@@ -163,12 +160,6 @@ def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(
     assert len(panels(figure)) == models + (models - 1) * compared
 
 
-def test_pyplot_stays_out(make_grid):
-    before = "matplotlib.pyplot" in sys.modules
-    grid_figure(make_grid({"one": right}))
-    assert ("matplotlib.pyplot" in sys.modules) == before
-
-
 def test_differences_stand_below_their_model_and_are_signed(make_grid):
     figure = comparison_figure(make_grid({"strong": right, "weak": half}))
     figure.draw_without_rendering()
@@ -196,6 +187,15 @@ def test_below_the_reference_differences_are_pooled_by_region(make_grid):
         assert start[0] < value < end[0]
 
 
+def test_bars_are_promised_where_there_are_any(make_grid):
+    for size, bars in ((5, True), (1, False)):
+        figure = comparison_figure(make_grid({"strong": right, "weak": half}, size, size))
+        assert ("room and bars:" in words(figure)) == bars
+        assert (
+            any(axes.get_title(loc="left").startswith("all cells") for axes in figure.axes) == bars
+        )
+
+
 def test_cells_whose_intervals_do_not_overlap_are_bold_and_bear_a_dot(make_grid):
     close = make_grid({"one": lambda a, b: 0.5, "two": lambda a, b: 0.9 if a == 3 else 0.55})
     *_, difference = panels(comparison_figure(close))
@@ -220,29 +220,3 @@ def test_misuse_is_refused(make_grid):
         comparison_figure(grid)
     with pytest.raises(ValueError, match="without models"):
         grid_figure(grid | {"models": []})
-
-
-def test_row_errors_are_shares_of_wrong_rows_of_two_operands_of_one_length(make_grid):
-    shares = {"half": lambda a, b: 0.5, "all": lambda a, b: 1.0}
-    grid = make_grid(shares, [1, 2, 4], [2, 4], problems=100)
-    (axes,) = row_errors_figure(grid).axes
-    line = next(line for line in axes.lines if line.get_label() == "half")
-    cells = {(cell["row"], cell["column"]): cell for cell in grid["models"][0]["cells"]}
-    counts = [cells[n, n]["rows_teacher_forced"] for n in (2, 4)]
-    np.testing.assert_allclose(line.get_ydata(), [1 - c["right"] / c["total"] for c in counts])
-    np.testing.assert_allclose(line.get_xdata(), [2, 4], rtol=0.02)
-    # Where no row is wrong, a hollow mark stands at the end of the interval.
-    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    ends = [line.get_ydata()[0] for line in hollow]
-    np.testing.assert_allclose(ends, [Share(0, 200).interval[1], Share(0, 400).interval[1]])
-
-
-def test_without_two_operands_of_one_length_there_are_no_row_errors(make_grid):
-    assert row_errors_figure(make_grid({"half": half}, [1, 2], [3, 4])) is None
-    sums = make_grid({"half": half}, [2, 3], [2, 3], axes=("digits", "addends"))
-    assert row_errors_figure(sums) is None
-
-
-def test_no_two_marks_are_alike():
-    assert len({tuple(mark(i).values()) for i in range(49)}) == 49
-    assert len({mark(i)["color"] for i in range(7)}) == 7

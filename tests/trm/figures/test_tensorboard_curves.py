@@ -21,20 +21,12 @@ def test_each_model_is_a_run_with_its_shares_over_all_cells_and_by_length(make_g
     lengths = so_so.Scalars("by_digits_of_a/digits_of_b_02")
     assert [event.step for event in lengths] == [1, 2, 3, 4]
     assert "by_digits_of_a/digits_of_b_03" not in so_so.Tags()["scalars"]  # not applicable
-    assert "solutions/first_beyond" in good.Tags()["scalars"]
-
-
-def test_curves_of_addition_are_by_its_own_measures(make_grid, tmp_path):
-    grid = make_grid({"one": lambda a, b: 1.0}, 3, [2, 3], axes=("digits", "addends"))
-    write_tensorboard(tmp_path, grid)
-    events = board(tmp_path / "tensorboard/1_one")
-    sums = events.Scalars("by_digits/addends_03")
-    assert [event.step for event in sums] == [1, 2, 3]
-
-
-def test_every_curve_says_what_it_shows(make_grid, tmp_path):
-    write_tensorboard(tmp_path, make_grid({"one": lambda a, b: 1.0}))
-    events = board(tmp_path / "tensorboard/1_one")
-    assert len(events.Tags()["scalars"]) > 10
-    for tag in events.Tags()["scalars"]:
-        assert events.SummaryMetadata(tag).summary_description.endswith(".")
+    tags = good.Tags()["scalars"]
+    assert "solutions/first_beyond" in tags
+    assert len(tags) > 10
+    for tag in tags:  # every curve says what it shows
+        assert good.SummaryMetadata(tag).summary_description.endswith(".")
+    sums = make_grid({"one": lambda a, b: 1.0}, 3, [2, 3], axes=("digits", "addends"))
+    write_tensorboard(tmp_path / "sums", sums)
+    events = board(tmp_path / "sums/tensorboard/1_one").Scalars("by_digits/addends_03")
+    assert [event.step for event in events] == [1, 2, 3]

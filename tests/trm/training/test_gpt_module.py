@@ -63,7 +63,7 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {  # and no supervision steps
-        *(f"panels/{kind}_{i}" for kind in ("row", "worst") for i in range(1, 7)),
+        *(f"panels/{kind}_{i}" for kind in ("row", "wrong") for i in range(1, 7)),
         *(f"figures/{name}" for name in ("by_size", "by_kind", "reliability")),
     }
 

@@ -60,7 +60,7 @@ def run(fit, tmp_path_factory):
 
 def test_rows_are_drawn_at_each_validation_but_not_at_the_sanity_check(run):
     assert len(run.looks) == 4  # rows to draw and rows to follow, at each of two validations
-    for tag in ("row_1", "row_2", "worst_1", "worst_2"):
+    for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
         assert [image.step for image in run.events.Images(f"panels/{tag}")] == [2, 5]
 
 

@@ -1,0 +1,86 @@
+"""Accuracy, and wrong rows, against length."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from trm.evaluation.statistics import Share
+from trm.figures.lengths import lengths_figure, mark, row_errors_figure
+
+
+def line(figure: Figure, label: str) -> tuple[list[float], list[float]]:
+    (found,) = (one for one in figure.axes[0].lines if one.get_label() == label)
+    return list(found.get_xdata()), list(found.get_ydata())
+
+
+def band(figure: Figure, i: int = 0) -> dict[float, tuple[float, float]]:
+    """Lowest and highest value of a band at each length."""
+    found: dict[float, list[float]] = {}
+    for x, y in figure.axes[0].collections[i].get_paths()[0].vertices:
+        found.setdefault(float(x), []).append(float(y))
+    return {x: (min(y), max(y)) for x, y in found.items()}
+
+
+def falling(a: int, b: int) -> float:
+    return 1 / max(a, b)
+
+
+def test_a_line_for_each_setting_in_a_band_over_its_seeds_or_of_its_interval(make_grid):
+    shares = {f"a, seed {i}": lambda a, b, i=i: (1.0, 0.5)[i] for i in (0, 1)}
+    figure = lengths_figure(make_grid(shares | {"b": falling}, 4, 4, problems=100))
+    assert line(figure, "a, mean of 2 seeds") == ([1, 2, 3, 4], [75] * 4)
+    assert band(figure) == dict.fromkeys((1, 2, 3, 4), (50, 100))
+    assert line(figure, "b")[1] == [100, 50, 33, 25]  # of problems with operands of one length
+    low, high = Share(25, 100).interval
+    assert band(figure, 1)[4] == pytest.approx((100 * low, 100 * high))
+    trained = [one for one in figure.axes[0].lines if one.get_linestyle() == ":"]
+    assert [one.get_xdata()[0] for one in trained] == [2, 2]  # of 3 x 2 digits
+    assert "100 problems a cell" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "axes", "right", "trained"),
+    [
+        ([4], [1, 8], ("digits_a", "digits_b"), {4: 0.25, 8: 0.125}, 3),
+        ([2, 4], [2, 3], ("digits", "addends"), {2: (0.5 + 1 / 3) / 2, 4: 0.25}, 3),
+    ],
+)
+def test_other_sizes_are_pooled_by_the_longest_operand(
+    make_grid, rows, columns, axes, right, trained
+):
+    figure = lengths_figure(make_grid({"b": falling}, rows, columns, problems=900, axes=axes))
+    lengths, shares = line(figure, "b")
+    assert dict(zip(lengths, shares, strict=True)) == pytest.approx(
+        {n: 100 * share for n, share in right.items()}, abs=0.1
+    )
+    assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
+
+
+def test_row_errors_are_shares_of_wrong_rows_of_two_operands_of_one_length(make_grid):
+    shares = {"half": lambda a, b: 0.5, "all": lambda a, b: 1.0}
+    grid = make_grid(shares, [1, 2, 4], [2, 4], problems=100)
+    figure = row_errors_figure(grid)
+    x, y = line(figure, "half")
+    cells = {(cell["row"], cell["column"]): cell for cell in grid["models"][0]["cells"]}
+    counts = [cells[n, n]["rows_teacher_forced"] for n in (2, 4)]
+    np.testing.assert_allclose(y, [1 - c["right"] / c["total"] for c in counts])
+    np.testing.assert_allclose(x, [2, 4], rtol=0.02)
+    # Where no row is wrong, a hollow mark stands at the end of the interval.
+    (axes,) = figure.axes
+    ends = [one.get_ydata()[0] for one in axes.lines if one.get_markerfacecolor() == "white"]
+    np.testing.assert_allclose(ends, [Share(0, 200).interval[1], Share(0, 400).interval[1]])
+    figure.draw_without_rendering()
+    ticks = [label.get_text() for which in (False, True) for label in axes.get_yticklabels(which)]
+    assert {"10", "20"} <= set(ticks)  # percent, in plain numbers everywhere
+    assert not any("\\times" in tick or "^" in tick for tick in ticks)
+
+
+def test_without_two_operands_of_one_length_there_are_no_row_errors(make_grid):
+    assert row_errors_figure(make_grid({"half": falling}, [1, 2], [3, 4])) is None
+    sums = make_grid({"half": falling}, [2, 3], [2, 3], axes=("digits", "addends"))
+    assert row_errors_figure(sums) is None
+
+
+def test_no_two_marks_are_alike():
+    assert len({tuple(mark(i).values()) for i in range(49)}) == 49
+    assert len({mark(i)["color"] for i in range(7)}) == 7

@@ -1,0 +1,158 @@
+"""Accuracy against length: whole solutions, and single rows on a logarithmic scale."""
+
+from textwrap import fill
+from typing import Any
+
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from canvas.picture import GREY, GRID, INK, blank_figure
+from trm.evaluation.grid import (
+    FIGURES,
+    Model,
+    asked_unlike,
+    axes_of,
+    cells_of,
+    described,
+    differing_problems,
+    pooled,
+    share,
+)
+from trm.evaluation.names import by_setting
+from trm.evaluation.statistics import Share
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X")
+
+
+def mark(i: int) -> dict[str, Any]:
+    """A colour and a shape, another pair for each of as many things as there are pairs."""
+    turn, colour = divmod(i, len(_COLOURS))
+    return {"color": _COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
+
+
+def plain_logarithmic(axis: Axis, times: float = 1) -> None:
+    """Plain numbers on a logarithmic axis: powers of ten, of a short range also 2 and 5 times."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    low, high = getattr(axis.axes, f"get_{axis.axis_name}lim")()  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,), numticks=15))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{times * value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
+    """The share that is right against the digits of the operands.
+
+    Of two operands both have that length, where a grid has several such cells; elsewhere the
+    longest has it, and all its cells are pooled. A line for each setting: the mean of its seeds, in
+    a band from the lowest to the highest; of one seed in a band of Wilson's 95 % interval. Dotted:
+    the longest of training.
+    """
+    pairs = {key for model in grid["models"] for key in cells_of(model) if key[0] == key[1]}
+    alike = axes_of(grid) == ("digits_a", "digits_b") and len(pairs) > 1
+    figure = blank_figure(900, 560)
+    figure.set_layout_engine("constrained")
+    axes, unlike, every = figure.subplots(), asked_unlike(grid), set[int]()
+    for i, (name, models) in enumerate(by_setting(grid["models"]).items()):
+        style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
+        x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
+        values = [[100 * seed[n].value for seed in seeds] for n in x]
+        ends = [(min(some), max(some)) for some in values]
+        if len(models) == 1:
+            ends = [(100 * low, 100 * high) for low, high in (seeds[0][n].interval for n in x)]
+        label = f"{name}, mean of {len(models)} seeds" if len(models) > 1 else name
+        if how := unlike.get(models[0]["name"]):
+            label += f"\n{how}"
+        axes.plot(x, [sum(some) / len(some) for some in values], label=label, zorder=3, **style)
+        low, high = zip(*ends, strict=True) if ends else ((), ())
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
+        every |= set(x)
+        ranges = (models[0]["ranges"] or {}).items()
+        if longest := [most for axis, (_, most) in ranges if axis.startswith("digits")]:
+            most = min(longest) if alike else max(longest)
+            axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
+    lengths = sorted(every)
+    if lengths and lengths[-1] > 2 * len(lengths):  # a few sizes far apart
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xticks(lengths, [str(n) for n in lengths])
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    what = "digits of each operand" if alike else "digits of the longest operand, pooled"
+    axes.set(ylim=(-2, 102), xlabel=what, ylabel="right, %")
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(FIGURES[figure_of], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    notes = f"{described(grid)}. Bands: of several seeds from the lowest to the highest, of one "
+    notes += "the Wilson 95\u00a0% interval. Dotted: the longest of training."
+    if differing := differing_problems(grid):
+        notes += f" Not the same problems: {differing}."
+    figure.supxlabel(fill(notes, 125), x=0.01, ha="left", fontsize=9, color=GREY)
+    return figure
+
+
+def _by_length(grid: dict[str, Any], model: Model, figure_of: str, alike: bool) -> dict[int, Share]:
+    """What is right of the problems of each length, from short to long; of families together."""
+    cells: dict[int, list[dict[str, Any]]] = {}
+    for size, cell in cells_of(model).items():
+        sizes = zip(axes_of(grid), size, strict=True)
+        length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
+        if not alike or size[0] == size[1]:
+            cells.setdefault(length, []).append(cell)
+    found = {n: pooled(some, figure_of) for n, some in sorted(cells.items())}
+    return {n: right for n, right in found.items() if right.total}
+
+
+def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
+    """Wrong rows of problems with operands of one length, each row from the true ones before it.
+
+    With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
+    an arrow stands at the interval's upper end. Dashed: the longest of training. None where no cell
+    of the grid has two operands of one length.
+    """
+    lines: dict[str, dict[int, Share]] = {}  # of each model rows that are wrong, by length
+    for model in grid["models"] if axes_of(grid) == ("digits_a", "digits_b") else ():
+        for (n, other), cell in sorted(cells_of(model).items()):
+            right = share(cell, "rows_teacher_forced") if n == other else None
+            if right and right.total:  # models of answers wrote no rows
+                found = Share(right.total - right.right, right.total)
+                lines.setdefault(model["name"], {})[other] = found
+    if not lines:
+        return None
+    figure = blank_figure(900, 520)
+    figure.set_layout_engine("constrained")
+    axes, unlike = figure.subplots(), asked_unlike(grid)
+    ends = []  # of intervals and arrows, below
+    for i, (name, wrong) in enumerate(lines.items()):
+        # Models measured at the same lengths would hide one another's intervals.
+        apart = 1.02 ** (i - (len(lines) - 1) / 2)
+        style = mark(i)
+        some = {n * apart: rows.value for n, rows in wrong.items() if rows.right}
+        label = f"{name}\n{unlike[name]}" if unlike else name
+        axes.plot(list(some), list(some.values()), label=label, linewidth=1, **style)
+        for n, rows in wrong.items():
+            x, (low, top) = n * apart, rows.interval
+            ends.append(low if rows.right else top / 2)
+            if rows.right:
+                axes.vlines(x, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
+            else:
+                axes.plot([x], [top], markerfacecolor="white", linestyle="", **style)
+                arrow = {"arrowstyle": "->", "color": style["color"]}
+                axes.annotate("", (x, top / 2), (x, top / 1.15), arrowprops=arrow)
+    trained = [model["ranges"].values() for model in grid["models"] if model["ranges"]]
+    for most in {min(high for _, high in ranges) for ranges in trained}:
+        axes.axvline(most, color=INK, linestyle="--", linewidth=1)
+    plain_logarithmic(axes.yaxis, 100)
+    plain_logarithmic(axes.xaxis)
+    axes.set_ylim(bottom=min(ends) / 1.5)
+    lengths = sorted({n for wrong in lines.values() for n in wrong})
+    axes.set_xticks(lengths, [str(n) for n in lengths])
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    axes.set(xlabel="digits of each operand", ylabel="rows wrong, %, each from the true rows above")
+    title = "Hollow, with an arrow: none wrong, upper end of the 95 % interval"
+    axes.set_title(f"{title}. Dashed: longest of training", fontsize=10)
+    axes.legend(frameon=False)
+    return figure
