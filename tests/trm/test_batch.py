@@ -213,44 +213,36 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--input", "problems.csv"), "go together"),
-        (("12x3", "--input", "problems.csv", "--output", "x.csv"), "one of the three"),
-        ((), "one of the three"),
-        (("--input", "none.csv", "--output", "x.csv"), "--input none.csv: there is no such file"),
-        (("--input", "problems.csv", "--output", "problems.csv"), "the input itself"),
-        (("--input", "problems.csv", "--output", "x.txt"), "does not say its format"),
-        (("--input", "problems.csv", "--output", "x.csv", "--watch"), "--watch"),
-        (("--input", "-", "--output", "x.csv", "--devices", "2"), "one device"),
-        (
-            ("--input", "problems.csv", "--output", "x.csv", "--rollouts", "3"),
-            "rollouts differ by noise",
-        ),
-        (("12x3", "--views", "2", "--temperature", "1", "--rollouts", "2"), "use --noise"),
+        ("--input problems.csv", "go together"),
+        ("12x3 --input problems.csv --output x.csv", "one of the three"),
+        ("", "one of the three"),
+        ("--input none.csv --output x.csv", "--input none.csv: there is no such file"),
+        ("--input problems.csv --output problems.csv", "the input itself"),
+        ("--input problems.csv --output x.txt", "does not say its format"),
+        ("--input problems.csv --output x.csv --watch", "--watch"),
+        ("--input - --output x.csv --devices 2", "one device"),
+        ("--input problems.csv --output x.csv --rollouts 3", "rollouts differ by noise"),
+        ("12x3 --views 2 --temperature 1 --rollouts 2", "use --noise"),
+        ("--views 3 --symmetries e,t --height 6 --width 9 1x2", "quarter turns need a square"),
     ],
 )
 def test_a_wrong_call_is_told_and_writes_nothing(command, checkpoint, source, words, message):
     before = set(source.parent.iterdir())
-    ran = command("solve", "--checkpoint", checkpoint, *words, folder=source.parent)
+    words = ("--checkpoint", checkpoint, *words.split())
+    ran = command("solve", *words, folder=source.parent)
     assert ran.code == 2
     assert message in ran.err
     assert set(source.parent.iterdir()) == before
 
 
-def test_views_that_were_not_trained_on_get_a_note(command, checkpoint):
-    ran = command("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "all", "12x3")
-    assert ran.code == 0
-    assert "note: this model was trained on the symmetries e alone, not on r90," in ran.err
-    assert "agreement" in ran.out
-    assert "note" not in command("solve", "--checkpoint", checkpoint, "--views", 3, "12x3").err
-
-
-def test_a_canvas_made_square_by_the_call_takes_quarter_turns(command, checkpoint, source):
-    words = ("solve", "--checkpoint", checkpoint, "--views", 3, "--symmetries", "e,t", "--quiet")
-    words += ("--input", source, "--output", source.with_name("x.jsonl"))
-    ran = command(*words, "--height", 9, "--width", 9)
-    assert ran.code == 1, ran.err
-    assert (ran := command(*words, "--height", 6, "--width", 9)).code == 2
-    assert "quarter turns need a square canvas" in ran.err
+def test_views_that_were_not_trained_on_get_a_note_and_quarter_turns_a_square(command, checkpoint):
+    words = ("solve", "--checkpoint", checkpoint, "--views", 3, "12x3")
+    assert "note" not in command(*words).err
+    for more in (("--symmetries", "all"), ("--symmetries", "e,r90", "--height", 9, "--width", 9)):
+        ran = command(*words, *more)
+        assert ran.code == 0
+        assert "note: this model was trained on the symmetries e alone, not on r90" in ran.err
+        assert "agreement" in ran.out
 
 
 def test_what_cannot_be_replaced_is_written_through(command, checkpoint, source, tmp_path):
@@ -330,44 +322,34 @@ def test_the_manuals_pipeline_gives_long_answers_digit_by_digit(repository, tmp_
 
 SUMS = [(12, 3), (12, 3, 40), (0, 7), (123, 4), (1, 2, 3, 4)]
 SUM_FILES = {
-    "columns.csv": "name,a,b,c,d\n" + "".join(
-        ",".join(["n", *map(str, one), *[""] * (4 - len(one))]) + "\n" for one in SUMS
-    ),
-    "problem.csv": "problem\n" + "".join("+".join(map(str, one)) + "\n" for one in SUMS),
-    "operands.csv": "operands\n" + "".join(f'"{list(one)}"\n' for one in SUMS),
-    "columns.jsonl": "".join(
-        json.dumps(dict(zip("abcd", one, strict=False))) + "\n" for one in SUMS
-    ),
-    "problem.jsonl": "".join(
-        json.dumps({"problem": " + ".join(map(str, one))}) + "\n" for one in SUMS
-    ),
-    "operands.jsonl": "".join(json.dumps({"operands": one}) + "\n" for one in SUMS),
+    "columns.csv": ["name,a,b,c,d", *("n," + ",".join([*map(str, one), *[""] * (4 - len(one))])
+                                      for one in SUMS)],
+    "problem.csv": ["problem", *("+".join(map(str, one)) for one in SUMS)],
+    "operands.csv": ["operands", *(f'"{list(one)}"' for one in SUMS)],
+    "columns.jsonl": [json.dumps(dict(zip("abcd", one, strict=False))) for one in SUMS],
+    "problem.jsonl": [json.dumps({"problem": " + ".join(map(str, one))}) for one in SUMS],
+    "operands.jsonl": [json.dumps({"operands": one}) for one in SUMS],
 }  # fmt: skip
 
 
 def test_sums_are_read_from_any_columns_and_give_the_same_records(command, adder, tmp_path):
     expected = None
-    for name, text in SUM_FILES.items():
-        (tmp_path / name).write_text(text)
-        words = ("--input", tmp_path / name, "--output", tmp_path / f"o-{name}l")
-        words += ("--output-format", "jsonl", "--quiet")
-        assert command("solve", "--checkpoint", adder, *words).code == 0, name
-        records = records_of(tmp_path / f"o-{name}l")
+    for name, lines in SUM_FILES.items():
+        (tmp_path / name).write_text("\n".join(lines))
+        output = tmp_path / f"o-{name}.jsonl"
+        words = ("--checkpoint", adder, "--input", tmp_path / name, "--output", output, "--quiet")
+        assert command("solve", *words).code == 0, name
+        records = records_of(output)
         first = 1 if name.endswith("jsonl") else 2
-        assert [record.pop("line") for record in records] == list(range(first, first + len(SUMS)))
-        for record in records:
+        for i, (record, one) in enumerate(zip(records, SUMS, strict=True)):
+            assert record.pop("line") == first + i
             for column in ("a", "b", "c", "d", "name"):
                 record.pop(column, None)
-        assert [record["operands"] for record in records] == [[*map(str, one)] for one in SUMS]
-        assert [record["problem"] for record in records] == [
-            " + ".join(map(str, one)) for one in SUMS
-        ]
-        assert [record["in_range"] for record in records] == [True, True, True, False, False]
-        told = "outside the lengths trained on (1 to 2 digits, 2 to 3 addends)"
-        assert [told in (record["uncalibrated_reason"] or "") for record in records] == [
-            False
-        ] * 3 + [True] * 2
-        for record, one in zip(records, SUMS, strict=True):
+            assert record["operands"] == [*map(str, one)]
+            assert record["problem"] == " + ".join(map(str, one))
+            assert record["in_range"] == (i < 3)
+            told = "outside the lengths trained on (1 to 2 digits, 2 to 3 addends)"
+            assert (told in (record["uncalibrated_reason"] or "")) == (i >= 3)
             assert record["correct"] == (record["answer"] == str(sum(one)))
         expected = expected or records
         assert records == expected, name

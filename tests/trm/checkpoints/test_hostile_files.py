@@ -7,10 +7,10 @@ import copy
 import json
 import pickle
 import random
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -51,11 +51,6 @@ def doubled(value: Any, times: int = 60) -> Any:
     return value
 
 
-def views() -> list[torch.Tensor]:
-    one = torch.zeros(9999)
-    return [one[i:] for i in range(999)]
-
-
 @pytest.fixture
 def changed(checkpoint, tmp_path) -> Callable[[Callable[[dict], Any]], Path]:
     """The checkpoint after a change of its content."""
@@ -67,13 +62,6 @@ def changed(checkpoint, tmp_path) -> Callable[[Callable[[dict], Any]], Path]:
         return tmp_path / "changed.ckpt"
 
     return write
-
-
-@pytest.fixture(scope="module")
-def written(checkpoint) -> dict[str, bytes]:
-    """A checkpoint and its exported weights, by the names of such files."""
-    packed = pack(load_checkpoint(checkpoint), {})
-    return {"x.ckpt": checkpoint.read_bytes(), "x.safetensors": packed}
 
 
 def tried(load: Callable[[Path], Any], file: Path) -> Any:
@@ -94,8 +82,10 @@ def solve(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.ckpt", "x.safetensors"])
-def test_of_120_damaged_files_none_is_taken_for_another_model(written, tmp_path, name):
-    file, draw, whole, refused = tmp_path / name, random.Random(0), written[name], 0
+def test_of_120_damaged_files_none_is_taken_for_another_model(checkpoint, tmp_path, name):
+    file, draw, refused, whole = tmp_path / name, random.Random(0), 0, checkpoint.read_bytes()
+    if name == "x.safetensors":
+        whole = pack(load_checkpoint(checkpoint), {})
     file.write_bytes(whole)
     good = load_checkpoint(file)
     for number in range(120):
@@ -151,7 +141,7 @@ def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
     "more",
     [
         torch.zeros(1).expand(60_000, 50_000),
-        views(),
+        [one[i:] for one in [torch.zeros(9999)] for i in range(999)],
         torch.empty(9, device="meta"),
         torch.zeros(9, 9).to_sparse(),
         Made(bytearray, 6_000_000_000),
@@ -168,10 +158,7 @@ def test_what_is_larger_in_memory_than_on_the_disk_is_refused(changed, more):
 
 def test_a_packed_archive_is_refused(checkpoint, tmp_path):
     file = tmp_path / "packed.ckpt"
-    with (
-        zipfile.ZipFile(checkpoint) as whole,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed,
-    ):
+    with ZipFile(checkpoint) as whole, ZipFile(file, "w", ZIP_DEFLATED) as packed:
         for entry in whole.infolist():
             packed.writestr(entry.filename, whole.read(entry))
     with pytest.raises(ValueError, match="damaged, cut short, packed,"):
@@ -299,27 +286,22 @@ def test_what_does_not_fit_is_named_in_one_short_sentence(changed, change, reaso
     assert len(str(error.value)) < 500
 
 
-@pytest.mark.parametrize("word", ["task", "layout"])
-def test_code_of_ones_own_that_nobody_imported_is_named_and_not_run(
-    changed, tmp_path, monkeypatch, word
+@pytest.mark.parametrize(
+    ("word", "name", "told"),
+    [
+        ("task", "unknown_code.Mine", r"its task is unknown_code\.Mine, .* like --import unknown"),
+        ("layout", "unknown_code.Mine", r"its layout is unknown_code\.Mine, .* like --import"),
+        ("task", "canvas.task.Task", "lacks answer, lengths, longest"),
+        ("task", "canvas.layouts.Layout", "is not a Task"),
+    ],
+)
+def test_code_that_is_no_task_or_that_nobody_imported_is_named_and_not_run(
+    changed, tmp_path, monkeypatch, word, name, told
 ):
     (tmp_path / "unknown_code.py").write_text("raise AssertionError('imported')")
     monkeypatch.chdir(tmp_path)
-    told = rf"its {word} is unknown_code\.Mine, .* like --import unknown_code"
-    with pytest.raises(ValueError, match=told):
-        load_solver(changed(put(DATA_KEY, "task", word, value="unknown_code.Mine")))
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("canvas.task.Task", "lacks answer, lengths, longest"),
-        ("canvas.layouts.Layout", "is not a Task"),
-    ],
-)
-def test_a_class_that_is_no_task_is_refused(changed, name, told):
     with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):
-        load_solver(changed(put(DATA_KEY, "task", "task", value=name)), device="cpu")
+        load_solver(changed(put(DATA_KEY, "task", word, value=name)), device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -8,32 +8,25 @@ def configs(repository):
     return repository / "configs"
 
 
-def test_they_are_listed_with_what_they_are(command, configs):
-    ran = command("configs")
-    lines = ran.out.splitlines()
+def test_they_are_listed_with_what_they_are_and_one_is_printed_as_it_is(command, configs):
+    lines = command("configs").out.splitlines()
     assert len(lines) == len(list(configs.rglob("*.yaml")))
     about = dict(line.split(maxsplit=1) for line in lines)
     assert about["debug"] == "Some seconds, to see that everything runs"
-
-
-def test_one_is_printed_as_it_is(command, configs):
     ran = command("configs", "gpt/small_learned")
     assert (ran.code, ran.out) == (0, (configs / "gpt/small_learned.yaml").read_text())
 
 
-def test_copies_are_made_and_named(command, configs, tmp_path):
+def test_copies_are_made_and_named_of_all_or_some(command, configs, tmp_path):
     ran = command("configs", "--copy", "mine", "quickstart", "trm/small", folder=tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.splitlines() == ["mine/quickstart.yaml", "mine/trm/small.yaml"]
-    for name in ("quickstart.yaml", "trm/small.yaml"):
-        assert (tmp_path / "mine" / name).read_text() == (configs / name).read_text()
-
-
-def test_without_names_all_are_copied(command, configs, tmp_path):
-    ran = command("configs", "--copy", ".", "--quiet", folder=tmp_path)
+    ran = command("configs", "--copy", "all", "--quiet", folder=tmp_path)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-    copies, originals = (sorted(folder.rglob("*.yaml")) for folder in (tmp_path, configs))
-    assert [f.relative_to(tmp_path) for f in copies] == [f.relative_to(configs) for f in originals]
+    for name in ("mine", "all"):
+        copies = {f.relative_to(tmp_path / name): f for f in (tmp_path / name).rglob("*.yaml")}
+        assert all(f.read_text() == (configs / path).read_text() for path, f in copies.items())
+    assert copies.keys() == {f.relative_to(configs) for f in configs.rglob("*.yaml")}
 
 
 def test_nothing_is_overwritten_and_then_nothing_is_copied(command, tmp_path):

@@ -39,7 +39,9 @@ def page(output: Path, study, states, stages=None, drawn=False) -> str:
     return (output / PAGE).read_text()
 
 
-def test_seeds_of_a_setting_stand_together(tmp_path, study, states):
+def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
+    tmp_path, study, states, make_grid
+):
     first, second = gathered(tmp_path, study, states, "near")
     assert (first.name, first.parameters) == ("a_b", 10)
     for column in ("4 x 2 digits", "4 x 4 digits"):
@@ -47,9 +49,6 @@ def test_seeds_of_a_setting_stand_together(tmp_path, study, states):
     [seed] = second.seeds
     assert seed.cost == COST
     assert seed.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
-
-
-def test_of_many_cells_the_regions_are_told(tmp_path, study, states, make_grid):
     for run in states:
         write_object(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
     [first, _] = gathered(tmp_path, study, states, "near")
@@ -60,7 +59,9 @@ def test_of_many_cells_the_regions_are_told(tmp_path, study, states, make_grid):
 def test_figures_of_other_options_are_not_shown_beside_these(tmp_path, study, states):
     wider = replace(study, evaluations={"near": ["--problems", "500"]})
     assert gathered(tmp_path, wider, states, "near") == []
-    assert "0 of 4 runs are done" in page(tmp_path, wider, states)
+    text = page(tmp_path, wider, states, drawn=True)
+    assert "0 of 4 runs are done" in text
+    assert "study.png" not in text
 
 
 def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, study, states):
@@ -76,12 +77,6 @@ def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, stu
     assert "| c | 10 | 60 |" in text
     assert "![Whole solutions right](study.png)" in text
     assert "study-lines.png" not in text
-
-
-def test_a_study_without_results_has_a_page_and_no_picture(tmp_path, study):
-    text = page(tmp_path, study, {run: State() for run in study.runs()}, drawn=True)
-    assert "0 of 4 runs are done" in text
-    assert "study.png" not in text
 
 
 def test_two_axes_have_maps_and_numbers_have_lines(tmp_path, study, states):

@@ -7,16 +7,7 @@ import pytest
 from trm.checkpoints import loading
 from trm.files import write_object
 from trm.sweep import runs as module
-from trm.sweep.runs import (
-    Jobs,
-    begin,
-    count,
-    folder_of,
-    is_done,
-    plan,
-    states_of,
-    wanted,
-)
+from trm.sweep.runs import Jobs, begin, count, folder_of, is_done, plan, states_of, wanted
 from trm.sweep.study import EQUAL_LOSS, Setting, Study
 
 SIZE = "model.network.config.intermediate_size"
@@ -32,39 +23,33 @@ class Trm:
     """Stands for submitit and `trm`: remembers the words, and ends with the codes it is given."""
 
     def __init__(self, monkeypatch, **codes: int) -> None:
+        self.commands: list[str] = []
         self.words: list[list[str]] = []
         self.at_once = 0
         self.codes = codes
-        trm = self
 
         class Job:
             def __init__(self, code: int) -> None:
                 self.code, self.looks = code, 0
+                self.result = lambda: code
 
             def done(self) -> bool:
                 self.looks += 1
                 return self.looks > 1
 
-            def result(self) -> int:
-                return self.code
-
         def submit(jobs: Jobs, run, words: list[str], device: str) -> Job:
-            trm.words.append(words)
-            trm.at_once = max(trm.at_once, len(jobs._jobs) + 1)
+            self.words.append(words)
+            self.commands.append(words[0])
+            self.at_once = max(self.at_once, len(jobs._jobs) + 1)
             with (folder_of(jobs.output, run) / "log.txt").open("a") as log:
                 log.write(f"some figures\ntrm {words[0]}: it says why\n\n")
-            failing = trm.codes.get(words[0], 0) or trm.codes.get(run.setting.name, 0)
-            return Job(failing)
+            return Job(self.codes.get(words[0], 0) or self.codes.get(run.setting.name, 0))
 
+        cost = {"seconds": 1.0, "flops": 1.0}
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
-        cost = {"seconds": 1.0, "flops": 1.0}
         monkeypatch.setattr(loading, "load_checkpoint", lambda file: {"cost": cost, "file": file})
         monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
-
-    @property
-    def commands(self) -> list[str]:
-        return [words[0] for words in self.words]
 
 
 def do(output: Path, study: Study, at_once: int = 1) -> Jobs:
@@ -112,37 +97,28 @@ def test_a_run_that_fails_says_why_and_goes_on_there_the_next_time(tmp_path, mon
     assert state.error.endswith(f"ended with code 2: trm {failing}: it says why")
     assert stages(jobs) == ["failed"]
     trm.codes.clear()
-    trm.words.clear()
+    trm.commands.clear()
     assert stages(do(tmp_path, study)) == ["done"]
     assert trm.commands == (["fit", "evaluate"] if failing == "fit" else ["evaluate"])
 
 
 def test_one_failure_stops_no_other_and_no_more_run_at_once_than_may(tmp_path, monkeypatch):
     trm = Trm(monkeypatch, b=1)
-    assert stages(do(tmp_path, a_study("a", "b", "c", "d", near=[]), at_once=2)) == [
-        "done",
-        "failed",
-        "done",
-        "done",
-    ]
+    jobs = do(tmp_path, a_study("a", "b", "c", "d", near=[]), at_once=2)
+    assert stages(jobs) == ["done", "failed", "done", "done"]
     assert trm.at_once == 2
-
-
-def test_each_run_has_a_gpu_of_those_that_may_be_used(tmp_path):
-    jobs = Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])
-    assert jobs._free == ["2", "5", "2"]
+    gpus = Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])._free
+    assert gpus == ["2", "5", "2"]  # one each, of those that may be used
 
 
 def with_losses(monkeypatch, **losses: list[float]) -> None:
     """Let last checkpoints tell losses on validation, by the setting of their run."""
-    monkeypatch.setattr(
-        module,
-        "_losses",
-        lambda content: {
-            f"step={step}": loss
-            for step, loss in enumerate(losses[content["file"].parent.name.partition(",")[0]])
-        },
-    )
+
+    def found(content) -> dict[str, float]:
+        name = content["file"].parent.name.partition(",")[0]
+        return {f"step={step}": loss for step, loss in enumerate(losses[name])}
+
+    monkeypatch.setattr(module, "_losses", found)
 
 
 def evaluated(jobs: Jobs) -> dict[str, str]:
@@ -198,36 +174,29 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
         begin(tmp_path, other)
 
 
-def test_a_state_that_is_none_of_ours_is_told(tmp_path):
-    study = a_study("a")
-    write_object(folder_of(tmp_path, study.runs()[0]) / "state.json", {"trained": "perhaps"})
-    with pytest.raises(ValueError, match=r"state\.json: trained: "):
-        states_of(tmp_path, study)
-
-
-def test_a_damaged_state_is_as_good_as_none(tmp_path):
+def test_a_state_that_is_none_of_ours_is_told_and_a_damaged_one_as_good_as_none(tmp_path):
     study = a_study("a")
     [run] = study.runs()
-    folder_of(tmp_path, run).mkdir(parents=True)
-    (folder_of(tmp_path, run) / "state.json").write_text("{")
+    file = folder_of(tmp_path, run) / "state.json"
+    write_object(file, {"trained": "perhaps"})
+    with pytest.raises(ValueError, match=r"state\.json: trained: "):
+        states_of(tmp_path, study)
+    file.write_text("{")
     assert not is_done(states_of(tmp_path, study)[run], {})
 
 
 @pytest.fixture
-def counted(monkeypatch) -> list:
-    """What was counted: a model of ten parameters a channel of the feed-forward, by layers."""
-    told: list = []
+def counted(monkeypatch) -> None:
+    """A model of ten parameters a channel of the feed-forward, and a thousand a layer."""
 
     def option(words, key: str, default: int) -> int:
         found = (int(word.partition("=")[2]) for word in words if word.startswith(f"--{key}="))
         return next(found, default)
 
     def counted(words, check=None):
-        told.append(words)
         return 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60
 
     monkeypatch.setattr(module, "count", counted)
-    return told
 
 
 def of_layers(*layers: int, **more) -> Study:
@@ -235,68 +204,51 @@ def of_layers(*layers: int, **more) -> Study:
         Setting(f"{n}", {"width": "w", LAYERS: f"{n}"}, "debug", (f"--{LAYERS}={n}",))
         for n in layers
     )
-    return Study(settings, **more)
+    return Study(settings, parameters=SIZE, **more)
 
 
-def test_a_key_makes_up_for_the_parameters(counted):
-    deep, flat = plan(of_layers(2, 1, parameters=SIZE), lambda name: None).settings
+def test_a_key_makes_up_for_the_parameters_within_each_value_of_an_axis(counted):
+    deep, flat = plan(of_layers(2, 1), lambda name: None).settings
     assert deep.parameters == flat.parameters == 2300
     assert f"--{SIZE}=130" in flat.options
     with pytest.raises(ValueError, match=r"2: with .* 1 the model has 2,010 .* 1,300"):
-        plan(of_layers(1, 2, parameters=SIZE), lambda name: None)
-
-
-def test_settings_are_held_equal_within_each_value_of_an_axis(counted):
-    study = of_layers(2, 1, 4, 3, parameters=SIZE, within="width")
+        plan(of_layers(1, 2), lambda name: None)
+    study = of_layers(2, 1, 4, 3, within="width")
     wide = tuple(replace(one, labels={"width": "wide"}) for one in study.settings[2:])
     planned = plan(replace(study, settings=study.settings[:2] + wide), lambda name: None)
     assert [one.parameters for one in planned.settings] == [2300, 2300, 4300, 4300]
 
 
-def of_gpt(layers: int, width: int, inner: int) -> int:
-    """Parameters of a GPT's blocks: four projections, two layer norms, an MLP of two matrices."""
-    return layers * (4 * width**2 + 2 * width + 2 * width * inner)
-
-
-def of_recursive(layers: int, width: int, inner: int) -> int:
-    """The same of a TRM's: norms have no parameters, and a SwiGLU has three matrices."""
-    return layers * (4 * width**2 + 3 * width * inner)
-
-
-def even_gpt(share: float, width: int, inner: int) -> float:
-    """The inner size f of L layers with the parameters of M layers of size g; share is M / L.
-
-    L (4 d^2 + 2 d + 2 d f) = M (4 d^2 + 2 d + 2 d g), as in Petty et al. 2024, equation 1.
-    """
-    return share * (2 * width + 1 + inner) - (2 * width + 1)
-
-
-def even_recursive(share: float, width: int, inner: int) -> float:
-    """The same from L (4 d^2 + 3 d f) = M (4 d^2 + 3 d g)."""
-    return share * (4 * width / 3 + inner) - 4 * width / 3
-
-
 @pytest.mark.parametrize(
-    ("config", "of_blocks", "even", "width", "inner", "layers"),
-    [
-        ("gpt/small_rope_2d", of_gpt, even_gpt, 16, 70, (2, 3)),
-        ("debug", of_recursive, even_recursive, 16, 6, (3, 2)),
-    ],
+    ("config", "matrices", "biased", "width", "inner", "layers"),
+    [("gpt/small_rope_2d", 2, 2, 16, 70, (2, 3)), ("debug", 3, 0, 16, 6, (3, 2))],
+    ids=["gpt", "recursive"],
 )
 def test_the_size_that_keeps_the_parameters_is_that_of_the_closed_form(
-    repository, config, of_blocks, even, width, inner, layers
+    repository, config, matrices, biased, width, inner, layers
 ):
+    """M layers of size g have as many as L of size f, as in Petty et al. 2024, equation 1.
+
+    A layer has four projections, two layer norms in a GPT, and an MLP of two matrices, or in a TRM
+    a SwiGLU of three: L (4 d^2 + 2 d + 2 d f) = M (4 d^2 + 2 d + 2 d g); or 3 d f, without 2 d.
+    """
+
     def words(layers: int, *more: str) -> list[str]:
         sizes = (f"hidden_size={width}", f"num_layers={layers}", *more)
         keys = [f"--model.network.config.{size}" for size in sizes]
         return [f"--config={repository / 'configs' / config}.yaml", *keys]
 
+    def of_blocks(layers: int, inner: int) -> int:
+        return layers * (4 * width**2 + biased * width + matrices * width * inner)
+
     first, other = layers
     parameters, _ = count(words(first, f"intermediate_size={inner}"))
     found = module._making_up(words(other), SIZE, parameters)
-    assert abs(found - even(first / other, width, inner)) <= 0.5  # the nearest whole number
+    fixed = (4 * width + biased) / matrices
+    even = first / other * (fixed + inner) - fixed
+    assert abs(found - even) <= 0.5  # the nearest whole number
     apart = count(words(other, f"intermediate_size={found}"))[0] - parameters
-    assert apart == of_blocks(other, width, found) - of_blocks(first, width, inner)
+    assert apart == of_blocks(other, found) - of_blocks(first, inner)
 
 
 @pytest.mark.parametrize(

@@ -65,20 +65,15 @@ def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
     )
 
 
-def test_configs_can_be_an_axis_of_their_own(study):
+def test_configs_can_be_an_axis_and_options_of_an_evaluation_become_words(study):
     found = study(axes={"config": ["gpt/small_learned", "quickstart"]}).settings
     assert [one.name for one in found] == ["gpt/small_learned", "quickstart"]
     assert [one.config for one in found] == ["gpt/small_learned", "quickstart"]
-
-
-def test_options_of_an_evaluation_become_words(study):
     options = {"digits-a": "1..4", "digits_b": [2, 4], "battery": True, "views": False}
     words = ["--digits-a", "1..4", "--digits-b", "2,4", "--battery"]
-    assert study(evaluate={"longer ones": options}).evaluations == {"longer_ones": words}
-
-
-def test_equal_losses_need_the_checkpoints_of_all_validations(study):
-    options = study(checkpoint="equal_loss").settings[0].options
+    found = study(evaluate={"longer ones": options}, checkpoint="equal_loss")
+    assert found.evaluations == {"longer_ones": words}
+    options = found.settings[0].options  # of all validations
     assert "--checkpoint.save_top_k=-1" in options
     assert "--checkpoint.monitor=validation/loss" in options
 
