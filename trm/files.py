@@ -105,10 +105,7 @@ def writing(file: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def reading(file: Path, source: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of a stream in its place; unpacked where gzip has packed them.
-
-    ValueError: they are damaged.
-    """
+    """The bytes of a file, or of a stream in its place, without gzip; ValueError: it is damaged."""
     with ExitStack() as open_ones:
         raw: Any = source or open_ones.enter_context(file.open("rb"))
         packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
@@ -176,10 +173,7 @@ def fingerprint(file: Path) -> str:
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not empty, with their numbers from 1; also of one in gzip.
-
-    ValueError: a line is too long, or what is compressed is damaged.
-    """
+    """The lines of a file that are not empty, with their numbers from 1; ValueError: a long one."""
     with reading(file) as source:
         number = 0
         while line := source.readline(_LONGEST + 1):

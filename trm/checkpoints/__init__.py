@@ -23,16 +23,10 @@ _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 
 
 def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Path:
-    """A checkpoint file: the path itself, or the best one of the newest run below a folder.
+    """A checkpoint file: the path itself, or below a folder the newest of the first of the names.
 
-    Args:
-        path: a file or a folder.
-        names: of files in a folder, patterns; the newest file of the first that is there counts.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the path is empty, which would mean the current folder, or the folder holds
-            several files of weights alone, which no run leaves.
+    FileNotFoundError: there is none. ValueError: the path is empty, which would mean the current
+    folder, or the folder holds several files of weights alone, which no run leaves.
     """
     if not str(path):
         raise ValueError("the checkpoint's path is empty: name a file, or the folder of a run")

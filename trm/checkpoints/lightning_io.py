@@ -14,10 +14,8 @@ from trm.files import replacing, sweep
 class CheckpointFiles(TorchCheckpointIO):
     """Lightning's reading and writing of checkpoints, made safe for local files.
 
-    A file takes its name once all of it is on the disk: a crash or a full disk leaves the one
-    before. (Lightning writes to the system's folder for temporary files and moves from there, which
-    is a copy where that is another disk.) What is read is plain data; a checkpoint that holds code
-    is refused, where Lightning would run it.
+    A file takes its name once all of it is on the disk (Lightning moves it there from the folder
+    for temporary files, which may be another disk). A checkpoint that holds code is refused.
     """
 
     def save_checkpoint(
@@ -36,12 +34,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Any | None = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """See `TorchCheckpointIO`; never more than weights and plain data.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is not a checkpoint of this package.
-        """
+        """Weights and plain data, see `trm.checkpoints.loading.load_checkpoint`."""
         if "://" in str(path):
             return super().load_checkpoint(path, weights_only=True)
         # Lightning asks every file for the version that wrote it; exported weights do not say.

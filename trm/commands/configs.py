@@ -21,12 +21,10 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="which, such as gpt/small_learned (default: all)"
-    )
-    parser.add_argument(
-        "--copy", metavar="DIR", help="copy them into a folder; no file is overwritten"
-    )
+    what = "which, such as gpt/small_learned (default: all)"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=what)
+    what = "copy them into a folder; no file is overwritten"
+    parser.add_argument("--copy", metavar="DIR", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,8 +33,17 @@ def run(args: argparse.Namespace) -> int:
     if args.names:
         files = [find_config(name, own=False) for name in args.names]
         found = {name: file for name, file in found.items() if file in files}
-    if args.copy is not None:
-        _copy(found, args)
+    if args.copy == "":
+        raise ValueError("the name after --copy is empty: name a folder")
+    if args.copy is not None:  # all of them or none
+        copies = {Path(args.copy, f"{name}{SUFFIX}"): file for name, file in found.items()}
+        if there := [copy for copy in copies if copy.exists() or copy.is_symlink()]:
+            raise ValueError(f"{there[0]} is there already, and stays: choose another folder")
+        for copy, file in copies.items():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with copy.open("xb") as written:
+                written.write(file.read_bytes())
+            info_console(args).print(copy)
     elif args.names:
         print("\n".join(file.read_text(encoding="utf-8") for file in found.values()), end="")
     else:
@@ -48,17 +55,3 @@ def run(args: argparse.Namespace) -> int:
         for name, file in found.items():
             print(wrapper.fill(f"{name:<{indent}}{about(file)}"))
     return 0
-
-
-def _copy(configs: dict[str, Path], args: argparse.Namespace) -> None:
-    """Copy configurations into a folder, all of them or none."""
-    if not args.copy:
-        raise ValueError("the name after --copy is empty: name a folder")
-    copies = {Path(args.copy, f"{name}{SUFFIX}"): file for name, file in configs.items()}
-    if there := [copy for copy in copies if copy.exists() or copy.is_symlink()]:
-        raise ValueError(f"{there[0]} is there already, and stays: choose another folder")
-    for copy, file in copies.items():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        with copy.open("xb") as written:
-            written.write(file.read_bytes())
-        info_console(args).print(copy)

@@ -24,7 +24,19 @@ def run() -> int:
     try:
         for module in ("torch", "lightning"):
             importlib.import_module(module)
-        _look()
+        import torch
+
+        from trm.checkpoints import SHIPPED
+        from trm.checkpoints.loading import load_solver
+        from trm.precision import cpu_multiplies_bfloat16
+
+        units = "" if cpu_multiplies_bfloat16() else "no "
+        print(f"cpu: {os.cpu_count()} cores, {units}bfloat16 units")
+        for i in range(torch.cuda.device_count()):
+            print(f"cuda:{i}: {torch.cuda.get_device_properties(i)}")
+        if torch.backends.mps.is_available():
+            print("mps: Apple's GPU")
+        load_solver(SHIPPED, device="cpu")
     except (ImportError, OSError, ValueError) as error:  # OSError: of a library, or of the model
         missing.append(f"it cannot be used as it is: {error}")
     print("\n".join(missing) or "Nothing is missing.")
@@ -36,19 +48,3 @@ def needed() -> list[str]:
     wanted = requires(_OURS) or []
     names = [re.match(r"[\w.-]+", line) for line in wanted if "extra ==" not in line]
     return [name[0] for name in names if name]
-
-
-def _look() -> None:
-    import torch
-
-    from trm.checkpoints import SHIPPED
-    from trm.checkpoints.loading import load_solver
-    from trm.precision import cpu_multiplies_bfloat16
-
-    units = "" if cpu_multiplies_bfloat16() else "no "
-    print(f"cpu: {os.cpu_count()} cores, {units}bfloat16 units")
-    for i in range(torch.cuda.device_count()):
-        print(f"cuda:{i}: {torch.cuda.get_device_properties(i)}")
-    if torch.backends.mps.is_available():
-        print("mps: Apple's GPU")
-    load_solver(SHIPPED, device="cpu")

@@ -21,13 +21,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
-from trm.checkpoints.loading import (
-    HEADER,
-    load_checkpoint,
-    load_solver,
-    pack,
-    restored,
-)
+from trm.checkpoints.loading import HEADER, load_checkpoint, load_solver, pack, restored
 from trm.evaluation.models import describe
 from trm.models.configs import GPTConfig, RecursiveConfig
 
