@@ -51,15 +51,10 @@ def solve(
     batch_size: int | None = None,
     canvases: bool = False,
 ) -> Iterator[Record]:
-    """Work any number of problems out, a record each, as they come.
+    """Work any number of problems out, a record each, as they come: some hundred at a time.
 
-    Args:
-        solver: the model.
-        problems: operands; only some hundred problems are held at a time.
-        batch_size: problems at once; None: by the device.
-        canvases: whether records hold the worked canvas, as text.
-
-    In records ``line`` counts from 1; what is no problem of the task has an ``error``.
+    Or ``batch_size``; perhaps with the worked ``canvases``, as text. In records ``line`` counts
+    from 1; what is no problem of the task has an ``error``.
     """
 
     def entry(line: int, operands: Sequence[int]) -> Entry:
@@ -183,11 +178,7 @@ class Job:
 
 
 def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
-    """Work through a pipe: records are written as soon as their unit is solved.
-
-    From ``source`` and to ``sink``, or the job's files. ValueError: the source has no header, or
-    not the columns a and b.
-    """
+    """Work through a pipe, or the job's files: each record is written once its unit is solved."""
     summary = Summary()
     with (
         job.opened(solver, source) as (reader, writer),
@@ -216,8 +207,7 @@ def work_through(
     """Work through a file, or go on with it, and write the output once all of it is done.
 
     On devices as `trm.devices.make_trainer` takes them. Returns what became of the file, None in
-    all processes but the first. FileNotFoundError: there is no such checkpoint or file. ValueError:
-    these or the devices do not suit, or another process is at work on the same output.
+    all processes but the first. ValueError: another process is at work on the same output.
     """
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"

@@ -53,17 +53,10 @@ def format_of(path: str, wanted: str | None = None) -> str | None:
 
 
 class Reader:
-    """The entries of a file, each once and in order; empty lines at its end are none.
+    """The entries of a binary file, each once and in order; empty lines at its end are none.
 
-    Args:
-        file: binary, at its beginning.
-        name: of the file, for messages.
-        format: `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
-        task: whose problems these are.
-
-    Attributes:
-        columns: of CSV, all of them in order; None for JSON Lines. ValueError: there is no header,
-            or it does not name the operands' columns.
+    The format is `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON. CSV
+    has ``columns``; ValueError: its first line does not name those of the operands.
     """
 
     def __init__(self, file: BinaryIO, name: str, format: str | None, task: Task) -> None:

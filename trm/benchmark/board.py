@@ -37,7 +37,6 @@ CHANCE = 0.01  # that random weights may be right on, at most
 CHECKED = 200  # problems that random weights have been asked, at least
 LARGEST = 2**20  # bytes of a file
 
-Solved = dict[Key, Share]  # by the cell of a suite
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Line = Annotated[Text, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -69,9 +68,9 @@ class Card:
 class Entry:
     """An entry, counted."""
 
-    folder: str
+    folder: Path
     card: Card
-    solved: dict[str, Solved]  # of each of its suites
+    solved: dict[str, dict[Key, Share]]  # of each of its suites, by cell
     by_chance: dict[str, Share]  # of each suite, with random weights
 
 
@@ -94,7 +93,7 @@ def page(board: Path) -> str:
         if listed := [entry for entry in entries if suite.name in entry.solved]:
             parts += [f"## {suite.name}", f"{suite.what[0].upper()}{suite.what[1:]}."]
             parts += [_table(suite, listed)]
-    parts += ["## Entries", *(_described(board, entry) for entry in entries)]
+    parts += ["## Entries", *map(_described, entries)]
     if (notes := board / NOTES).is_file():
         parts += ["## Not on the board", notes.read_text(encoding="utf-8").strip()]
     return "\n\n".join(parts) + "\n"
@@ -145,10 +144,10 @@ def _entry(folder: Path, card: Card) -> Entry:
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    return Entry(folder.name, card, solved, by_chance)
+    return Entry(folder, card, solved, by_chance)
 
 
-def longest(suite: Suite, solved: Solved) -> int | None:
+def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
     """The largest size of `ladder` with 99 % right at least, as all smaller ones; None: no size."""
     shares = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
     asked = sorted(n for n, some in shares.items() if some)  # the test split may hold none
@@ -203,26 +202,29 @@ def anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def _described(board: Path, entry: Entry) -> str:
-    card, folder = entry.card, f"{board.name}/{entry.folder}"
-    weights = f"; weights: {_link(card.weights)}" if card.weights else ""
+def _described(entry: Entry) -> str:
+    """An entry: addresses as they are, files of the project as seen from the page."""
+
+    def link(target: str) -> str:
+        return f"<{target}>" if re.match("https?://", target) else f"[`{target}`](../{target})"
+
+    def indented(text: str) -> list[str]:
+        return [f"      {line}" for line in text.splitlines()]
+
+    card = entry.card
+    weights = f"; weights: {link(card.weights)}" if card.weights else ""
     lines = [
         f"### {safe(card.name)}\n",
         f"- Given by design: {card.given}",
-        f"- Code: {_link(card.code)}{weights}",
-        f"- Predictions: [`{folder}`](../{folder}), made with\n",
-        *(f"      {line}" for line in card.made_with.splitlines()),
+        f"- Code: {link(card.code)}{weights}",
+        f"- Predictions: {link('/'.join(entry.folder.parts[-2:]))}, made with\n",
+        *indented(card.made_with),
     ]
     if card.random_weights:
         shares = "; ".join(f"{share} of {suite}" for suite, share in entry.by_chance.items())
         lines += [f"\n- With random weights: {shares}. Made with\n"]
-        lines += [f"      {line}" for line in card.random_weights.splitlines()]
+        lines += indented(card.random_weights)
     return "\n".join([*lines, f"\n{card.note}"] if card.note else lines)
-
-
-def _link(target: str) -> str:
-    """An address as it is, a file of the project as seen from the page."""
-    return f"<{target}>" if re.match("https?://", target) else f"[`{target}`](../{target})"
 
 
 _HEAD = f"""\

@@ -70,15 +70,10 @@ def export(
     training: Training | None = None,
     layout: str | None = None,
 ) -> list[Path]:
-    """Write a suite, and perhaps problems to train on, into a new folder; returns what was written.
+    """Write a suite in one of `FORMATS`, and problems to train on if asked for; returns the files.
 
-    Args:
-        suite, secret: what is asked, see `trm.benchmark.suites.items`.
-        format: a name in `FORMATS`.
-        output: a folder, which is made; an empty one, or one of the same export.
-        training: what to draw to train on; None: nothing.
-        layout: in which problems that ask for numbers are drawn as canvases; None: as numbers, and
-            in the format trm the task's usual one.
+    The folder is made, empty, or one of the same export. Problems that ask for numbers are drawn as
+    canvases in a ``layout``; None: as numbers, and in the format trm in the task's usual one.
     """
     check_choice("--format", format, FORMATS)
     if layout is not None and suite.whole:

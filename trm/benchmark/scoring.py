@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from canvas.choices import check_choice, shortened
 from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
-from trm.evaluation.grid import FORMAT, KEYS, SHOWN, region
+from trm.evaluation.grid import FORMAT, KEYS, SHOWN, Key, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
 
@@ -59,27 +59,30 @@ class _Line(BaseModel):
 _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
 
 
-def _objects(file: str | Path) -> Iterator[tuple[str, Any]]:
-    """What the lines of a file hold, and where; ValueError: no JSON."""
-    for number, line in numbered_lines(Path(file)):
-        where = f"{file}, line {number:,}"
-        try:
-            # Numbers stay as they are written: they may be longer than Python reads at once.
-            yield where, json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
-        except (ValueError, RecursionError):
-            shown = shortened(line.decode("utf-8", "replace").strip())
-            raise ValueError(f"{where}: not JSON: {shown}") from None
+def _opened(file: str | Path) -> tuple[About | None, Iterator[tuple[str, Any]]]:
+    """What a file says of itself, and what its other lines hold, and where they are."""
+
+    def objects() -> Iterator[tuple[str, Any]]:
+        for number, line in numbered_lines(Path(file)):
+            where = f"{file}, line {number:,}"
+            try:
+                # Numbers stay as they are written: they may be longer than Python reads at once.
+                yield where, json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
+            except (ValueError, RecursionError):
+                shown = shortened(line.decode("utf-8", "replace").strip())
+                raise ValueError(f"{where}: not JSON: {shown}") from None
+
+    lines = objects()
+    for where, data in lines:
+        if isinstance(data, dict) and "about" in data and "id" not in data:
+            return validated(_ABOUT, data["about"], where), lines
+        return None, chain([(where, data)], lines)
+    return None, lines
 
 
 def read_about(file: str | Path) -> About | None:
     """What the first line of a file of predictions says of it; None: nothing."""
-    data: Any
-    where, data = next(_objects(file), ("", None))
-    return validated(_ABOUT, data["about"], where) if _is_about(data) else None
-
-
-def _is_about(data: Any) -> bool:
-    return isinstance(data, dict) and "about" in data and "id" not in data
+    return _opened(file)[0]
 
 
 def read_predictions(
@@ -87,13 +90,10 @@ def read_predictions(
 ) -> dict[str, Prediction]:
     """The predictions of a file by the ids of their problems, which are the keys of `problems`.
 
-    A ValueError names a line that is no prediction, is about another problem, or comes again; or
-    there is none.
+    A ValueError names a line that is no prediction, of another problem, or comes again.
     """
     found: dict[str, Prediction] = {}
-    for number, (where, data) in enumerate(_objects(file)):
-        if number == 0 and _is_about(data):
-            continue
+    for where, data in _opened(file)[1]:
         if isinstance(data, dict) and "prediction" not in data and data.keys() >= _RECORD:
             wanted = "canvas" if canvas else "answer"
             if wanted not in data:
@@ -111,9 +111,8 @@ def read_predictions(
         text = "\n".join(one.prediction) if isinstance(one.prediction, list) else one.prediction
         found[one.id] = Prediction(text, one.confidence)
     if not found:
-        raise ValueError(
-            f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
-        )
+        what = f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
+        raise ValueError(what)
     return found
 
 
@@ -133,6 +132,7 @@ class Scored:
     """What became of a file of predictions."""
 
     model: dict[str, Any]  # an entry of ``grid.json``
+    cells: dict[Key, Share]  # how many are right of each cell that holds a problem
     read: dict[str, Prediction] = field(repr=False)  # what every prediction says
     missing: int  # problems without a prediction; they count as wrong
 
@@ -140,14 +140,6 @@ class Scored:
     def unread(self) -> int:
         """Predictions that say nothing; they count as wrong, too."""
         return sum(one.text is None for one in self.read.values())
-
-    @property
-    def cells(self) -> dict[tuple[int | str, int], Share]:
-        """How many are right of each cell that holds a problem."""
-        found = {
-            (c["row"], c["column"]): c["answers"] or c["solutions"] for c in self.model["cells"]
-        }
-        return {cell: Share(f["right"], f["total"]) for cell, f in found.items() if f}
 
     @property
     def share(self) -> Share:
@@ -177,10 +169,10 @@ def score(
         text = None if one.text is None else read_answer(one.text, whole, rule)
         read[key] = one._replace(text=text)
     figure = "solutions" if whole else "answers"
-    by_cell: dict[tuple[int | str, int], list[Item]] = {cell: [] for cell in suite.cells}
+    by_cell: dict[Key, list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
         by_cell[item.row, item.column].append(item)
-    cells, counted, total = [], dict[str, Prediction](), 0
+    cells, shares, counted, total = [], dict[Key, Share](), dict[str, Prediction](), 0
     for (row, column), there in by_cell.items():
         asked = there[:first]
         total += len(asked)
@@ -200,7 +192,8 @@ def score(
             "computed_on": None,
         }
         if asked:
-            cell[figure] = Share(sum(right), len(right)).data()
+            shares[row, column] = Share(sum(right), len(right))
+            cell[figure] = shares[row, column].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
         cells.append(cell)
     unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
@@ -214,7 +207,7 @@ def score(
         "ranges": ranges,
         "cells": cells,
     }
-    return Scored(model, counted, total - len(counted))
+    return Scored(model, shares, counted, total - len(counted))
 
 
 def grid_of(
@@ -258,13 +251,11 @@ def predict(
 ) -> str | None:
     """Answer a suite's problems with a model of this package, or go on with it.
 
-    Beside the predictions stand a hidden file of problems, one of records, and the shards of
-    `trm.batch`, until all is done. Says what became of them; None in all processes but the first.
+    Beside the predictions, .jsonl or .jsonl.gz, stand a hidden file of problems, one of records,
+    and the shards of `trm.batch`, until all is done. Says what became of them; None in all
+    processes but the first. ValueError: the model was not made for what is asked.
 
     Args:
-        checkpoint, suite, secret: of the model and of what is asked, numbers; ValueError if it was
-            not made for that.
-        output: for the predictions, .jsonl or .jsonl.gz; null where there is no answer.
         up_to, problems: most digits, and how many of each cell, the first ones; None: all.
         how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
             ``devices`` and ``quiet`` of `trm.batch.work_through`.

@@ -75,15 +75,13 @@ def load_solver(
 ) -> Solver:
     """A solver from a checkpoint file, or the folder of a run.
 
-    ValueError as of `load_checkpoint`, or if there is no such device, or the file names code of
-    one's own that has not been imported.
-
     Args:
-        path: of it.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.
         device: where to compute; `auto` takes an accelerator if there is one.
+
+    Errors as of `load_checkpoint`; ValueError: no such device, or code that nobody imported.
     """
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
