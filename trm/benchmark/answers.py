@@ -158,13 +158,10 @@ def read_canvas(text: str) -> str | None:
     groups = groupby(lines, lambda line: _CANVAS.fullmatch(line) is not None)
     blocks = [list(some) for drawn, some in groups if drawn]
     written = [block for block in blocks if any(row.strip("_") for row in block)]
-    return _cut(written[-1]) if written else None
-
-
-def _cut(rows: list[str]) -> str:
-    """Rows of a canvas, not all blank, without blank ones around what is written."""
-    width = max(map(len, rows))
-    rows = [row.ljust(width, "_") for row in rows]
+    if not written:
+        return None
+    width = max(map(len, written[-1]))
+    rows = [row.ljust(width, "_") for row in written[-1]]
     filled = [i for i, row in enumerate(rows) if row.strip("_")]
     rows = rows[filled[0] : filled[-1] + 1]
     left = min(len(row) - len(row.lstrip("_")) for row in rows)
@@ -183,5 +180,5 @@ def read_answer(text: str, canvas: bool = False, rule: str = "stated") -> str | 
 def is_right(said: str | None, answer: str, canvas: bool = False, rule: str = "stated") -> bool:
     """Whether what `read_answer` has found is the right answer of the suite."""
     return said is not None and said == (
-        _cut(answer.split("\n")) if canvas and rule != "exact" else answer
+        read_canvas(answer) if canvas and rule != "exact" else answer
     )

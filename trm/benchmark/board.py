@@ -15,7 +15,6 @@ then not what it is ranked for.
 import math
 import re
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
-from trm.benchmark.scoring import score
+from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid import FAMILY, Key
@@ -122,17 +121,21 @@ def _entry(folder: Path, card: Card) -> Entry:
                 f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "
                 "--compact leaves out all but the answers"
             )
+
+    def scored(suite: str, file: Path) -> Scored:
+        return score(file, SUITES[suite], _problems(suite), card.name)
+
     solved, by_chance = {}, {}
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        solved[suite] = score(file, SUITES[suite], _problems(suite), card.name).cells
+        solved[suite] = scored(suite, file).cells
     for suite in SUITES if card.trained else ():
         file = folder / f"random-{suite}.jsonl.gz"
         if file.is_file():
-            scored = score(file, SUITES[suite], _problems(suite), card.name)
-            share = Share(scored.share.right, len(scored.read))  # of some problems alone
+            found = scored(suite, file)
+            share = Share(found.share.right, len(found.read))  # of some problems alone
             if share.value > CHANCE:
                 raise ValueError(
                     f"{folder} is refused: with random weights it is right on {share} of {suite}, "
@@ -149,10 +152,13 @@ def _entry(folder: Path, card: Card) -> Entry:
 
 def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
     """The largest size of `ladder` with 99 % right at least, as all smaller ones; None: no size."""
-    shares = {n: [solved[c] for c in cells if c in solved] for n, cells in ladder(suite).items()}
-    asked = sorted(n for n, some in shares.items() if some)  # the test split may hold none
-    held = takewhile(lambda n: sum(shares[n], Share(0, 0)).value >= ENOUGH, asked)
-    return max(held, default=None)
+    held = None
+    for size, cells in sorted(ladder(suite).items()):
+        if some := [solved[cell] for cell in cells if cell in solved]:  # the split may hold none
+            if sum(some, Share(0, 0)).value < ENOUGH:
+                break
+            held = size
+    return held
 
 
 def ladder(suite: Suite) -> dict[int, list[Key]]:
@@ -181,17 +187,15 @@ def _table(suite: Suite, entries: list[Entry]) -> str:
         )
         size = longest(suite, entry.solved[suite.name])
         form = "{0} x {0}" if suite.axes == ("digits_a", "digits_b") else "{} digits"
-        rows.append(
-            [
-                str(1 + rights.index(share.right)),
-                f"[{safe(card.name)}](#{anchor(card.name)})",
-                f"{value} % ({low} to {high}) ({share.right:,} of {share.total:,})",
-                "none" if size is None else form.format(size),
-                f"{card.parameters:,}",
-                "trained" if card.trained else "by hand",
-                safe(card.trained_on or "–"),
-            ]
-        )
+        rows.append([
+            str(1 + rights.index(share.right)),
+            f"[{safe(card.name)}](#{anchor(card.name)})",
+            f"{value} % ({low} to {high}) ({share.right:,} of {share.total:,})",
+            "none" if size is None else form.format(size),
+            f"{card.parameters:,}",
+            "trained" if card.trained else "by hand",
+            safe(card.trained_on or "–"),
+        ])  # fmt: skip
     heads = ["", "entry", "right, 95 % interval", "longest at ≥ 99 %", "parameters"]
     return table([*heads, "how it came about", "trained on"], rows)
 

@@ -146,17 +146,17 @@ def _json(data: Any) -> bytes:
 
 def _size(parts: Parts) -> tuple[int, int]:
     """Height and width of a canvas that fits all canvases."""
-    shapes = [cells_of(item.answer).shape for part in parts.values() for item in part]
-    return max(h for h, _ in shapes), max(w for _, w in shapes)
+    texts = [item.answer.split("\n") for part in parts.values() for item in part]
+    return max(map(len, texts)), max(len(rows[0]) for rows in texts)
 
 
-def _canvases(texts: Sequence[str], size: tuple[int, int]) -> np.ndarray:
+def _canvases(texts: Iterable[str], size: tuple[int, int]) -> np.ndarray:
     """Canvases ``uint8 [N, H, W]`` of one size, each text in the top left corner, else blank."""
-    canvases = np.full((len(texts), *size), symbols.BLANK, dtype=np.uint8)
-    for canvas, text in zip(canvases, texts, strict=True):
-        cells = cells_of(text)
-        canvas[: cells.shape[0], : cells.shape[1]] = cells
-    return canvases
+    canvases = []
+    for cells in map(cells_of, texts):
+        spare = [(0, side - used) for side, used in zip(size, cells.shape, strict=True)]
+        canvases.append(np.pad(cells, spare, constant_values=symbols.BLANK))
+    return np.stack(canvases)
 
 
 def _puzzles(parts: Parts) -> Files:

@@ -62,9 +62,8 @@ def span(least: int) -> Callable[[str], tuple[int, int]]:
         found = re.fullmatch(r"(\d{1,4})(?:\.\.(\d{1,4}))?", text)
         low, high = (int(end or found[1]) for end in found.groups()) if found else (0, 0)
         if not least <= low <= high <= _MOST:
-            raise argparse.ArgumentTypeError(
-                f"{shortened(text)} is no range; write it like {least}..{least + 3}"
-            )
+            like = f"{least}..{least + 3}"
+            raise argparse.ArgumentTypeError(f"{shortened(text)} is no range; write it like {like}")
         return low, high
 
     return read
@@ -271,17 +270,15 @@ def _show(
     compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
     write_object(output / GRID, grid)
     show_grid(grid, output)
+    results, info = Console(highlight=False, soft_wrap=True, markup=False), info_console(args)
     for one in scored:
-        line = f"{one.model['name']}: {one.share}"
-        if one.missing:
-            line += f"; wrong for want of a prediction: {one.missing:,}"
-        if one.unread:
-            line += f"; predictions in which nothing could be read: {one.unread:,}"
-        Console(highlight=False, soft_wrap=True, markup=False).print(line)
-    info_console(args).print(
-        f"figures    {output / GRID}\nheat map   {output / PICTURE}\nreport     {output / REPORT}"
-        + (f"\nagainst the first model:\n{compared}" if compared else "")
-    )
+        missing = f"; wrong for want of a prediction: {one.missing:,}" if one.missing else ""
+        unread = f"; predictions in which nothing could be read: {one.unread:,}"
+        results.print(f"{one.model['name']}: {one.share}{missing}{unread if one.unread else ''}")
+    for what, name in (("figures", GRID), ("heat map", PICTURE), ("report", REPORT)):
+        info.print(f"{what:<10} {output / name}")
+    if compared:
+        info.print(f"against the first model:\n{compared}")
 
 
 def _board(args: argparse.Namespace, _: None) -> int:
@@ -292,11 +289,10 @@ def _board(args: argparse.Namespace, _: None) -> int:
     if not args.check:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        info_console(args).print(f"{output}")
-        return 0
-    same = output.is_file() and output.read_text(encoding="utf-8") == text
-    if same:
-        info_console(args).print(f"{output} is what {args.folder} makes")
-    else:
+        info_console(args).print(output)
+    elif not output.is_file() or output.read_text(encoding="utf-8") != text:
         print(f"{output} is not what {args.folder} makes: run `trm benchmark board`")
-    return 0 if same else 1
+        return 1
+    else:
+        info_console(args).print(f"{output} is what {args.folder} makes")
+    return 0

@@ -91,10 +91,9 @@ def run(args: argparse.Namespace) -> int:
     table = Table("setting", "parameters", "steps", pad_edge=False)
     for one in study.settings:
         table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
-    results = Console(highlight=False, soft_wrap=True)
-    results.print(table, soft_wrap=False)
+    Console(highlight=False).print(table)
     already = f", {len(states) - left} of them done already" if left < len(states) else ""
-    results.print(
+    Console(highlight=False, soft_wrap=True).print(
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {len(states)} runs{already}, "
         f"{at_once} at once"
     )

@@ -159,15 +159,14 @@ def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) 
         finally:
             logging.disable(logging.NOTSET)
     check(cli.datamodule.task)
-    trainer, model = cli.trainer, cli.model
-    steps, epochs = trainer.max_steps, trainer.max_epochs
+    steps, epochs = cli.trainer.max_steps, cli.trainer.max_epochs
     if epochs is not None and epochs >= 0:
         batches = cli.datamodule.batches_per_epoch
-        whole = epochs * math.ceil(batches / trainer.accumulate_grad_batches)
+        whole = epochs * math.ceil(batches / cli.trainer.accumulate_grad_batches)
         steps = min(steps, whole) if steps >= 0 else whole
     if steps < 0:
         raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
-    return int(model.model.num_parameters), steps
+    return int(cli.model.model.num_parameters), steps
 
 
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
@@ -315,22 +314,19 @@ class Jobs:
 
         folder, local = folder_of(self.output, run), self.slurm is None
         lock = str(lock_of(self.output)) if local else None
+        # A Ctrl-C is for this process alone: the others end when its lock is free.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             executor: Any = submitit.AutoExecutor(folder / "jobs", "local" if local else "slurm")
             known = {"timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node"}
             options = {"timeout_min": _FOREVER} if local else dict(self.slurm or {})
-            executor.update_parameters(
-                name=self.output.resolve().name,
-                **{k if k in known else f"slurm_{k}": v for k, v in options.items()},
-            )
-            # A Ctrl-C is for this process alone: the others end when its lock is free.
-            handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-            try:
-                return executor.submit(_command, words, folder / LOG, lock, device)
-            finally:
-                signal.signal(signal.SIGINT, handler)
+            named = {k if k in known else f"slurm_{k}": v for k, v in options.items()}
+            executor.update_parameters(name=self.output.resolve().name, **named)
+            return executor.submit(_command, words, folder / LOG, lock, device)
         except (RuntimeError, NameError, TypeError, AssertionError) as error:
             raise ValueError(f"--slurm: {error}") from None
+        finally:
+            signal.signal(signal.SIGINT, handler)
 
     def _ended(self, run: Run, job: Any) -> None:
         """Write down what a command has come to."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from trm.configs import read_config
 from trm.files import validated
@@ -48,17 +48,16 @@ _OURS = re.compile(  # keys that are none of a setting's
     r"|trainer\.(devices|num_nodes|logger.*)"
 )
 _EVALUATION_OURS = ("checkpoint", "output", "name")
+_KEYS = "config, axes and evaluate"
 _MOST = 10_000  # runs
 
 
-class _Equal(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Equal(BaseModel, extra="forbid"):
     parameters: str | None = None
     within: str | None = None
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _File(BaseModel, extra="forbid"):
     config: str | None = None
     set: dict[str, Any] = {}
     axes: dict[str, list[Any] | dict[str, dict[str, Any] | None]] = {}
@@ -134,10 +133,9 @@ class Study:
 
 def read_study(file: Path) -> Study:
     """The study in a file; a ValueError names the file and what is wrong."""
-    held = read_config(file, "a study", "config, axes and evaluate")
-    study = validated(TypeAdapter(_File), held, str(file))
+    held = validated(TypeAdapter(_File), read_config(file, "a study", _KEYS), str(file))
     try:
-        return _study(study)
+        return _study(held)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 
@@ -145,18 +143,14 @@ def read_study(file: Path) -> Study:
 def _study(held: _File) -> Study:
     settings = []
     for chosen in itertools.product(*(_values(*axis) for axis in held.axes.items())):
-        varied = [key for _, keys in chosen for key in keys]
-        plain = [key.replace("init_args.", "") for key in varied]
+        plain = [key.replace("init_args.", "") for _, keys in chosen for key in keys]
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: let one of them do it")
-        keys = dict(held.set)
-        for _, some in chosen:
-            keys |= some
+        keys = held.set | {key: value for _, some in chosen for key, value in some.items()}
         config = keys.pop(CONFIG, held.config)
         if not isinstance(config, str):
             raise ValueError("a study begins with a config, as in config: quickstart")
         labels = dict(zip(held.axes, (label for label, _ in chosen), strict=True))
-        name = ", ".join(labels.values()) or Path(config).stem
         options = tuple(_fit_options(keys))
         if held.checkpoint == EQUAL_LOSS:
             options += _KEEP_ALL
@@ -164,6 +158,7 @@ def _study(held: _File) -> Study:
                 raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
         if held.equal.parameters in keys:
             raise ValueError(f"{held.equal.parameters} is set by equal.parameters: leave it out")
+        name = ", ".join(labels.values()) or Path(config).stem
         settings.append(Setting(name, labels, config, options))
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -210,10 +205,8 @@ def _fit_options(keys: Mapping[str, Any]) -> Iterator[str]:
         if not re.fullmatch(r"[\w.]+", key):
             raise ValueError(f"{key} is no key of a config; one looks like trainer.max_epochs")
         if _OURS.fullmatch(key.replace("init_args.", "")):
-            raise ValueError(
-                f"{key} is set by the study, which has seeds, folders and one device a run of its "
-                "own: leave it out"
-            )
+            ours = "seeds, folders and one device a run of its own"
+            raise ValueError(f"{key} is set by the study, which has {ours}: leave it out")
         yield f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
 
 
