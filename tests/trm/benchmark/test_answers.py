@@ -14,12 +14,9 @@ PAGE = Path(__file__).parents[3] / "docs/benchmark.md"
 EXAMPLES = re.findall(r"^\| `(.+)` \| (-?\d+|none) \|$", PAGE.read_text(), re.MULTILINE)
 
 
-def test_the_page_has_forty_examples():
-    assert len(EXAMPLES) >= 40
-
-
 @pytest.mark.parametrize(("text", "number"), EXAMPLES)
 def test_the_examples_of_the_page_are_read_as_it_says(text, number):
+    assert len(EXAMPLES) >= 40
     assert (read_number(text.replace("⏎", "\n")) or "none") == number
 
 
@@ -67,12 +64,9 @@ def test_any_number_is_read_however_its_thousands_are_grouped(value, by):
     assert read_number(f"So 12 × 34 is {written}.") == str(value)
 
 
-def test_numbers_longer_than_python_reads_are_read():
+def test_numbers_longer_than_python_reads_are_read_and_groups_without_end_looked_at_once():
     digits = "7" * 6000
     assert read_number(f"it is {digits}") == digits
-
-
-def test_groups_without_end_are_looked_at_once():
     groups = "1" + ",234" * 200_000 + "5"
     assert read_number(groups, "last") == "2345"  # at once, and not in hours
     assert read_number(groups) is None
@@ -99,11 +93,6 @@ def test_a_canvas_counts_wherever_it_stands(text):
     assert is_right(read_canvas(text), WORKING, canvas=True)
 
 
-def test_a_row_of_blanks_written_as_spaces_is_a_row():
-    text = "12_\n   \n_34"
-    assert read_canvas(f"So:\n   \n{text}\n  \n") == "12_\n___\n_34"
-
-
 def test_a_canvas_with_one_wrong_cell_is_wrong():
     for place, symbol in enumerate(WORKING):
         if symbol.isdigit():
@@ -111,6 +100,8 @@ def test_a_canvas_with_one_wrong_cell_is_wrong():
             assert not is_right(read_canvas(wrong), WORKING, canvas=True)
 
 
-def test_a_text_without_a_canvas_has_none():
+def test_blank_rows_are_rows_within_a_canvas_and_no_canvas_alone():
+    text = "12_\n   \n_34"
+    assert read_canvas(f"So:\n   \n{text}\n  \n") == "12_\n___\n_34"
     assert read_canvas("I cannot draw") is None
     assert read_canvas("____\n____") is None

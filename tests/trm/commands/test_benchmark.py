@@ -16,8 +16,7 @@ CPU = ("--accelerator", "cpu")
 
 
 def predictions(file: Path, lines) -> Path:
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
 
 
@@ -240,8 +239,8 @@ def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):
     folder.mkdir(parents=True)
     card = 'name: P\nsuites: [multiply-long-v1]\ntrained: false\nparameters: 0\ngiven: "all"\n'
     (folder / "card.yaml").write_text(card + "code: p.py\nmade_with: python p.py\n")
-    line = {"id": "multiply-long-v1/50x50/000", "prediction": "1"}
-    predictions(folder / "predictions-multiply-long-v1.jsonl.gz", [line])
+    line = b'{"id": "multiply-long-v1/50x50/000", "prediction": "1"}'
+    (folder / "predictions-multiply-long-v1.jsonl.gz").write_bytes(gzip.compress(line))
     page = tmp_path / "board.md"
     words = ("benchmark", "board", "--folder", tmp_path / "board", "--output", page)
     assert command(*words).code == 0
