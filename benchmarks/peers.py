@@ -49,7 +49,7 @@ from trm.solving.solver import Solver
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
-from trm.training.optimisers import build_optimizer, build_schedule
+from trm.training.optimisers import Schedule, build_optimizer
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers
@@ -328,7 +328,7 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     model = TinyRecursiveModel(RecursiveConfig(**config.network))
     total = config.data["batches_per_epoch"] * config.trainer["max_epochs"]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
-    schedule = build_schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
+    schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
     depth = DepthConfig(**settings["depth"])
     parts = {name: weights[name] for name in ("givens_weight", "halt_weight")}
     loss = partial(step_loss, loss=weights["name"], **parts)

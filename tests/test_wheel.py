@@ -112,11 +112,8 @@ def test_its_model_solves(trm):
     assert "408" in trm("solve", "12x34")
 
 
-def test_it_trains_by_a_configs_name_in_two_processes_and_evaluates(installed, trm, working_folder):
+def test_it_trains_by_a_configs_name_in_two_processes(installed, working_folder):
     fit = ("-m", "trm", "fit", "--config", "debug", "--trainer.max_epochs=1", "--quiet")
     two = ("--trainer.devices=2", "--trainer.logger=lightning.pytorch.loggers.CSVLogger")
     done(installed / "python", *fit, *two, folder=working_folder)
-    asked = ("--digits-a", "1..2", "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
-    trm("evaluate", "--checkpoint", "runs/debug", *asked, "--output", "grid")
-    grid = json.loads((working_folder / "grid/grid.json").read_text())
-    assert len(grid["models"][0]["cells"]) == 2
+    assert (working_folder / "runs/debug/version_0/checkpoints/best.ckpt").is_file()

@@ -57,15 +57,12 @@ examples:
   trm fit --config quickstart                           # `trm configs` lists them
   trm fit --config trm/small --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve 123x456                                     # with the shipped model
-  trm solve --checkpoint runs/quickstart 123x45 7x8
   trm solve --input problems.csv --output answers.jsonl
   trm solve --checkpoint runs/quickstart --demo
   trm inspect 123x456 --output inspected
   trm analyse probe --checkpoint runs/standard_base3 --output probed
-  trm analyse heads --checkpoint runs/quickstart --output heads
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm report grid other-grid --output comparison
-  trm report answers.jsonl --output trust
   trm inspect --checkpoint runs/quickstart --export quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm --print-completion bash > ~/.local/share/bash-completion/completions/trm
@@ -78,14 +75,12 @@ Exit codes: 0 done, 1 a file had lines with errors, training met numbers that ar
 one of its processes, or `trm --doctor` misses something, 2 the call was wrong, 130 stopped by
 Ctrl-C, 143 by a SIGTERM.
 """
-# Of several processes, one whose connection breaks is ended by the agent as soon as that sees which
-# one is gone.
+# Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
 _GOES_ON = {  # after a Ctrl-C or a SIGTERM
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
     "sweep": "; the same command goes on where it was",
-    "fit": "; with --ckpt_path last it goes on from its last complete epoch, if there is one",
 }
 
 
@@ -96,7 +91,8 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong, and exit with code 2."""
         options = [option for action in self._actions for option in action.option_strings]
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            message += "." + did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
+            near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
+            message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
             message += "." + did_you_mean(wrong[1], options)
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
@@ -105,11 +101,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def command_parser(whole: bool = False) -> Parser:
-    """What the command line looks like.
+    """What the command line looks like; `whole`, with ``--print-completion``, that of all commands.
 
-    Args:
-        whole: with ``--print-completion``, and so the arguments of every command; of training's,
-            which LightningCLI makes, those that begin a command.
+    Of training's, which LightningCLI makes, those arguments that begin a command.
     """
     parser = Parser(
         prog="trm",
@@ -172,7 +166,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, ImportError):
             message = f"{error}. `trm --doctor` tells what is missing"
         if isinstance(error, ChildProcessError):
-            message = f"{error}{_GOES_ON.get(name, '')}"
+            message = f"{error}{_goes_on(name, error)}"
         print(f"trm {name}: {message}", file=sys.stderr)
         return 1 if isinstance(error, FloatingPointError | ChildProcessError | ImportError) else 2
     except (KeyboardInterrupt, SystemExit) as stop:
@@ -180,11 +174,15 @@ def run(arguments: list[str]) -> int:
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        goes_on = _GOES_ON.get(name, "")
+        goes_on = _goes_on(name, stop)
         if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
             goes_on = ""  # of a pipe, nothing is kept
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _goes_on(name: str, stop: BaseException) -> str:
+    return "".join(getattr(stop, "__notes__", ())) or _GOES_ON.get(name, "")
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -71,28 +71,42 @@ def about(config: Path) -> str:
     return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
 
 
+class _TwiceError(yaml.MarkedYAMLError):
+    pass
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which YAML's readers take the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in names and key.value != "<<":
+                raise _TwiceError(None, None, f"{key.value} stands there twice", key.start_mark)
+            names.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def read_config(
     file: Path, kind: str = "a config", keys: str = "model, data and trainer"
 ) -> dict[str, Any]:
     """What a configuration's file holds, as plain data; messages name its kind and some keys.
 
-    Raises:
-        ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
+    ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
     """
     try:
         text = file.read_text(encoding="utf-8")
         check_size(text)
-        held = yaml.safe_load(text)
+        held = yaml.load(text, _Loader)
     except TooLargeError as error:
         raise ValueError(f"{file}: {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise ValueError(f"{file}{where}: this is no YAML") from None
+        what = error.problem if isinstance(error, _TwiceError) else "this is no YAML"
+        raise ValueError(f"{file}{where}: {what}") from None
     if not isinstance(held, dict):
         raise ValueError(f"{file}: {kind} has keys like {keys}")
-    for key in _repeated(yaml.compose(text, Loader=yaml.SafeLoader), set()):
-        raise ValueError(f"{file}, line {key.start_mark.line + 1}: {key.value} stands there twice")
     return held
 
 
@@ -108,51 +122,45 @@ def config_of_run(name: str) -> dict[str, Any]:
 def check_call(words: list[str]) -> list[str]:
     """The words of a training command, with files in place of names of configurations.
 
-    Raises:
-        ValueError: none is given, or one cannot be read; the message names it.
+    ValueError: none is given, or one cannot be read; the message names it.
     """
     if {"-h", "--help"} & set(words):
         return words
-    checked, given = list(words), False
+    checked = list(words)
     for i, (before, word) in enumerate(pairwise(words), start=1):
         option = _JOINED if word.startswith(_JOINED) else ""
-        if not option and before not in _OPTIONS:
-            continue
-        given, name = True, word.removeprefix(option)
-        if not name:
-            raise ValueError("the name after --config is empty: give a file")
-        config_of_run(name)
-        checked[i] = f"{option}{find_config(name)}"
-    if not given and not any(word.startswith("--model") for word in words):
+        if option or before in _OPTIONS:
+            if not (name := word.removeprefix(option)):
+                raise ValueError("the name after --config is empty: give a file")
+            config_of_run(name)
+            checked[i] = f"{option}{find_config(name)}"
+    if not any(word.startswith(("--model", *_OPTIONS)) for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     return checked
 
 
 def check_size(text: str) -> None:
-    """Raise `TooLargeError` where YAML is too long, too deep, or grows too large by its aliases.
-
-    Raises:
-        yaml.YAMLError: it is no YAML.
-    """
+    """Raise `TooLargeError` where YAML is too long, too deep, or grows too large by its aliases."""
     if len(text) > _LARGEST:
         raise TooLargeError(f"a configuration has at most {_LARGEST:,} characters")
     sizes: dict[str, int] = {}  # of what each anchor holds
     open_ones: list[tuple[str | None, int]] = []  # lists and mappings: anchor, size before it
     size = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        anchor, before = getattr(event, "anchor", None), size
         if isinstance(event, yaml.AliasEvent):
             size += sizes.get(event.anchor, 1)
+            anchor = None
         elif isinstance(event, yaml.CollectionStartEvent):
-            open_ones.append((event.anchor, size))
+            open_ones.append((anchor, size))
             size += 1
+            anchor = None
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_ones.pop()
-            if anchor:
-                sizes[anchor] = size - before
         elif isinstance(event, yaml.ScalarEvent):
             size += 1 + len(event.value) // 100
-            if event.anchor:
-                sizes[event.anchor] = 1 + len(event.value) // 100
+        if anchor:
+            sizes[anchor] = size - before
         if len(open_ones) > _DEEPEST:
             raise TooLargeError(f"a configuration is at most {_DEEPEST} levels deep")
         if size > _VALUES:
@@ -171,18 +179,3 @@ def named_code(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from named_code(below)
     elif isinstance(value, str) and (found := _DOTTED.fullmatch(value)) and found[1] not in _KNOWN:
         yield key, value
-
-
-def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
-    """The keys that stand twice in a mapping, of which YAML's readers take the last."""
-    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-        return
-    seen.add(id(node))  # aliases are the node that they stand for
-    names = set()
-    for part in node.value:
-        if isinstance(node, yaml.MappingNode):
-            key, part = part
-            if str(key.value) in names:
-                yield key
-            names.add(str(key.value))
-        yield from _repeated(part, seen)

@@ -71,7 +71,7 @@ def make_trainer(
             "there is no accelerator here, and processes on a CPU have no indices: give --devices "
             "a number"
         )
-    with _quiet(), _as_value_errors():
+    with _quiet():
         return L.Trainer(
             accelerator=accelerator,
             devices=devices,
@@ -87,28 +87,18 @@ def make_trainer(
 
 def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:
     """Do all items, each process its share."""
-    with _quiet(), _as_value_errors():
+    with _quiet():
         trainer.predict(work, items, return_predictions=False)
 
 
 def cores() -> int:
     """How many CPU cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _as_value_errors() -> Iterator[None]:
-    try:
-        yield
-    except MisconfigurationException as error:
-        raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Lightning says about itself and the machine."""
+    """Without what Lightning says about itself and the machine; its errors as ValueErrors."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -119,6 +109,8 @@ def _quiet() -> Iterator[None]:
             for message in _NOT_OURS:
                 warnings.filterwarnings("ignore", f".*{message}.*")
             yield
+    except MisconfigurationException as error:
+        raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -1,9 +1,8 @@
 """How the processes of a command end, and how PyTorch's elastic agent runs several for one job.
 
-Processes that train or solve together wait for each other: one that is gone would leave the others
-waiting. The agent ends all of them when one ends badly or a signal arrives, and they end with it.
-A signal ends one of several wherever it is, also inside a library, where Python would not handle
-it: files are written whole or not at all, so that nothing is lost but the time since the last.
+Processes that train or solve together wait for each other: the agent ends all of them when one ends
+badly or a signal arrives, and they end with it. A signal ends one of several wherever it is, also
+inside a library: files are written whole or not at all, so that nothing of them is lost.
 """
 
 import logging

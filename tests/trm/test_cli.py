@@ -13,12 +13,9 @@ from trm import checkpoints, cli
 from trm.commands import doctor
 
 
-def test_the_version_is_the_packages(command):
+def test_the_package_says_its_version_and_that_it_is_typed(command, repository):
     ran = command("--version")
     assert (ran.code, ran.out) == (0, f"trm {version('canvas-trm')}\n")
-
-
-def test_the_package_says_its_version_and_that_it_is_typed(repository):
     assert trm.__version__ == version("canvas-trm")
     for package in ("trm", "canvas", "augment"):
         assert (repository / package / "py.typed").exists()
@@ -106,6 +103,7 @@ def test_anything_else_is_refused_with_exit_code_2(command, words):
     ("words", "meant", "lines"),  # the second sends to the help
     [
         (["slove", "1x2"], "solve", 2),
+        (["train"], "fit", 2),
         (["render", "1x2", "--layout", "latice"], "lattice", 1),
         (["render", "1x2", "--task", "adition"], "addition", 1),
         (["solve", "1x2", "--chekpoint=c"], "--checkpoint", 2),
@@ -139,15 +137,12 @@ def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
-def test_verbose_tells_what_goes_on_and_changes_no_result(command):
+def test_verbose_tells_what_goes_on_and_where_an_error_arose(command):
     plain, told = (command("solve", "-q", "12x34", *more) for more in ((), ("--verbose",)))
     assert plain.err == ""
     assert "Multiplication(layout='lattice', base=10" in told.err
     assert told.out == plain.out
     assert command("solve", "-q", "12x34").err == ""  # nothing of it stays
-
-
-def test_verbose_shows_where_an_error_arose(command):
     plain, told = (command("solve", "12y34", *more) for more in ((), ("-v",)))
     assert (plain.code, told.code) == (2, 2)
     assert "Traceback" not in plain.err

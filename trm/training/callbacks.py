@@ -3,20 +3,22 @@
 import json
 import shutil
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import (
     BasePredictionWriter,
-    LearningRateMonitor,
     ModelCheckpoint,
     RichProgressBar,
+    WeightAveraging,
 )
-from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
+from lightning.pytorch.utilities import rank_zero_info
 from rich import get_console
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
@@ -30,8 +32,16 @@ from trm.files import replacing
 from trm.flops import counted_flops
 from trm.training.canvas_module import FIGURES, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
-from trm.training.runs import CHECKPOINTS
+from trm.training.runs import CHECKPOINTS, LAST, START
 from trm.training.samples import hint_key
+
+_SILENCE = 20.0  # seconds after which training says where it is
+
+
+def ended_early(trainer: Any) -> bool:
+    """Whether there are batches left in the epoch that training is in, or has just left."""
+    done: int = trainer.fit_loop.epoch_loop.batch_progress.current.completed
+    return done < trainer.num_training_batches
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -41,7 +51,9 @@ class BestCheckpoint(ModelCheckpoint):
     still gains a great deal where validation does not look: on longer numbers.
     """
 
+    anew = False  # a run goes on with other problems, on which there is no best one yet
     _from: Path | None = None  # the checkpoint that a run goes on from
+    _found: dict[str, Path] | None = None  # the best of before, by what it is to be called
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
         """Refuse a figure of problems beyond training's, or a misspelt one, with a ValueError."""
@@ -63,21 +75,22 @@ class BestCheckpoint(ModelCheckpoint):
         self._from = Path(trainer.ckpt_path) if trainer.state.fn == "fit" else None
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the best of before: its score, and its file, wherever the run goes on.
+        """Go on with the best of before, its score and its file; without that there is none yet.
 
-        The file is looked for in the run's own folder, where it was, and beside the checkpoint that
-        the run goes on from; without it there is no best one yet.
+        It is looked for in the run's folder, where it was, and beside what the run goes on from.
         """
+        if self.anew:
+            return
         if self._from is not None:
-            moved = {"": ""}
+            moved, found_files = {"": ""}, {}
             for path in state_dict["best_k_models"]:
                 here = Path(str(self.dirpath), Path(path).name)
                 places = (here, Path(path), self._from.with_name(here.name))
                 found = next((place for place in places if place.is_file()), None)
                 if found is None:
                     return
-                _copy(found, here)
-                moved[path] = str(here)
+                moved[path], found_files[str(here)] = str(here), found
+            self._found = found_files
             state_dict = state_dict | {
                 "dirpath": self.dirpath,
                 "best_k_models": {moved[k]: v for k, v in state_dict["best_k_models"].items()},
@@ -85,6 +98,18 @@ class BestCheckpoint(ModelCheckpoint):
                 "kth_best_model_path": moved.get(state_dict["kth_best_model_path"], ""),
             }
         super().load_state_dict(state_dict)
+
+    def on_train_start(self, trainer: L.Trainer, *args: Any) -> None:
+        super().on_train_start(trainer, *args)
+        for path, file in (self._found or {}).items():
+            if trainer.is_global_zero and file.resolve() != Path(path).resolve():
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                with replacing(Path(path)) as part:
+                    shutil.copyfile(file, part)
+
+    def on_train_epoch_end(self, trainer: Any, *args: Any) -> None:
+        if trainer.should_stop or not ended_early(trainer):  # its figures would be of earlier on
+            super().on_train_epoch_end(trainer, *args)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         worst = self.best_k_models.get(self.kth_best_model_path)
@@ -97,16 +122,11 @@ class BestCheckpoint(ModelCheckpoint):
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
 
 
-@rank_zero_only
-def _copy(file: Path, to: Path) -> None:
-    if file.resolve() != to.resolve():
-        to.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(to) as part:
-            shutil.copyfile(file, part)
-
-
 class LastCheckpoint(ModelCheckpoint):
-    """Keeps the end of every epoch beside the best one, whose `save_last` keeps the best alone."""
+    """Keeps the end of every epoch beside the best one, and where a run began until there is one.
+
+    `save_last` of the best one keeps the best alone.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -118,72 +138,91 @@ class LastCheckpoint(ModelCheckpoint):
         self.dirpath = best.dirpath
         super().setup(trainer, *args, **more)
 
+    def on_train_start(self, trainer: Any, *args: Any) -> None:
+        super().on_train_start(trainer, *args)
+        folder, before = Path(str(self.dirpath)), trainer.ckpt_path
+        in_place = before and Path(before).resolve().parent == folder.resolve()
+        if not in_place and not trainer.fast_dev_run:
+            trainer.save_checkpoint(folder / START)
 
-class LearningRates(LearningRateMonitor):
-    """Logs the learning rates of every step, where anything is logged."""
+    def on_train_epoch_end(self, trainer: Any, *args: Any) -> None:
+        super().on_train_epoch_end(trainer, *args)
+        folder = Path(str(self.dirpath))
+        if trainer.is_global_zero and (folder / LAST).is_file():
+            (folder / START).unlink(missing_ok=True)
 
-    def __init__(self) -> None:
-        super().__init__(logging_interval="step")
+    def on_save_checkpoint(self, trainer: Any, _: Any, checkpoint: dict[str, Any]) -> None:
+        """Leave an epoch open that is stopped before its last batch: a run goes on within it."""
+        epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]
+        over = 0 < epochs["current"]["started"] == epochs["current"]["processed"]
+        if over and ended_early(trainer):
+            for counted in epochs.values():
+                counted["processed"] -= 1
 
-    def on_train_start(self, trainer: L.Trainer, *args: Any, **more: Any) -> None:
-        if trainer.loggers:  # which `LearningRateMonitor` insists on
-            super().on_train_start(trainer, *args, **more)
+
+class LateAverages(L.Callback):
+    """Has the current weights validated and saved, not the first, until averaging begins."""
+
+    def on_train_start(self, trainer: Any, *_: Any) -> None:
+        found: list[Any] = [one for one in trainer.callbacks if isinstance(one, WeightAveraging)]
+        self._late = [one for one in found if not one._average_model.n_averaged]
+
+    def on_train_batch_end(self, _: Any, pl_module: L.LightningModule, *__: Any) -> None:
+        for one in self._late:
+            if one._latest_update_step or one._latest_update_epoch >= 0:
+                self._late = []
+                return
+            one._average_model.update_parameters(pl_module)
+            one._average_model.n_averaged.zero_()
 
 
 class Gradients(L.Callback):
-    """Logs `train/gradient_norm`, before clipping, and stops a run whose numbers are lost.
+    """Logs `train/gradient_norm`, before clipping, and rates; stops a run whose numbers are lost.
 
-    A gradient that is not finite ends training before it reaches the weights, on a CPU; elsewhere
-    it is looked for where the trainer logs and before a checkpoint is written, so as not to wait
-    for the device at every step. Under float16 single such steps belong to the loss scaling, which
-    leaves them out; `patience` of them in succession do not.
+    A gradient that is not finite ends training before it reaches the weights, on a CPU; elsewhere,
+    so as not to wait for the device, where the trainer logs and before a checkpoint is written.
+    Under float16 the loss scaling leaves such steps out, up to `patience` in succession.
     """
 
     def __init__(self, patience: int = 20) -> None:
         self.patience = patience
         self._lost: Tensor | None = None  # int64 [2]: such steps in succession, the first of them
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, _: Any) -> None:
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
         # On all devices alike: gradients have been averaged.
         gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         step, logs = trainer.global_step, logs_at(trainer, trainer.global_step + 1)
         if logs:
             pl_module.log("train/gradient_norm", norm)
+            for group in optimizer.param_groups:
+                pl_module.log(f"learning_rate/{group.get('name', 'rest')}", group["lr"])
         before = self._lost if self._lost is not None else norm.new_zeros(2, dtype=torch.int64)
-        bad = ~torch.isfinite(norm)
         first = torch.where(before[0] > 0, before[1], step)
-        self._lost = torch.stack([(before[0] + 1) * bad, first])
+        self._lost = torch.stack([(before[0] + 1) * ~torch.isfinite(norm), first])
         if logs or norm.device.type == "cpu":
             self.on_save_checkpoint(trainer)
 
     def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
         lost, first = (0, 0) if self._lost is None else self._lost.tolist()
         scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
-        if lost < (self.patience if scaled else 1):
-            return
-        raise FloatingPointError(
-            f"the gradient of optimiser step {first + 1:,} is not finite (epoch "
-            f"{trainer.current_epoch + 1}); no checkpoint has been written since. Go on with "
-            "--ckpt_path last and lower learning rates (model.optimizer.lr, matrix_lr of muon), "
-            "--trainer.gradient_clip_val 1, more model.schedule.warmup_steps, or "
-            "--trainer.precision 32-true"
-        )
+        if lost >= (self.patience if scaled else 1):
+            raise FloatingPointError(
+                f"the gradient of optimiser step {first + 1:,} is not finite (epoch "
+                f"{trainer.current_epoch + 1}); no checkpoint has been written since. Go on with "
+                "--ckpt_path last and lower learning rates (model.optimizer.lr, matrix_lr of "
+                "muon), --trainer.gradient_clip_val 1, more model.schedule.warmup_steps, or "
+                "--trainer.precision 32-true"
+            )
 
 
 class Cost(L.Callback):
     """Adds up what training takes, keeps it in every checkpoint, and logs how fast it goes.
 
-    A checkpoint's entry `COST_KEY` then holds, over all interruptions,
-
-        flops    of training, over all devices: those of every `every`-th batch, which are counted,
-                 stand for the others
-        samples  seen, over all devices; under the `carry` schedule once a supervision step
-        seconds  by the clock, without validation
-
-    Where the trainer logs, `speed/samples_per_second` (over all devices) and
-    `speed/seconds_per_step` are means since they were last logged, without the first batch of a
-    run; `speed/memory_gib` is the most that this device has taken.
+    A checkpoint's entry `COST_KEY` then holds, over all interruptions and devices, the ``flops`` of
+    training, for which those of every `every`-th batch stand; the ``samples`` seen, under the
+    `carry` schedule once a supervision step; and the ``seconds`` without validation. What is logged
+    as `speed/…` are means since it was last logged, without the first batch of a run.
     """
 
     _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")
@@ -193,7 +232,8 @@ class Cost(L.Callback):
         self.counted_batches, self.batches, self.samples = 0, 0, 0
         self.counted_flops, self.seconds = 0, 0.0
         self._begun: float | None = None  # when the time that is not added up yet began
-        self._counting: tuple[ExitStack, FlopCounterMode] | None = None
+        self._counting = ExitStack()
+        self._counter: FlopCounterMode | None = None
         self._logged: tuple[int, float, int, int] | None = None  # step, seconds, samples, batches
 
     @property
@@ -203,16 +243,15 @@ class Cost(L.Callback):
     def on_train_batch_start(self, *args: Any, **more: Any) -> None:
         self._begun = time.perf_counter() if self._begun is None else self._begun
         if self.batches % self.every == 0:
-            stack = ExitStack()
-            self._counting = stack, stack.enter_context(counted_flops())
+            self._counter = self._counting.enter_context(counted_flops())
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, _: Any, batch: Any, *more: Any
     ) -> None:
-        if self._counting is not None:
-            self.counted_flops += self._counting[1].get_total_flops()
-            self.on_exception()
+        if self._counter is not None:
+            self.counted_flops += self._counter.get_total_flops()
             self.counted_batches += 1
+            self.on_exception()
         now = time.perf_counter()
         self.seconds += now - (now if self._begun is None else self._begun)
         self._begun = now
@@ -236,9 +275,8 @@ class Cost(L.Callback):
         self._begun = self._logged = None
 
     def on_exception(self, *args: Any, **more: Any) -> None:
-        if self._counting is not None:
-            self._counting[0].close()
-            self._counting = None
+        self._counting.close()
+        self._counter = None
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         cost = {"samples": self.samples, "seconds": self.seconds}
@@ -246,9 +284,8 @@ class Cost(L.Callback):
         checkpoint["trm.cost"] = [getattr(self, name) for name in self._STATE]
 
     def on_load_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
-        if trainer.state.fn == "fit" and "trm.cost" in checkpoint:
-            for name, value in zip(self._STATE, checkpoint["trm.cost"], strict=True):
-                setattr(self, name, value)
+        if trainer.state.fn == "fit":
+            vars(self).update(zip(self._STATE, checkpoint.get("trm.cost", ()), strict=False))
 
 
 def memory_gib(device: torch.device) -> float:
@@ -257,10 +294,10 @@ def memory_gib(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**30
     if device.type == "mps":
         return torch.mps.driver_allocated_memory() / 2**30
-    try:
-        import resource
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return 0.0
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return (peak if sys.platform == "darwin" else 1024 * peak) / 2**30
 
@@ -296,8 +333,12 @@ class TrainingBar(RichProgressBar):
         return f"epoch {current_epoch + 1}{of}"
 
 
-class Milestones(L.Callback):
-    """Says in a line what each validation came to, where no terminal shows a progress bar."""
+class Lines(L.Callback):
+    """Says in lines how far training is, where no terminal shows a progress bar.
+
+    What each validation came to, and where training is after 20 seconds without a line, whatever it
+    is at: a thread says it.
+    """
 
     _SHOWN = (
         "train/loss",
@@ -306,13 +347,37 @@ class Milestones(L.Callback):
         *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
 
+    def __init__(self) -> None:
+        self._over, self._said = threading.Event(), time.monotonic()
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage == "fit" and trainer.is_global_zero and not sys.stdout.isatty():
+            threading.Thread(target=self._say_where, args=(trainer,), daemon=True).start()
+
+    def teardown(self, *_: Any, **more: Any) -> None:
+        self._over.set()
+
+    on_exception: Any = teardown
+
+    def _say_where(self, trainer: Any) -> None:
+        while not self._over.wait(_SILENCE / 20):
+            if time.monotonic() < self._said + _SILENCE:
+                continue
+            loop, of, what = trainer.fit_loop.epoch_loop, trainer.num_training_batches, "training"
+            if trainer.validating or trainer.sanity_checking:
+                loop, of, what = loop.val_loop, sum(trainer.num_val_batches), "validation"
+            done = loop.batch_progress.current.completed
+            self._say(trainer, f"{what}, {done} of {of} batches")
+
+    def _say(self, trainer: Any, what: str) -> None:
+        self._said = time.monotonic()
+        rank_zero_info(f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}: {what}")
+
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
             return
         held = trainer.callback_metrics
-        figures = [f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held]
-        step = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
-        rank_zero_info(f"{step}: {', '.join(figures)}")
+        self._say(trainer, ", ".join(f"{n} {held[n]:.3f}" for n in self._SHOWN if n in held))
 
 
 class PredictionWriter(BasePredictionWriter):
@@ -328,7 +393,6 @@ class PredictionWriter(BasePredictionWriter):
         folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
         folder = folder.parent if folder.name == CHECKPOINTS else folder
         self.file = folder / f"predictions-{trainer.global_rank}.jsonl"
-        folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text("")
 
     def write_on_batch_end(self, trainer: Any, module: Any, prediction: Any, *_: Any) -> None:
@@ -348,24 +412,20 @@ class Scores(L.Callback):
     _OF_ROWS = ("free_running_rows", "teacher_forced_rows", "confidence_accuracy")
 
     def setup(self, *_: Any, **more: Any) -> None:
-        self._problems = self._rows = 0  # so far, on this device
+        self._counts = np.zeros(2, np.int64)  # problems and rows so far, on this device
 
-    def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *_: Any
-    ) -> None:
-        if trainer.state.fn != "fit" and isinstance(pl_module, CanvasModule):
-            self._problems += len(outputs["validated"].problems)
-            self._rows += len(outputs["validated"].forced.rows_exact)
+    def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+        if trainer.state.fn != "fit" and isinstance(module, CanvasModule):
+            done = outputs["validated"]
+            self._counts += (len(done.problems), len(done.forced.rows_exact))
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.state.fn == "fit" or not isinstance(pl_module, CanvasModule):
+    def on_validation_end(self, trainer: Any, module: Any) -> None:
+        if trainer.state.fn == "fit" or not isinstance(module, CanvasModule):
             return
-        counts = torch.tensor([self._problems, self._rows], device=pl_module.device)
+        counts = torch.from_numpy(self._counts).to(module.device)
         problems, rows = trainer.strategy.reduce(counts, reduce_op="sum").tolist()
-        if not trainer.is_global_zero:
-            return
         totals = {"solved": problems, **dict.fromkeys(self._OF_ROWS, rows)}
-        console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False, soft_wrap=True, quiet=not trainer.is_global_zero)
         widest = max(map(len, trainer.callback_metrics), default=0)
         for name, tensor in sorted(trainer.callback_metrics.items()):
             figure, value, text = name.rpartition("/")[2], float(tensor), f"{float(tensor):.4g}"
@@ -379,4 +439,4 @@ class Scores(L.Callback):
             console.print(f"{name:<{widest}}  {text}")
 
     on_test_batch_end: Any = on_validation_batch_end
-    on_test_end = on_validation_end
+    on_test_end: Any = on_validation_end

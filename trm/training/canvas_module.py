@@ -21,7 +21,7 @@ from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
-from trm.training.optimisers import build_optimizer, build_schedule
+from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import hint_key
 
 ALL_HINTS = "all"  # of a layout, those that are not named
@@ -264,7 +264,7 @@ class CanvasModule(L.LightningModule):
         """One optimiser, its learning rate set anew after every step."""
         optimizer = build_optimizer(self.model, self.optimizer)
         total = self.trainer.estimated_stepping_batches
-        scheduler = build_schedule(optimizer, self.schedule, total)
+        scheduler = Schedule(optimizer, self.schedule, total)
         every_step = {"scheduler": scheduler, "interval": "step", "name": "learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 

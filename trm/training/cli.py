@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentError
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,19 +38,21 @@ from trm.training.callbacks import (
     Cost,
     Gradients,
     LastCheckpoint,
-    LearningRates,
-    Milestones,
+    LateAverages,
+    Lines,
     PredictionWriter,
     Scores,
     TrainingBar,
 )
 from trm.training.canvas_module import CanvasModule, learned_hints
+from trm.training.curriculum import distinct_problems
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.optimisers import build_optimizer
 from trm.training.pictures import Pictures
-from trm.training.runs import NEWEST, Runs
-from trm.training.tensorboard import SavedConfig
+from trm.training.runs import NEWEST, Runs, progress, say
+from trm.training.tensorboard import CONFIG_KEY, SavedConfig, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -61,7 +63,11 @@ _NOT_OURS = (
     r".*The dirpath has changed.*",  # as it does when a checkpoint is scored, or begins a new run
     r".*exists and is not empty.*",  # as it is where a run goes on
     r".*LightningCLI's args parameter is intended.*",  # the command line less two words
+    r".*You're resuming from a checkpoint that ended before the epoch.*",  # as loaders can
 )
+# Where these differ, a score is of other problems.
+_PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
+_LOOKED_AT = 2**20  # samples of which the different problems are counted
 _SEED = "of everything: sets seed_everything, data.seed and model.seed"
 IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
@@ -73,7 +79,7 @@ _HELPED = re.compile(
     r"|checkpoint\.(dirpath|monitor|mode|save_top_k)"
 )
 _CALLBACKS = (  # in the order in which they are called
-    *(EndAtOnce, LearningRates, Cost, Gradients, Milestones, LastCheckpoint),
+    *(EndAtOnce, Cost, Gradients, LateAverages, Lines, LastCheckpoint),
     *(PredictionWriter, Scores),
 )
 _LIGHTNINGS = ("trainer", "checkpoint", "optimizer", "lr_scheduler", "weights_only")
@@ -129,6 +135,14 @@ class _Parser(LightningArgumentParser):
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        try:
+            super().__init__(*args, **more)
+        except (KeyboardInterrupt, SystemExit, ChildProcessError) as stop:
+            if getattr(self, "subcommand", None) == "fit" and getattr(stop, "code", 1):
+                stop.add_note(self.runs.goes_on())
+            raise
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """What every run has, under a key of its own."""
         parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
@@ -138,7 +152,7 @@ class TrainingCLI(LightningCLI):
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Also settle `--seed`, and refuse a checkpoint in a sentence, unlike Lightning."""
+        """Also settle `--seed`, and find the checkpoint, unlike Lightning before anything else."""
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
         config = self.config[subcommand] if subcommand else self.config
@@ -148,18 +162,21 @@ class TrainingCLI(LightningCLI):
             for key in ("seed_everything", "data.seed", "model.init_args.seed"):
                 config[key] = seed
             config.seed = None
-        path = self.config.get(f"{subcommand}.ckpt_path")
+        self.content: dict[str, Any] = {}  # of the checkpoint
+        if not subcommand:
+            return
+        self.runs, path, fits = Runs(config), config.ckpt_path, subcommand == "fit"
         if path == "":
             raise ValueError("the name after --ckpt_path is empty: give best, last or a file")
-        if not path or path in NEWEST or "://" in path:
-            return
-        if not Path(path).is_file():
-            raise ValueError(f"there is no checkpoint {path}.{did_you_mean(path, NEWEST, 0.6)}")
-        if "optimizer_states" not in load_checkpoint(path) and subcommand == "fit":
-            raise ValueError(
-                f"{path} holds weights alone, from which training cannot go on: take a checkpoint "
-                "of the run"
-            )
+        if path in NEWEST:
+            found = self.runs.find(path, fits)
+            path = config.ckpt_path = str(found) if found else None
+        if not path and not fits:
+            raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
+        if path and "://" not in path:
+            if not Path(path).is_file():
+                raise ValueError(f"there is no checkpoint {path}.{did_you_mean(path, NEWEST, 0.6)}")
+            self.content = load_checkpoint(path)
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on other keys, on the machine and on earlier runs."""
@@ -173,43 +190,53 @@ class TrainingCLI(LightningCLI):
         for name in _FROM_1:  # which Lightning would divide by
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
-        if self.subcommand is None:
-            return
-        # Lightning would look for an earlier run in the folder of the new one.
-        runs, fits = Runs(config), self.subcommand == "fit"
-        if config.ckpt_path == "last" and fits:
-            found = runs.to_go_on_from()
-            config.ckpt_path = str(found) if found else None
-        elif config.ckpt_path in NEWEST:
-            config.ckpt_path = str(runs.newest_checkpoint(config.ckpt_path))
-        if not fits:
+        self.anew = False
+        if self.subcommand == "fit":
+            if self.content:
+                self._compare(config)
+            path = config.ckpt_path
+            self.runs.settle_folder(Path(path) if path else None, self.anew)
+        elif self.subcommand:
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
-        elif config.ckpt_path:
-            runs.go_on_in_place(Path(config.ckpt_path))
-        else:
-            runs.refuse_to_overwrite()
-        if self.subcommand in ("validate", "test"):
-            config.verbose = False  # `Scores` says it better
-        if self.subcommand == "predict":
-            config.return_predictions = False  # they are written as they come
-        if not fits and not config.ckpt_path:
-            raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
+            # `Scores` says it better; predictions are written as they come.
+            config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
+
+    def _compare(self, config: Namespace) -> None:
+        """Say how a run that goes on differs from what it was, and whether there is more to do."""
+        epochs, steps = progress(self.content)
+        for key, done in (("max_epochs", epochs), ("max_steps", steps)):
+            if config.trainer[key] not in (None, -1) and config.trainer[key] <= done:
+                say(f"{config.ckpt_path} is already complete; raise --trainer.{key} above {done}.")
+                raise SystemExit(0)
+        if CONFIG_KEY not in self.content:
+            return
+        now = yaml.safe_load(self._parser("fit").dump(config, skip_none=False))
+        now, was = (
+            hyperparameters(one) | {"checkpoint.monitor": one["checkpoint"]["monitor"]}
+            for one in (now, self.content[CONFIG_KEY])
+        )
+        differ = {key for key in now.keys() | was.keys() if now.get(key) != was.get(key)}
+        changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in sorted(differ)]
+        if changes:
+            say(f"Going on from {config.ckpt_path} with {', '.join(changes)}.")
+        self.anew = any(key.startswith(_PROBLEMS) for key in differ)
+        if self.anew:
+            say("These are other problems, and so another run, of which none is the best yet.")
 
     def _settle_size(self, config: Namespace) -> None:
         """What a network is made for is the data's: the size of its canvas, its layout's hints."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
-        if isinstance(settings, Namespace):
-            for side in ("height", "width"):
-                if side in settings:
-                    settings[side] = config.data.canvas[side] or 20
-            if "hints" in settings:
-                settings["hints"] = self._hints(config)
+        for side in ("height", "width"):
+            if settings and side in settings:
+                settings[side] = config.data.canvas[side] or 20
+        if settings and "hints" in settings:
+            settings["hints"] = self._hints(config)
 
     def _hints(self, config: Namespace) -> dict[str, int]:
         """The classes of each hint that has a weight: what they are follows from the layout."""
-        asked = config.model.init_args.get("hints")
-        if not any((asked or {}).values()):
+        asked = config.model.init_args.get("hints") or {}
+        if not any(asked.values()):
             return {}
         made: Any = load_class(config.data.task.class_path, Task, "task")
         task = made(**config.data.task.init_args)
@@ -235,10 +262,11 @@ class TrainingCLI(LightningCLI):
             wrong = [name for name in re.findall(r"`(\w+)`", str(error)) if name in given]
             values = ", ".join(f"trainer.{name} {given[name]}" for name in wrong)
             raise ValueError(f"{values or 'trainer'}: {error}") from error
-        trainer.callbacks = [
-            TrainingBar() if type(callback) is RichProgressBar else callback
-            for callback in trainer.callbacks
-        ]
+        for i, callback in enumerate(trainer.callbacks):
+            if type(callback) is RichProgressBar:
+                trainer.callbacks[i] = TrainingBar()
+            if isinstance(callback, BestCheckpoint):
+                callback.anew = self.anew
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         if self.subcommand is not None:
@@ -249,7 +277,23 @@ class TrainingCLI(LightningCLI):
         """Say what is trained, unless it cannot be: before there is a folder of the run."""
         if isinstance(self.model, CanvasModule):
             self.model.check(self.datamodule)
+            if self.content:
+                CanvasModule.on_load_checkpoint(self.model, self.content)
+                optimizer = build_optimizer(self.model.model, self.model.optimizer)
+                optimizer.load_state_dict(self.content["optimizer_states"][0])
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+            number, counted = distinct_problems(self.datamodule.task)
+            about = "" if counted else "about "
+            rank_zero_info(f"Training draws from {about}{number:,} different problems.")
+
+    def after_fit(self) -> None:
+        """Say how many of training's problems have been seen."""
+        if self.anew:  # those of before were others
+            return
+        batches = self.trainer.fit_loop.total_batch_idx + 1
+        samples = min(_LOOKED_AT, batches * self.datamodule.batch_size)
+        least = "at least " if samples == _LOOKED_AT else ""
+        rank_zero_info(f"It has seen {least}{self.datamodule.seen(samples):,} of them.")
 
 
 def run(arguments: list[str], quiet: bool = False) -> None:
@@ -327,17 +371,16 @@ _NO_CLASS = re.compile(
 )
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
-_SETTINGS: tuple[tuple[str, tuple[Any, ...]], ...] = (  # where classes stand in a config
-    ("model", (IterativeModule, GPTModule)),
-    ("model.network.config", (shapes.UprightRecursiveConfig, shapes.UprightLoopedConfig)),
-    ("model.network.config", (shapes.GPTConfig,)),
-    ("data", (CanvasDataModule,)),
-    ("data.task", tuple(TASKS.values())),
-    ("trainer", (L.Trainer,)),
-    ("checkpoint", (BestCheckpoint,)),
-    ("panels", (Pictures,)),
+_SETTINGS: tuple[tuple[str, Any], ...] = (  # where classes stand in a config
+    *(("model", kind) for kind in (IterativeModule, GPTModule)),
+    ("model.network.config", shapes.UprightRecursiveConfig),
+    ("model.network.config", shapes.UprightLoopedConfig),
+    ("model.network.config", shapes.GPTConfig),
+    *(("data.task", kind) for kind in TASKS.values()),
+    *(("data", CanvasDataModule), ("trainer", L.Trainer)),
+    *(("checkpoint", BestCheckpoint), ("panels", Pictures)),
 )
-_LIGHTNING = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers")
+_HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
 _ALIKE = 0.6  # of a name and the one suggested for it
 
 
@@ -351,11 +394,11 @@ def explained(told: str) -> str:
         inside = "class_path '" in told and not name.startswith("model.")
         return _no_setting(f"{place}.{name}" if inside else name, place, told)
     if no_class := _NO_CLASS.search(told):
-        module, bare = no_class[1], no_class[3]
-        homes = [module] if module else (*_LIGHTNING, "canvas.tasks", "trm.training", "trm.models")
-        name = bare or f"{module}.{no_class[2]}"
-        found = [f"{home}.{kind}" if module else kind for home in homes for kind in _classes(home)]
-        near = did_you_mean(name, found, _ALIKE)
+        module, own, bare = no_class.groups()
+        homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
+        kinds = [kind for home in homes for kind in getattr(home, "__all__", dir(home))]
+        name, start = (f"{module}.{own}", f"{module}.") if module else (bare, "")
+        near = did_you_mean(name, [f"{start}{kind}" for kind in kinds if kind[0].isupper()], _ALIKE)
         return f"{place or 'a setting'}: there is no class {name}.{near}"
     if re.search(r"required: \w+\.model", told):
         return "the configs name no model: give one more, such as quickstart"
@@ -376,28 +419,18 @@ def explained(told: str) -> str:
 
 def _no_setting(name: str, place: str, told: str) -> str:
     """That there is no such setting; nearest is one of the same last part, wherever it stands."""
-    known = {key for prefix, kinds in _SETTINGS for kind in kinds for key in _keys(prefix, kind)}
-    known |= {"seed_everything", "seed", "config", "ckpt_path"}
+    classes = [*_SETTINGS]
     for module, kind in re.findall(r"class_path '([\w.]+)\.(\w+)'", told)[-1:]:
-        held = getattr(sys.modules.get(module), kind, None)
-        known |= set(_keys(place, held)) if inspect.isclass(held) else set()
+        classes += [(place, getattr(sys.modules[module], kind))]
+    known = {"seed_everything", "seed", "config", "ckpt_path"}
+    while classes:
+        start, kind = classes.pop()
+        for key, parameter in inspect.signature(kind).parameters.items():
+            known.add(f"{start}.{key}")
+            for part in (parameter.annotation, *get_args(parameter.annotation)):
+                if inspect.isclass(part) and is_dataclass(part):
+                    classes.append((f"{start}.{key}", part))
     others = sorted(known - {name})
-    last = name.rpartition(".")[2]
-    moved = [key for key in others if key.rpartition(".")[2] == last]
+    moved = [key for key in others if key.rpartition(".")[2] == name.rpartition(".")[2]]
     near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
     return f"there is no setting {name}.{near or ' `trm fit --help` lists them all.'}"
-
-
-def _keys(prefix: str, kind: Any) -> Iterator[str]:
-    """The settings of a class, with those of dataclasses among them."""
-    for name, parameter in inspect.signature(kind).parameters.items():
-        yield f"{prefix}.{name}"
-        for part in (parameter.annotation, *get_args(parameter.annotation)):
-            if inspect.isclass(part) and is_dataclass(part):
-                yield from _keys(f"{prefix}.{name}", part)
-
-
-def _classes(module: str) -> list[str]:
-    home = importlib.import_module(module)
-    names = getattr(home, "__all__", dir(home))
-    return [name for name in names if inspect.isclass(getattr(home, name, None))]

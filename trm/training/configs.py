@@ -1,8 +1,4 @@
-"""How training goes, as a config file says it.
-
-Nothing here imports a framework. Every class raises a ValueError for an unknown name or a number
-outside its range.
-"""
+"""How training goes, as a config file says it; a ValueError for what is no such setting."""
 
 import math
 from dataclasses import dataclass

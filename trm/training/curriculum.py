@@ -1,5 +1,6 @@
 """Which problems training draws: in stages, and with what is rare in place of what is common."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import check_choice
-from canvas.problems import Problems
+from canvas.problems import Problems, keys, random_words, split_of
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.contexts import digits_of
@@ -20,15 +21,10 @@ _UNIT = 2.0**-53
 
 @dataclass
 class Stage:
-    """Some of a task's problems, for the first epochs of a run or those after the last stage.
+    """Some of a task's problems, for the first epochs of a run or those after the last stage."""
 
-    Attributes:
-        until: epochs of the run after which the stage is over.
-        task: settings of the task that differ until then, like ``{digits_a: [1, 2]}``.
-    """
-
-    until: int
-    task: dict[str, Any]
+    until: int  # epochs of the run after which the stage is over
+    task: dict[str, Any]  # settings that differ until then, like ``{digits_a: [1, 2]}``
 
 
 class Curriculum:
@@ -77,13 +73,36 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
     return found
 
 
+def distinct_problems(task: Task) -> tuple[int, bool]:
+    """How many problems of training a task has; False: about as many, too many to be counted."""
+    words = random_words(keys(0, "train", 0, np.arange(_SEARCHED)), 1)[:, 0]
+    spans = []  # of every drawn size, the numbers that each operand can be; 0 where there is none
+    for lengths in np.unique(task.lengths(words), axis=0).tolist():
+        ends = [(task.base ** (n - 1) if n > 1 else task.smallest, task.base**n) for n in lengths]
+        spans.append([end if n else (0, 1) for n, end in zip(lengths, ends, strict=True)])
+    total = sum(math.prod(end - start for start, end in of) for of in spans)
+    if total > 5 * _SEARCHED:
+        return round(0.8 * total), False
+    counted = 0
+    for of in spans:
+        grid = np.indices([end - start for start, end in of]).reshape(len(of), -1)
+        values = grid + [[start] for start, _ in of]
+        operands = []
+        for numbers, (_, end) in zip(values, of, strict=True):
+            n = round(math.log(end, task.base))
+            digits = numbers[:, None] // task.base ** np.arange(n) % task.base
+            lengths = np.full(len(numbers), n)
+            operands.append(Numbers(digits.astype(np.uint8), lengths, task.base))
+        problems = Problems(tuple(operands))
+        counted += int(((split_of(problems) == 0) & task.allows(problems)).sum())
+    return counted, True
+
+
 class RareContexts:
-    """Takes problems of a batch away and puts others with rarer contexts in their place.
+    """Puts problems with rarer contexts, of the same lengths, in the place of others.
 
     50,000 problems of training are looked through for what meets in the digits of their rows, the
-    contexts (`trm.evaluation.contexts`). Of all contexts that problems of some lengths have, one is
-    drawn evenly, and then a problem with it, of the same lengths: what comes is rarer, never
-    longer.
+    contexts (`trm.evaluation.contexts`). One of them is drawn evenly, and then a problem with it.
     """
 
     def __init__(self, task: Task, seed: int) -> None:
@@ -100,10 +119,7 @@ class RareContexts:
         self._weights = np.concatenate([[0.0], np.cumsum(weights[order])])
 
     def among(self, problems: Problems, share: float, words: np.ndarray) -> Problems:
-        """The problems, on average such a share of them exchanged by random ``uint64 [B, 2]``.
-
-        Problems of lengths that were not found stay.
-        """
+        """The problems, on average such a share of them exchanged by random ``uint64 [B, 2]``."""
         at = (words >> np.uint64(11)) * _UNIT  # 0 to 1
         sizes = self._sizes(problems)
         start, end = (np.searchsorted(self._found, sizes, side) for side in ("left", "right"))

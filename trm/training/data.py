@@ -14,7 +14,7 @@ from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
-from canvas.problems import Split
+from canvas.problems import Split, problem_keys
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -42,23 +42,30 @@ class EpochSampler(DistributedSampler):
     def __init__(self, dataset: Samples, replicas: int, rank: int) -> None:
         super().__init__(dataset, num_replicas=replicas, rank=rank, shuffle=False)
         self.size = len(dataset)
+        self.used = 0  # of the device's share, where a run goes on within an epoch
 
     def __iter__(self) -> Iterator[int]:
         first = self.epoch * self.size
-        return iter(range(first + self.rank, first + self.size, self.num_replicas))
+        share = range(first + self.rank, first + self.size, self.num_replicas)
+        return iter(share[self.used :])
 
     def __len__(self) -> int:
         return len(range(self.rank, self.size, self.num_replicas))
 
 
 class _Loader(DataLoader):
-    """Begins an epoch when its first batch is asked for.
+    """Begins an epoch when its first batch is asked for, after those that have been trained on.
 
     Workers begin to draw as soon as they are there. In a run that goes on, Lightning makes them
     before it has read the checkpoint, and they would begin with batches of the first epoch.
     """
 
+    sampler: Any
+    progress: Any = None  # of training, Lightning's, of the batches of an epoch
+
     def __iter__(self) -> Any:
+        if self.progress:
+            self.sampler.used = self.batch_size * self.progress.current.ready
         yield from super().__iter__()
 
 
@@ -73,16 +80,13 @@ class CanvasDataModule(L.LightningDataModule):
         task: what is worked out, and in which layout.
         canvas: the canvas of training samples and of validation.
         batch_size: samples a step, over all devices.
-        batches_per_epoch: steps of one (virtual) epoch; a run resumes at the end of an epoch, with
-            the very samples that would have come, so keep it short.
+        batches_per_epoch: steps of one (virtual) epoch, at whose end a checkpoint is written.
         validation_problems: problems of the validation and test splits, whole solutions each.
-        training_problems: problems of the training split, the first that are drawn (with a
-            curriculum of its first stage), worked out at each validation of a run: what is right
-            only there is remembered.
+        training_problems: problems of training, the first that are drawn, worked out at each
+            validation of a run: what is right only there is remembered.
         beyond_problems: problems of the validation split with twice the digits of the longest in
-            training, in every operand, worked out at each validation of a run. Nothing is chosen by
-            them. They are left out where training's canvas is fixed, the model takes no larger one,
-            or they would take too long.
+            training, worked out at each validation of a run. Nothing is chosen by them. They are
+            left out where training's canvas is fixed, or theirs is too large.
         seed: of everything that is drawn.
         views: in which views training samples are shown, drawn for a whole batch on the device.
         transforms: albumentations transforms for training samples, applied after masking one by
@@ -164,9 +168,6 @@ class CanvasDataModule(L.LightningDataModule):
             "symmetries": turning.symmetries if turning else ["e"],
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing is carried over: samples follow from seed, epoch and index."""
-
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Training samples in their views; whole problems stay as they are."""
         return shown(batch, self.views) if self.views and isinstance(batch, dict) else batch
@@ -174,7 +175,7 @@ class CanvasDataModule(L.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
         module = self.trainer.lightning_module if self.trainer else None
-        return self._loader(
+        loader = self._loader(
             SAMPLES[getattr(module, "samples", "row_steps")],
             "train",
             self.batch_size * self.batches_per_epoch,
@@ -184,21 +185,29 @@ class CanvasDataModule(L.LightningDataModule):
             blanks=self.blanks,
             rare_contexts=self.rare_contexts,
         )
+        if isinstance(self.trainer, L.Trainer):
+            loader.progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        return loader
+
+    def seen(self, samples: int) -> int:
+        """How many different problems so many samples are of, but for those of rare contexts."""
+        size, found = self.batch_size * self.batches_per_epoch, [np.empty(0, np.uint64)]
+        for epoch, first in enumerate(range(0, samples, size)):
+            index = np.arange(min(size, samples - first))
+            drawn = sample(self.curriculum.at(epoch), self.seed, "train", epoch, index)
+            found.append(problem_keys(drawn))
+        return len(np.unique(np.concatenate(found)))
 
     @property
     def groups(self) -> tuple[str, ...]:
         """What a validation works out, in this order: all but the first one only in a run."""
-        validation, training = VALIDATED
-        run = self.stage == "fit"
+        run, (validation, training) = self.stage == "fit", VALIDATED
         more = [training] if run and self.training_problems else []
         more += [BEYOND] if run and self.beyond_problems and self.longer() else []
         return (validation, *more)
 
     def longer(self) -> tuple[int, ...] | None:
-        """The digits of each operand of problems beyond the task's range, twice the longest.
-
-        None: training's canvas is fixed, the model takes none as large, or it would take too long.
-        """
+        """The digits of operands beyond the task's range, twice the longest; None: left out."""
         lengths = tuple(2 * n for n in self.task.longest)
         if not self.canvas.cut:
             return None
@@ -208,16 +217,14 @@ class CanvasDataModule(L.LightningDataModule):
         return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
 
     def val_dataloader(self) -> list[DataLoader]:
-        loaders = []
-        for group in self.groups:
-            split: Split = "validation"
-            number, task, more = self.validation_problems, self.task, {}
-            if group == VALIDATED[1]:
-                split, number, task = "train", self.training_problems, self.curriculum.at(0)
-            elif group == BEYOND:
-                number, more = self.beyond_problems, {"lengths": self.longer()}
-            loaders.append(self._loader(SolvedProblems, split, number, task, **more))
-        return loaders
+        known: dict[str, tuple[Any, ...]] = {
+            VALIDATED[0]: ("validation", self.validation_problems, self.task),
+            VALIDATED[1]: ("train", self.training_problems, self.curriculum.at(0)),
+            BEYOND: ("validation", self.beyond_problems, self.task),
+        }
+        longer: dict[str, dict[str, Any]] = {BEYOND: {"lengths": self.longer()}}
+        groups = self.groups
+        return [self._loader(SolvedProblems, *known[g], **longer.get(g, {})) for g in groups]
 
     def test_dataloader(self) -> DataLoader:
         return self._loader(SolvedProblems, "test", self.validation_problems)
@@ -226,7 +233,7 @@ class CanvasDataModule(L.LightningDataModule):
 
     def _loader(
         self, kind: type[Samples], split: Split, size: int, task: Task | None = None, **more: Any
-    ) -> DataLoader:
+    ) -> _Loader:
         devices, rank = 1, 0
         if self.trainer:
             devices, rank = self.trainer.world_size, self.trainer.global_rank

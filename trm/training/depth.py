@@ -48,13 +48,10 @@ def fresh_step(
     """Start anew, take some steps without gradient and then the supervised ones.
 
     Args:
-        model: in training mode.
         batch: ``inputs``, ``labels`` [B, H, W] integers, ``answer`` [B, H, W] bool and ``seeds``
             int64 [B], from which follows which samples start from random states, and from which.
-        depth: how many steps.
         loss: of (logits, halt_logits, labels, answer).
-        seed: the number of steps without gradient follows from it; of the batch, on every device
-            the same.
+        seed: of the batch, for the number of steps without gradient; on every device the same.
         hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
     draw = random.Random(seed)
@@ -88,8 +85,7 @@ def carried_step(
 ) -> tuple[StepResult, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
-    Arguments are those of `fresh_step`, and the carry of the step before, on any device, None at
-    the start; a sample's exploration follows from its seed.
+    See `fresh_step`; the carry, None at the start, is on any device.
     """
     # One from a checkpoint comes before the model is where it trains.
     carry = initial_carry(batch) if carry is None else carry.to(batch["inputs"].device)

@@ -29,14 +29,9 @@ class AdamATan2(Optimizer):
     each step first multiplies the weights by ``1 - lr * weight_decay``.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.95),
-        weight_decay: float = 0.0,
-    ):
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+    def __init__(self, groups: Iterable[dict[str, Any]]):
+        """Groups with all their settings."""
+        super().__init__(groups, {})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -69,32 +64,17 @@ class MuonWithAdamW(Optimizer):
     Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) moves a matrix along its
     orthogonalised momentum. The rule is that of `torch.optim.Muon`, which iterates in bfloat16;
     here it is float32 and batched by shape, since many CPUs have no bfloat16 arithmetic and take
-    15 times as long over it. ``others`` are parameters or parameter groups.
+    15 times as long over it.
     """
 
-    def __init__(
-        self,
-        matrices: Iterable[nn.Parameter],
-        others: Iterable[Any],
-        *,
-        matrix_lr: float = 0.02,
-        matrix_weight_decay: float = 0.0,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.95),
-    ):
-        groups: list[dict[str, Any]] = []
-        if matrices := list(matrices):
-            muon = {"lr": matrix_lr, "weight_decay": matrix_weight_decay, "algorithm": "muon"}
-            groups.append({"params": matrices, "name": "matrices", **muon})
-        if others := list(others):
-            adamw = torch.optim.AdamW(others, lr, betas, weight_decay=0.0)
-            groups += [{**group, "algorithm": "adamw"} for group in adamw.param_groups]
+    def __init__(self, groups: Iterable[dict[str, Any]]):
+        """Groups with all their settings, those of Muon named ``matrices``."""
         super().__init__(groups, {})
         self._share_with_adamw()
 
     def _share_with_adamw(self) -> None:
         # The inner AdamW works on this optimiser's own groups and state, and owns nothing itself.
-        groups = [group for group in self.param_groups if group["algorithm"] == "adamw"]
+        groups = [group for group in self.param_groups if group["name"] != "matrices"]
         self._adamw = torch.optim.AdamW(groups) if groups else None
         if self._adamw is not None:
             self._adamw.state = self.state
@@ -108,7 +88,7 @@ class MuonWithAdamW(Optimizer):
         """One update. A closure computes the gradients first; its loss is returned."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
-            if group["algorithm"] != "muon":
+            if group["name"] != "matrices":
                 continue
             by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
             for p in group["params"]:
@@ -134,15 +114,9 @@ class MuonWithAdamW(Optimizer):
 def orthogonalize(matrices: Tensor) -> Tensor:
     """The nearest semi-orthogonal matrices, roughly: all singular values brought to about 0.7–1.2.
 
-    Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``. Each
-    X is a polynomial of the first G times the first X, so the iteration runs on the small square
-    G and meets the long side only twice: 1.7 times quicker at our shapes.
-
-    Args:
-        matrices: ``[N, rows, columns]``, any floating dtype.
-
-    Returns:
-        ``[N, rows, columns]``, ``float32`` (``float64`` for ``float64``); zero matrices stay zero.
+    Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``, on
+    the small square G, which meets the long side only twice: 1.7 times quicker at our shapes. From
+    ``[N, rows, columns]``, in ``float32`` (``float64`` for ``float64``); zeros stay zero.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
@@ -169,10 +143,8 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     - ``"rest"``: biases, norms, every embedding (`nn.Embedding`, or anything in a module whose name
       starts with a word of `TABLES`) and bare parameters. No weight decay.
 
-    A weight that modules share goes to the last list that any of them asks for.
-
-    Raises:
-        ValueError: the model has nothing to train.
+    A weight that modules share goes to the last list that any of them asks for; ValueError if there
+    is nothing to train.
     """
     order = ("matrices", "heads", "rest")
     found: dict[nn.Parameter, int] = {}
@@ -192,28 +164,42 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
     """The optimiser that ``config`` names, over what `split_parameters` finds.
 
-    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``.
+    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``. From a checkpoint it
+    takes its state alone: rates and decays are always the config's.
     """
     parts = split_parameters(model)
-    matrices = parts["matrices"] if config.name == "muon" else []
-    decayed = parts["heads"] if matrices else parts["matrices"] + parts["heads"]
+    muon = config.name == "muon" and bool(parts["matrices"])
+    adam = {"lr": config.lr, "betas": config.betas, "weight_decay": 0.0}
+    decayed = parts["heads"] if muon else parts["matrices"] + parts["heads"]
     groups: list[dict[str, Any]] = [
-        {"name": "decayed", "params": decayed, "weight_decay": config.weight_decay},
-        {"name": "rest", "params": parts["rest"], "weight_decay": 0.0},
+        {**adam, "name": "decayed", "params": decayed, "weight_decay": config.weight_decay},
+        {**adam, "name": "rest", "params": parts["rest"]},
     ]
-    groups = [group for group in groups if group["params"]]
-    if config.name != "muon":
-        kind = AdamATan2 if config.name == "adam_atan2" else torch.optim.AdamW
-        return kind(groups, config.lr, config.betas)
-    matrix = {"matrix_lr": config.matrix_lr, "matrix_weight_decay": config.matrix_weight_decay}
-    return MuonWithAdamW(matrices, groups, lr=config.lr, betas=config.betas, **matrix)
+    if muon:
+        matrices = {"lr": config.matrix_lr, "weight_decay": config.matrix_weight_decay}
+        groups.insert(0, {"name": "matrices", "params": parts["matrices"], **matrices})
+    kinds = {"adamw": torch.optim.AdamW, "adam_atan2": AdamATan2, "muon": MuonWithAdamW}
+    optimizer: Optimizer = kinds[config.name]([group for group in groups if group["params"]])
+    asked = [{k: v for k, v in one.items() if k != "params"} for one in optimizer.param_groups]
+
+    def as_asked(_: Optimizer, held: dict[str, Any]) -> dict[str, Any]:
+        theirs = held["param_groups"]
+        if [one.get("name") for one in theirs] != [one["name"] for one in asked]:
+            raise ValueError(
+                f"the checkpoint is of another optimizer than {config.name}, and what that has "
+                "gathered is of no use here: keep model.optimizer.name, or begin a new run"
+            )
+        pairs = zip(theirs, asked, strict=True)
+        return held | {"param_groups": [{**one, **mine} for one, mine in pairs]}
+
+    optimizer.register_load_state_dict_pre_hook(as_asked)
+    return optimizer
 
 
 def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) -> float:
     """The factor, 0 to 1, on the learning rate of update number ``step`` (the first is 0).
 
     Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at the total.
-    A run that is shorter than its warmup (a trial of a few steps) only warms up.
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
@@ -224,15 +210,27 @@ def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) 
     return config.min_ratio + (1 - config.min_ratio) * left
 
 
-def build_schedule(optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> LambdaLR:
-    """A schedule, stepped once per update, that scales every group by `learning_rate_factor`.
+class Schedule(LambdaLR):
+    """Stepped once per update, scales every group by `learning_rate_factor`.
+
+    From a checkpoint it takes the step alone: the rate of the next update is this run's own.
 
     Raises:
         ValueError: a decay without an end: the length of the run is infinite or below 1.
     """
-    if config.decay != "constant" and not 1 <= total_steps < math.inf:
-        raise ValueError(
-            f"schedule.decay {config.decay} ends where the run does, and this run has no end: set "
-            "trainer.max_epochs or trainer.max_steps, or schedule.decay: constant"
-        )
-    return LambdaLR(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
+
+    def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> None:
+        if config.decay != "constant" and not 1 <= total_steps < math.inf:
+            raise ValueError(
+                f"schedule.decay {config.decay} ends where the run does, and this run has no end: "
+                "set trainer.max_epochs or trainer.max_steps, or schedule.decay: constant"
+            )
+        super().__init__(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a step."""
+        super().load_state_dict(state_dict | {"base_lrs": self.base_lrs})
+        factor = self.lr_lambdas[0](self.last_epoch)
+        self._last_lr = [rate * factor for rate in self.base_lrs]
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            group["lr"] = rate

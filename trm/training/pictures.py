@@ -1,9 +1,7 @@
 """Pictures of a validation on TensorBoard: single rows, and figures of all of them."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
-from math import prod
 from typing import Any
 
 import lightning as L
@@ -50,9 +48,7 @@ class Pictures(L.Callback):
         self._parts: list[Validated] = []
         self._right_by_step: np.ndarray | None = None
 
-    # What asks the model is not done at the validation's end: weight averaging has its weights in
-    # place from the start of a validation epoch to its end, and whose end hook comes first is a
-    # matter of their order.
+    # The model is not asked at the validation's end, where averaged weights may be gone already.
     def on_validation_batch_end(
         self,
         trainer: L.Trainer,
@@ -68,14 +64,11 @@ class Pictures(L.Callback):
         shown = not trainer.sanity_checking and trainer.is_global_zero and writers(trainer)
         if dataloader_idx or not shown:
             return
-        if not batch_idx:
-            self._parts = []
-        self._parts.append(outputs["validated"])
-        if batch_idx + 1 < trainer.num_val_batches[0]:
-            return
-        with trainer.precision_plugin.forward_context():
-            self._draw_rows(trainer, pl_module, data)
-            self._right_by_step = self._follow_rows(pl_module)
+        self._parts = [*(self._parts if batch_idx else ()), outputs["validated"]]
+        if batch_idx + 1 == trainer.num_val_batches[0]:
+            with trainer.precision_plugin.forward_context():
+                self._draw_rows(trainer, pl_module, data)
+                self._right_by_step = self._follow_rows(pl_module)
 
     # After the epoch's end, at which a GPT's confidence is calibrated.
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -87,8 +80,7 @@ class Pictures(L.Callback):
     def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, data: CanvasDataModule) -> None:
         examples = example_steps(data, self.num_samples)
         chosen = [examples, *worst_steps(self._parts, self.num_samples)]
-        steps = [one for _, _, one in chosen]
-        parts = ([getattr(one, field.name) for one in steps] for field in fields(RowSteps))
+        parts = ([getattr(one, field.name) for *_, one in chosen] for field in fields(RowSteps))
         shown = RowSteps(*map(np.concatenate, parts))
         given = np.concatenate([drawing.given[one.problem] for _, drawing, one in chosen])
         names = [name for part in chosen for name in titles(data.task, *part)]
@@ -111,10 +103,7 @@ class Pictures(L.Callback):
         return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, StepTrace) else None
 
     def _figures(self, module: CanvasModule) -> dict[str, Figure]:
-        parts = self._parts
-        task = module.trainer.datamodule.task  # type: ignore[attr-defined]
-        first, second = task.axes
-        sizes = [task.measures(part.problems) for part in parts]
+        parts, task = self._parts, module.trainer.datamodule.task  # type: ignore[attr-defined]
         right = np.concatenate([part.forced.rows_exact for part in parts])
         scores = np.concatenate([part.forced.filled.confidence for part in parts])
         kinds = np.concatenate([_kinds(part.drawing, part.forced.steps) for part in parts])
@@ -122,11 +111,13 @@ class Pictures(L.Callback):
             ROW_KINDS[kind]: Share(int(right[kinds == kind].sum()), int((kinds == kind).sum()))
             for kind in np.unique(kinds).tolist()
         }
-        along = [np.concatenate([size[axis] for size in sizes]) for axis in (first, second)]
+        sizes = [task.measures(part.problems) for part in parts]
+        along = [np.concatenate([size[axis] for size in sizes]) for axis in task.axes]
         solved = np.concatenate([part.solved for part in parts])
+        names = AXES[task.axes[0]], AXES[task.axes[1]]
         reliable = {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
         figures = {
-            "by_size": size_figure(along[0], along[1], solved, (AXES[first], AXES[second])),
+            "by_size": size_figure(along[0], along[1], solved, names),
             "by_kind": kind_figure(by_kind),
             "reliability": reliability_figure(reliable),
         }
@@ -169,21 +160,14 @@ def example_steps(data: CanvasDataModule, number: int) -> tuple[Problems, Worked
 
     They are always the same, and differ in length and in row; fewer if there are not as many.
     """
-    size = data.validation_problems
-    pool = min(size, _POOL)
-    held = SolvedProblems(data.task, data.canvas, "validation", data.seed, size, pool)
-    problems, _ = held.__getitems__(range(pool))
-    lengths = list(map(tuple, problems.lengths.tolist()))
-    seen: Counter[tuple[int, ...]] = Counter()
-    occurrence = []  # of the same lengths earlier in the pool
-    for one in lengths:
-        occurrence.append(seen[one])
-        seen[one] += 1
-    # One problem of each lengths, and more only where there are fewer of them than samples.
-    unlike = sorted(range(pool), key=lambda i: occurrence[i])[: max(number, len(seen))]
-    unlike.sort(key=lambda i: (prod(filter(None, lengths[i])), lengths[i], i))
-    places = np.linspace(0, len(unlike) - 1, min(number, len(unlike))).round().astype(int)
-    problems, drawing = held.__getitems__([unlike[place] for place in places])
+    pool = min(data.validation_problems, _POOL)
+    held = SolvedProblems(data.task, data.canvas, "validation", data.seed, pool, pool)
+    lengths = held.__getitems__(range(pool))[0].lengths
+    found = np.unique(lengths, axis=0, return_index=True)[1]  # one of each lengths
+    found = found if len(found) >= number else np.arange(pool)
+    order = np.argsort(lengths[found].clip(min=1).prod(axis=1), kind="stable")
+    places = np.linspace(0, len(order) - 1, min(number, len(order))).round().astype(int)
+    problems, drawing = held.__getitems__(found[order[places]].tolist())
     share = (np.arange(len(places)) * _GOLDEN_RATIO) % 1
     return problems, drawing, row_step(drawing, (share * drawing.steps).astype(np.int64))
 

@@ -1,7 +1,4 @@
-"""What TensorBoard shows of a run beside pictures: its config, and which curves, with what meaning.
-
-A chart has one curve a run: TensorBoard gives a run one colour, whatever it shows of it.
-"""
+"""What TensorBoard shows of a run beside pictures: its config, and what its curves mean."""
 
 import re
 from collections.abc import Collection
@@ -72,53 +69,28 @@ PICTURES = {
     "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
     "many as in training",
 }
-_CHARTS: dict[str, dict[str, str | tuple[str, ...]]] = {  # of custom scalars
-    "How good": {
-        "validation: whole solutions": "validation/solved",
-        "validation: loss": "validation/loss",
-        "validation: rows on its own rows": "validation/free_running_rows",
-        "validation: rows on true rows": "validation/teacher_forced_rows",
-        "beyond: whole solutions": "beyond/solved",
-        "beyond: rows on true rows": "beyond/teacher_forced_rows",
-        "training problems: whole solutions": "training_problems/solved",
-        "training problems: loss": "training_problems/loss",
-    },
-    "How it trains": {
-        "training: loss": "train/loss",
-        "training: rows of a batch": "train/row_accuracy",
-        "gradient norm": "train/gradient_norm",
-        "learning rate": "learning_rate/decayed",
-        "samples a second": "speed/samples_per_second",
-        "memory, GiB": "speed/memory_gib",
-    },
-    "Recursion": {
-        "validation: supervision steps a row": "validation/supervision_steps",
-        "validation: confidence rightly above or below 1/2, beside rows right": (
-            "validation/confidence_accuracy",
-            "validation/teacher_forced_rows",
-        ),
-        "training: halting head right, beside rows right": (
-            "train/halting_accuracy",
-            "train/row_accuracy",
-        ),
-        "training: loss of the cells": "train/loss_cells",
-        "training: loss of the halting head": "train/loss_halting",
-    },
-}
+_GOOD = ("solved", "loss", "free_running_rows", "teacher_forced_rows")
+_TRAINS = ("train/loss", "train/row_accuracy", "train/gradient_norm", "learning_rate/decayed")
+_RECURSION = (  # whether rows are rightly held right beside how many are: both 1 where none is
+    "validation/supervision_steps",
+    "validation/confidence_accuracy validation/teacher_forced_rows",
+    "train/halting_accuracy train/row_accuracy",
+    *("train/loss_cells", "train/loss_halting"),
+)
+CONFIG_KEY = "trm.config"  # of a checkpoint: the config of its run
 _ENDS = ("validation/solved", "validation/free_running_rows", "validation/loss", "train/loss")
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
 _NOT_COMPARED = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
-# Five settings are columns of HParams unasked, by name, those known to differ before others. What
-# does differ between runs TensorBoard finds out only where no run says which figures to show.
-_COLUMNS = 5
-_FIRST = (
+# Columns of HParams unasked, by name. What does differ between runs TensorBoard finds out only
+# where no run says which figures to show.
+_COLUMNS = {
     "data.task.layout",
     "model.network.config.position",
     "model.optimizer.lr",
     "seed_everything",
     "model.depth.schedule",
     "model.network.config.num_layers",
-)
+}
 
 
 def custom_scalars(
@@ -128,22 +100,19 @@ def custom_scalars(
 
     Of the groups of problems that are validated, and of the hints that are learned.
     """
-    absent = tuple(f"{group}/" for group in (*VALIDATED, BEYOND) if group not in groups)
-    of_hints = {
-        f"{name}: {group}": f"{group}/{hint_key(name)}"
-        for name in hints
-        for group in (VALIDATED[0], BEYOND)
+    names = {group: BEYOND_FIGURES if group == BEYOND else _GOOD for group in groups}
+    charts = {"How good": [f"{group}/{name}" for group in names for name in names[group]]}
+    charts["How it trains"] = [*_TRAINS, "speed/samples_per_second", "speed/memory_gib"]
+    if recursive:
+        charts["Recursion"] = list(_RECURSION)
+    if hints:
+        both = [group for group in groups if group != VALIDATED[1]]
+        charts["Hints"] = [f"{group}/{hint_key(name)}" for name in hints for group in both]
+    # A tag is a pattern there: without its end it would also find longer names.
+    return {
+        title: {tags: ["Multiline", [f"{tag}$" for tag in tags.split()]] for tags in of}
+        for title, of in charts.items()
     }
-    found: dict[str, dict[str, list[object]]] = {}
-    for title, charts in (_CHARTS | ({"Hints": of_hints} if hints else {})).items():
-        if recursive or title != "Recursion":
-            tags = {n: (of,) if isinstance(of, str) else of for n, of in charts.items()}
-            present = {name: of for name, of in tags.items() if not of[0].startswith(absent)}
-            # A tag is a pattern there: without its end it would also find longer names.
-            found[title] = {
-                n: ["Multiline", [f"{tag}$" for tag in of]] for n, of in present.items()
-            }
-    return found
 
 
 def meaning_of(tag: str) -> str | None:
@@ -178,7 +147,7 @@ def writers(trainer: L.Trainer) -> list[SummaryWriter]:
 
 
 class SavedConfig(SaveConfigCallback):
-    """Keeps a run's config as a file, and on TensorBoard as text and as hyperparameters.
+    """Keeps a run's config as a file and in its checkpoints, and on TensorBoard.
 
     The hyperparameters stand beside the last validation figures, so that the HParams tab compares
     runs; custom scalars put the curves that people need side by side. A run that goes on with
@@ -187,52 +156,49 @@ class SavedConfig(SaveConfigCallback):
     """
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage != "fit":
-            return
-        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
-        if trainer.is_global_zero:
-            for writer in writers(trainer):
-                describe_all(writer)
-            if keep_config(self.parser.dump(self.config, skip_none=False), folder):
-                self.save_config(trainer, pl_module, stage)
+        self._text = self.parser.dump(self.config, skip_none=False)
 
-    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
-        if trainer.global_step and trainer.is_global_zero:
-            started = SessionLog(status=SessionLog.START)
-            for writer in writers(trainer):  # which hide what an earlier file has from here on
+    def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
+        checkpoint[CONFIG_KEY] = yaml.safe_load(self._text)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
+        if not trainer.is_global_zero:
+            return
+        for writer in writers(trainer):
+            describe_all(writer)
+            if trainer.global_step:  # an earlier file is not shown from here on
+                started = SessionLog(status=SessionLog.START)
                 event = Event(step=trainer.global_step, session_log=started)
                 writer._get_file_writer().add_event(event)
-
-    def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        config = self.parser.dump(self.config, skip_none=False)
+        if not keep_config(self._text, folder):
+            return
         recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
         groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
         hints = pl_module.hints if isinstance(pl_module, CanvasModule) else ()
         for writer in writers(trainer):
-            writer.add_text("config", f"```yaml\n{config}```")
+            writer.add_text("config", f"```yaml\n{self._text}```")
             writer.add_custom_scalars(custom_scalars(groups, recursive, hints))
-            for summary in hparams_summaries(hyperparameters(yaml.safe_load(config))):
+            for summary in hparams_summaries(hyperparameters(yaml.safe_load(self._text))):
                 writer._get_file_writer().add_summary(summary)
 
 
 def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
     """What the HParams tab compares: settings of the run, by their names with dots."""
+    found: dict[str, str | float] = {}
 
-    def flat(value: Any, name: str) -> dict[str, str | float]:
+    def flatten(value: Any, name: str) -> None:
         if isinstance(value, dict):
-            parts = (flat(below, f"{name}.{key}") for key, below in value.items())
-            return {key: held for part in parts for key, held in part.items()}
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        shown = {} if value is None else {name: value if number else str(value)}
-        return {key.replace("init_args.", ""): held for key, held in shown.items()}
+            for key, below in value.items():
+                flatten(below, name if key == "init_args" else f"{name}.{key}")
+        elif value is not None and not name.startswith(left_out):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            found[name] = value if number else str(value)
 
     left_out = tuple(f"trainer.{name}" for name in _NOT_COMPARED)
-    return {
-        name: value
-        for key in _COMPARED
-        for name, value in flat(config.get(key), key).items()
-        if not name.startswith(left_out)
-    }
+    for key in _COMPARED:
+        flatten(config.get(key), key)
+    return found
 
 
 def hparams_summaries(chosen: dict[str, str | float]) -> list[Summary]:
@@ -240,9 +206,8 @@ def hparams_summaries(chosen: dict[str, str | float]) -> list[Summary]:
     # Only the names of the figures: their values are those of the curves.
     experiment, start, _ = hparams(chosen, dict.fromkeys(_ENDS, 0))
     content = HParamsPluginData.FromString(experiment.value[0].metadata.plugin_data.content)
-    first = [name for name in _FIRST if name in chosen][:_COLUMNS]
     for info in content.experiment.hparam_infos:
-        info.differs = info.name in first
+        info.differs = info.name in _COLUMNS
     for metric in content.experiment.metric_infos:
         metric.description = CURVES[metric.name.tag]
     experiment.value[0].metadata.plugin_data.content = content.SerializeToString()

@@ -1,6 +1,7 @@
 """What tests of training share."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from canvas.multiplication import Multiplication
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.training.cli import _NOT_OURS
 from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
@@ -72,25 +74,23 @@ def _fit(
         "log_every_n_steps": 2,
         "enable_progress_bar": False,
     }
-    trainer = L.Trainer(
-        callbacks=list(added),
-        accelerator="cpu",
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        **(defaults | settings),
-    )
-    trainer.fit(module, _little_data())
+    with warnings.catch_warnings():
+        for message in (*_NOT_OURS, "Precision bf16-mixed is not supported by the model summary"):
+            warnings.filterwarnings("ignore", message)
+        trainer = L.Trainer(
+            callbacks=list(added),
+            accelerator="cpu",
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            **(defaults | settings),
+        )
+        trainer.fit(module, _little_data())
     return module
 
 
 @pytest.fixture(scope="session")
 def tiny_module() -> Callable[[], IterativeModule]:
     return _tiny_module
-
-
-@pytest.fixture(scope="session")
-def little_data() -> Callable[[], CanvasDataModule]:
-    return _little_data
 
 
 @pytest.fixture(scope="session")

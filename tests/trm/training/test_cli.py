@@ -119,6 +119,8 @@ def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words,
     ran = command("fit", *words, folder=tmp_path)
     assert ran.code == 2
     assert told in ran.err
+    ran = command("test", *debug, folder=tmp_path)  # no random weights are scored
+    assert (ran.code, "give --ckpt_path best" in ran.err) == (2, True)
     assert not (tmp_path / "runs").exists()
 
 

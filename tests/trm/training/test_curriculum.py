@@ -14,7 +14,7 @@ from canvas.problems import keys, random_words, split_of
 from canvas.sampling import sample
 from trm.evaluation.contexts import digits_of
 from trm.training import curriculum
-from trm.training.curriculum import Curriculum, RareContexts, Stage
+from trm.training.curriculum import Curriculum, RareContexts, Stage, distinct_problems
 from trm.training.data import CanvasDataModule
 from trm.training.samples import RowStepSamples, SequenceSamples
 
@@ -91,6 +91,21 @@ def test_a_curriculum_that_never_ends_is_warned_of():
     data.setup("fit")
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        Multiplication("lattice", base=3, digits_a=(1, 3), digits_b=(2, 2)),
+        Addition(digits=(1, 1), addends=(2, 3)),
+    ],
+)
+def test_different_problems_of_training_are_counted(task):
+    found = sample(task, 0, "train", 0, np.arange(20_000)).to_ints()
+    assert distinct_problems(task) == (len(set(found)), True)
+    data = CanvasDataModule(task, Canvas(), batch_size=8, batches_per_epoch=5)
+    first = [pair for n in (0, 1) for pair in sample(task, 0, "train", n, np.arange(40)).to_ints()]
+    assert data.seen(60) == len(set(first[:60]))
+
+
 # Rare contexts
 
 EVEN = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3), long_bias=1.0)
@@ -106,19 +121,18 @@ def fewer(monkeypatch):
 @pytest.mark.parametrize(
     "task",
     [
-        Multiplication("lattice", digits_a=(3, 3), digits_b=(2, 2)),
         Multiplication("standard", digits_a=(2, 2), digits_b=(2, 2)),
         Addition(digits=(4, 4), addends=(2, 2)),
     ],
 )
 def test_problems_of_training_are_exchanged_for_rarer_ones_as_long(task, monkeypatch):
-    monkeypatch.setattr(curriculum, "_SEARCHED", 20_000)
+    monkeypatch.setattr(curriculum, "_SEARCHED", 10_000)
     problems = sample(task, 0, "train", 3, INDEX)
     rare = RareContexts(task, 0).among(problems, 1.0, WORDS)
     assert (rare.lengths == problems.lengths).all()
     assert (split_of(rare) == 0).all()
     assert task.allows(rare).all()
-    met = Counter(digits_of(task, sample(task, 0, "train", 9, np.arange(20_000))).codes.tolist())
+    met = Counter(digits_of(task, sample(task, 0, "train", 9, np.arange(10_000))).codes.tolist())
     often = sorted(met.values())[len(met) // 10]  # a tenth of the contexts come less often
 
     def share(these):

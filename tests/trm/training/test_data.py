@@ -88,23 +88,18 @@ def test_hints_are_the_same_for_any_number_of_workers_and_one_by_one(samples):
         assert torch.equal(torch.cat([data[i][name] for i in range(8)]), batches[0][0][name])
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 5])
-def test_only_train_pairs_are_trained_on(epoch):
+def test_training_validation_and_test_hold_pairs_of_their_own():
     data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
-    problems, _, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
-    assert found == epoch
-    assert (split_of(problems) == 0).all()
-
-
-@pytest.mark.parametrize(("loader", "split"), [("val_dataloader", 1), ("test_dataloader", 2)])
-def test_validation_and_test_hold_pairs_of_their_own(loader, split):
-    loaders = getattr(module(), loader)()
-    (batches,) = (loaders,) if loader == "test_dataloader" else loaders
-    batches = list(batches)
-    assert sum(len(problems) for problems, _ in batches) == 10
-    for problems, drawing in batches:
-        assert (split_of(problems) == split).all()
-        assert len(drawing) == len(problems)
+    for epoch in (0, 1, 5):
+        problems, _, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
+        assert found == epoch
+        assert (split_of(problems) == 0).all()
+    for split, loader in ((1, module().val_dataloader()[0]), (2, module().test_dataloader())):
+        batches = list(loader)
+        assert sum(len(problems) for problems, _ in batches) == 10
+        for problems, drawing in batches:
+            assert (split_of(problems) == split).all()
+            assert len(drawing) == len(problems)
 
 
 def test_epochs_differ_in_their_samples():
@@ -193,18 +188,10 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("batch_size", 0),
-        ("validation_problems", 0),
-        ("training_problems", -1),
-        ("rare_contexts", 1.5),
-    ],
-)
-def test_an_empty_amount_is_refused_by_name(name, value):
-    with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):
-        module(**{name: value})
+def test_an_empty_amount_is_refused_by_name():
+    for name, value in {"validation_problems": 0, "workers": -1, "rare_contexts": 1.5}.items():
+        with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):
+            module(**{name: value})
 
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "lattice"])

@@ -9,8 +9,8 @@ from trm.training.configs import OPTIMIZERS, LossConfig, OptimizerConfig, Schedu
 from trm.training.optimisers import (
     AdamATan2,
     MuonWithAdamW,
+    Schedule,
     build_optimizer,
-    build_schedule,
     learning_rate_factor,
     orthogonalize,
     split_parameters,
@@ -63,10 +63,6 @@ def train(model, optimizer, schedule, steps):
     return loss.item()
 
 
-def parameters_in(optimizer):
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
 def names_of(model, params):
     names = {p: name for name, p in model.named_parameters()}
     return {names[p] for p in params}
@@ -80,7 +76,7 @@ def test_saved_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(name):
     def start():
         model = tiny_model()
         optimizer = build_optimizer(model, config)
-        return model, optimizer, build_schedule(optimizer, schedule_config, 20)
+        return model, optimizer, Schedule(optimizer, schedule_config, 20)
 
     straight = start()
     train(*straight, 9)
@@ -100,6 +96,33 @@ def test_saved_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(name):
     assert straight[2].get_last_lr() == resumed[2].get_last_lr()
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_resumed_optimiser_keeps_its_state_and_takes_the_settings_of_its_config(name):
+    model = tiny_model()
+    before = build_optimizer(model, OptimizerConfig(name=name))
+    train(model, before, Schedule(before, ScheduleConfig(decay="linear"), 4), 4)  # to rate 0
+    others = {"lr": 0.5, "weight_decay": 0.25, "matrix_lr": 0.75, "matrix_weight_decay": 0.125}
+    config = OptimizerConfig(name=name, betas=(0.5, 0.75), **others)
+    after = build_optimizer(model, config)
+    schedule = Schedule(after, ScheduleConfig(decay="linear"), 8)
+    after.load_state_dict(before.state_dict())
+    schedule.load_state_dict({"last_epoch": 4, "base_lrs": [9.0] * 3, "lr_lambdas": [None] * 3})
+    groups = {group["name"]: group for group in after.param_groups}
+    for group, (lr, decay) in {
+        "decayed": (0.5, 0.25),
+        "rest": (0.5, 0.0),
+        **({"matrices": (0.75, 0.125)} if name == "muon" else {}),
+    }.items():
+        assert (groups[group]["lr"], groups[group]["weight_decay"]) == (lr / 2, decay)
+    assert schedule.get_last_lr() == [group["lr"] for group in after.param_groups]
+    held = zip(before.state.values(), after.state.values(), strict=True)
+    for one, other in ((a[key], b[key]) for a, b in held for key in a):
+        torch.testing.assert_close(one, other)
+    other = OptimizerConfig(name="adamw" if name == "muon" else "muon")
+    with pytest.raises(ValueError, match=rf"of another optimizer than {other.name}"):
+        build_optimizer(model, other).load_state_dict(before.state_dict())
+
+
 # Adam-atan2
 
 
@@ -107,7 +130,8 @@ def test_adam_atan2_follows_the_written_formula():
     torch.manual_seed(0)
     lr, beta1, beta2, decay = 0.03, 0.8, 0.9, 0.2
     p = nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
-    optimizer = AdamATan2([p], lr=lr, betas=(beta1, beta2), weight_decay=decay)
+    settings = {"lr": lr, "betas": (beta1, beta2), "weight_decay": decay}
+    optimizer = AdamATan2([{"params": [p], **settings}])
     expected, m, v = p.detach().clone(), torch.zeros_like(p), torch.zeros_like(p)
     for t in range(1, 8):
         g = torch.randn_like(p)
@@ -146,7 +170,8 @@ def test_matrices_move_as_under_torch_muon():
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [nn.Parameter(p.detach().clone()) for p in ours]
     start = [p.detach().clone() for p in ours]
-    composite = MuonWithAdamW(ours, [], matrix_lr=0.02, matrix_weight_decay=0.1)
+    settings = {"name": "matrices", "lr": 0.02, "weight_decay": 0.1}
+    composite = MuonWithAdamW([{"params": ours, **settings}])
     muon = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1)
     for _ in range(4):
         for p, q in zip(ours, theirs, strict=True):
@@ -181,7 +206,7 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
 
 def test_one_schedule_scales_matrices_and_the_rest_alike():
     optimizer = build_optimizer(tiny_model(), OptimizerConfig(name="muon", lr=1e-3, matrix_lr=0.02))
-    schedule = build_schedule(optimizer, ScheduleConfig(decay="linear"), total_steps=4)
+    schedule = Schedule(optimizer, ScheduleConfig(decay="linear"), total_steps=4)
     optimizer.step()
     schedule.step()
     rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
@@ -191,35 +216,27 @@ def test_one_schedule_scales_matrices_and_the_rest_alike():
 # Which parameter goes where
 
 
-def test_only_linear_weights_of_the_blocks_are_matrices():
+def test_linear_weights_are_matrices_or_heads_and_decay():
     model = tiny_model()
     parts = {kind: names_of(model, params) for kind, params in split_parameters(model).items()}
     weights = {f"blocks.{i}.{part}.weight" for i in range(2) for part in ("up", "down")}
     assert parts["matrices"] == weights
     assert parts["heads"] == {"lm_head.weight", "halt_head.weight"}
     assert {"embed_tokens.weight", "position.mix.weight", "norm.weight", "start"} <= parts["rest"]
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_only_weights_of_linear_layers_decay(name):
-    model = tiny_model()
-    optimizer = build_optimizer(model, OptimizerConfig(name=name))
-    decaying = [p for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]]
-    parts = split_parameters(model)
-    assert set(decaying) == set(parts["matrices"] + parts["heads"])
-
-
-def test_head_tied_to_the_embedding_is_treated_as_the_embedding():
-    model = tiny_model()
-    model.lm_head.weight = model.embed_tokens.weight
+    for name in OPTIMIZERS:
+        groups = build_optimizer(model, OptimizerConfig(name=name)).param_groups
+        decaying = [p for group in groups if group["weight_decay"] for p in group["params"]]
+        assert names_of(model, decaying) == parts["matrices"] | parts["heads"]
+    model.lm_head.weight = model.embed_tokens.weight  # tied, it is treated as an embedding
     assert "embed_tokens.weight" in names_of(model, split_parameters(model)["rest"])
 
 
 def test_frozen_parameters_are_left_out_and_a_frozen_model_is_refused():
     model = tiny_model()
     model.embed_tokens.requires_grad_(False)
-    held = parameters_in(build_optimizer(model, OptimizerConfig()))
-    assert model.embed_tokens.weight not in set(held)
+    groups = build_optimizer(model, OptimizerConfig()).param_groups
+    held = {p for group in groups for p in group["params"]}
+    assert model.embed_tokens.weight not in held
     with pytest.raises(ValueError, match="no trainable parameter"):
         build_optimizer(model.requires_grad_(False), OptimizerConfig())
 
@@ -253,7 +270,7 @@ def test_decay_runs_from_one_to_min_ratio_at_the_end(decay, expected):
 def test_decay_without_an_end_is_refused_before_the_first_step(endless):
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     with pytest.raises(ValueError, match=r"schedule.decay cosine .* this run has no end"):
-        build_schedule(optimizer, ScheduleConfig(warmup_steps=5, decay="cosine"), endless)
+        Schedule(optimizer, ScheduleConfig(warmup_steps=5, decay="cosine"), endless)
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,6 @@ from trm.training.canvas_module import Validated
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.pictures import Pictures, example_steps, titles, worst_steps
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.*LeafSpec"),
-    pytest.mark.filterwarnings("ignore:You have overridden `transfer_batch_to_device`"),
-    pytest.mark.filterwarnings("ignore:Precision bf16-mixed is not supported by the model summary"),
-]
-
 
 @dataclass
 class Look:
@@ -58,26 +51,17 @@ def run(fit, tmp_path_factory):
     return SimpleNamespace(looks=looks, module=module, events=events)
 
 
-def test_rows_are_drawn_at_each_validation_but_not_at_the_sanity_check(run):
+def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(run):
     assert len(run.looks) == 4  # rows to draw and rows to follow, at each of two validations
     for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
         assert [image.step for image in run.events.Images(f"panels/{tag}")] == [2, 5]
-
-
-def test_rows_are_the_same_every_time(run):
     for look in run.looks[::2]:
         np.testing.assert_array_equal(look.inputs[:2], run.looks[0].inputs[:2])
         assert look.steps == run.module.solve_steps
     assert {look.steps for look in run.looks[1::2]} == {2 * run.module.deepest}
-
-
-def test_rows_are_looked_at_in_evaluation_mode_and_under_the_trainers_precision(run):
     assert not any(look.training for look in run.looks)
     assert all(look.autocast for look in run.looks)
     assert run.module.training
-
-
-def test_rows_are_looked_at_with_the_averaged_weights_as_validation_is(run):
     final = run.module.model.lm_head.weight  # the average, once training has ended
     torch.testing.assert_close(run.looks[-1].weights, final.detach())
 
@@ -118,16 +102,11 @@ def data_of(task: Multiplication, canvas: Canvas, problems: int) -> CanvasDataMo
     return CanvasDataModule(task, canvas, validation_problems=problems)
 
 
-def lengths_of(problems) -> list[tuple[int, int]]:
-    return list(map(tuple, problems.lengths.tolist()))
-
-
 def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
     task = Multiplication(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
     problems, drawing, steps = example_steps(data_of(task, Canvas(8, 9), 256), 6)
-    assert len(set(lengths_of(problems))) == 6
-    assert lengths_of(problems)[0] == (1, 1)
-    assert lengths_of(problems)[-1] == (4, 4)
+    lengths = [tuple(one) for one in problems.lengths.tolist()]
+    assert (len(set(lengths)), lengths[0], lengths[-1]) == (6, (1, 1), (4, 4))
     assert len(set(steps.step.tolist())) > 2
     assert (steps.step < drawing.steps).all()
     assert (split_of(problems) == 1).all()
@@ -135,14 +114,11 @@ def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
     assert steps.inputs.shape == (6, 8, 9)
 
 
-def test_title_names_the_problem_the_row_and_its_kind():
+def test_titles_name_the_problem_or_its_digits_the_row_and_its_kind():
     task = Multiplication(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
     problems, drawing, steps = example_steps(data_of(task, Canvas(), 8), 2)
     a, b = problems.to_ints()[0]
     assert titles(task, problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
-
-
-def test_title_of_a_very_long_problem_gives_its_digits():
     task = Multiplication(digits_a=(40, 40), digits_b=(30, 30))
     first = titles(task, *example_steps(data_of(task, Canvas(), 1), 1))[0]
     assert first.startswith("40 × 30 digits   row 1 of 30")

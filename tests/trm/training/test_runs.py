@@ -1,6 +1,5 @@
 import json
 import math
-import os
 import shutil
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import SPLITS, Problems, split_of
+from trm.training.callbacks import Cost
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
 RUN = "runs/debug/version_0"
 LONGER = (*CONSTANT, "--trainer.max_epochs", 3)
-TENSORBOARD = "lightning.pytorch.loggers.TensorBoardLogger"
-CSV = "lightning.pytorch.loggers.CSVLogger"
+LOGGERS = ("TensorBoardLogger", "CSVLogger")
 
 
 def load(run: Path, name: str = "last") -> dict:
@@ -25,6 +24,15 @@ def load(run: Path, name: str = "last") -> dict:
 
 def runs(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "runs/debug").iterdir())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def same_weights(one: Path, other: Path, name: str = "last") -> bool:
+    first, second = (load(run, name)["state_dict"] for run in (one, other))
+    return all(torch.equal(first[key], second[key]) for key in first)
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +58,18 @@ def halves(begun, tmp_path) -> Path:
     return Path(shutil.copytree(begun, tmp_path / "halves"))
 
 
-@pytest.fixture(scope="module")
-def resumed(command, debug, begun, tmp_path_factory) -> Path:
-    """That run gone on with twice, as if it had been killed in its third epoch the first time."""
-    folder = Path(shutil.copytree(begun, tmp_path_factory.mktemp("resumed") / "halves"))
-    left = folder / "runs/debug/version_7"  # by an evaluation, which is none to go on with
-    left.mkdir()
-    (left / "config.yaml").write_text("ckpt_path: other.ckpt\nverbose: true\n")
-    last = folder / RUN / "checkpoints/last.ckpt"
-    saved = last.read_bytes()
-    for _ in range(2):
-        last.write_bytes(saved)  # which knows no figures of the third epoch
-        assert command("fit", *debug, *LONGER, *LAST, folder=folder, pictures=True).code == 0
-    return folder
+@pytest.fixture
+def interrupted(monkeypatch):
+    """From here on, until it is undone, training is interrupted before its third batch."""
 
+    def stop(self, trainer, module, batch, batch_idx):
+        if batch_idx == 2:
+            raise KeyboardInterrupt
+        real(self, trainer, module, batch, batch_idx)
 
-def same_weights(one: Path, other: Path, name: str = "last") -> bool:
-    first, second = (load(run, name)["state_dict"] for run in (one, other))
-    return all(torch.equal(first[key], second[key]) for key in first)
+    real = Cost.on_train_batch_start
+    monkeypatch.setattr(Cost, "on_train_batch_start", stop)
+    return monkeypatch
 
 
 @pytest.mark.parametrize(("stage", "name"), [("fit", "best"), ("test", "last")])
@@ -77,45 +79,127 @@ def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path, st
     assert f"there is no {name}.ckpt of an earlier run" in ran.err
 
 
-def test_a_resumed_run_goes_on_in_its_folder_and_ends_where_an_uninterrupted_one_does(
-    resumed, begun, whole
+def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
+    command, debug, begun, whole, tmp_path
 ):
-    assert runs(resumed) == ["version_0", "version_7"]
-    run = resumed / RUN
+    folder = Path(shutil.copytree(begun, tmp_path / "halves"))
+    (folder / "runs/debug/version_7").mkdir()  # without a checkpoint, no run
+    last = folder / RUN / "checkpoints/last.ckpt"
+    saved = last.read_bytes()
+    for _ in range(2):
+        last.write_bytes(saved)  # as if it had been killed in its third epoch the first time
+        assert command("fit", *debug, *LONGER, *LAST, folder=folder, pictures=True).code == 0
+    assert runs(folder) == ["version_0", "version_7"]
+    run = folder / RUN
     assert load(run)["global_step"] == 15
     assert same_weights(run, whole)
     assert same_weights(run, whole, "best")
     assert (run / "config.yaml").read_text() == (begun / RUN / "config.yaml").read_text()
     assert yaml.safe_load((run / "config-2.yaml").read_text())["trainer"]["max_epochs"] == 3
     assert not (run / "config-3.yaml").exists()  # the second time nothing was different
-
-
-def test_a_resumed_run_has_one_continuous_curve(resumed, whole):
-    curves, straight = (EventAccumulator(str(path)).Reload() for path in (resumed / RUN, whole))
+    curves, straight = (EventAccumulator(str(path)).Reload() for path in (run, whole))
     assert curves.Tags()["scalars"] == straight.Tags()["scalars"]
-    for tag in ("train/loss", "validation/solved"):
+    for tag in ("train/loss", "validation/solved"):  # one curve
         points = [(event.step, event.value) for event in curves.Scalars(tag)]
         assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
     for events in (curves.Scalars("validation/solved"), curves.Images("figures/by_size")):
         assert [event.step for event in events] == [4, 9, 14]
 
 
-def test_a_chosen_run_goes_on_in_place(command, debug, halves, whole):
-    shutil.copytree(halves / RUN, halves / "runs/debug/version_5")
-    last = "runs/debug/version_0/checkpoints/last.ckpt"
-    version = ("--trainer.logger.init_args.version", 0)
-    assert command("fit", *debug, *LONGER, *version, "--ckpt_path", last, folder=halves).code == 0
-    assert runs(halves) == ["version_0", "version_5"]
-    assert same_weights(halves / RUN, whole)
-    assert load(halves / "runs/debug/version_5")["global_step"] == 5
+@pytest.mark.parametrize("steps", [2, 8])
+def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_path, whole, steps):
+    words = ("fit", *debug, *LONGER, "--data.workers", steps % 3)
+    assert command(*words, "--trainer.max_steps", steps, folder=tmp_path).code == 0
+    assert load(tmp_path / RUN)["global_step"] == steps
+    ran = command(*words, *LAST, folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert load(tmp_path / RUN)["global_step"] == 15
+    assert same_weights(tmp_path / RUN, whole)
+    ran = command(*words, *LAST, folder=tmp_path)
+    assert (ran.code, "already complete; raise --trainer.max_epochs" in ran.err) == (0, True)
 
 
-def test_a_run_from_another_checkpoint_is_a_run_of_its_own(command, debug, halves, whole):
-    best = "runs/debug/version_0/checkpoints/best.ckpt"
-    assert command("fit", *debug, *LONGER, "--ckpt_path", best, folder=halves).code == 0
-    assert runs(halves) == ["version_0", "version_1"]
+@pytest.mark.parametrize("file", [None, "start.ckpt"])
+def test_a_run_stopped_in_its_first_epoch_goes_on_from_where_it_began(
+    command, debug, halves, whole, interrupted, file
+):
+    words = ("fit", *debug, *LONGER)
+    shutil.move(halves / RUN / "checkpoints/last.ckpt", halves / "start.ckpt")
+    more = ("--ckpt_path", file) if file else ()
+    ran = command(*words, *more, folder=halves)
+    assert ran.code == 130
+    where = "after epoch 1" if file else "from its start, as no epoch is complete"
+    assert f"stopped; with --ckpt_path last it goes on {where}\n" in ran.err
+    interrupted.undo()
+    assert command(*words, *LAST, folder=halves).code == 0
     assert same_weights(halves / "runs/debug/version_1", whole)
-    assert load(halves / RUN)["global_step"] == 5
+    assert runs(halves) == ["version_0", "version_1"]
+    assert not (halves / "runs/debug/version_1/checkpoints/start").exists()
+
+
+def test_a_run_that_goes_on_uses_the_settings_of_its_call_and_says_what_differs(
+    command, debug, halves
+):
+    words = ("--model.optimizer.lr", 1e-4, "--model.optimizer.weight_decay", 0.3, *LAST)
+    ran = command("fit", *debug, *LONGER, *words, folder=halves)
+    assert "model.optimizer.lr 0.0001 (was 0.003), model.optimizer.weight_decay 0.3 (was" in ran.err
+    (state,) = load(halves / RUN)["optimizer_states"]
+    assert [(one["lr"], one["weight_decay"]) for one in state["param_groups"]] == [
+        (1e-4, 0.3),
+        (1e-4, 0.0),
+    ]
+    rates = EventAccumulator(str(halves / RUN)).Reload().Scalars("learning_rate/decayed")
+    assert [event.value for event in rates][5:] == pytest.approx([1e-4] * 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model.optimizer.name", "muon"), "is of another optimizer than muon"),
+        (("--model.network.config.hidden_size", 32), "the checkpoint holds another model"),
+    ],
+)
+@pytest.mark.parametrize("path", ["last", "best", "elsewhere/best.ckpt"])
+def test_what_cannot_go_on_leaves_nothing(command, debug, halves, words, told, path):
+    shutil.copytree(halves / RUN / "checkpoints", halves / "elsewhere")
+    before = files(halves)
+    ran = command("fit", *debug, *LONGER, *words, "--ckpt_path", path, folder=halves)
+    assert ran.code == 2
+    assert told in ran.err
+    assert files(halves) == before
+    assert runs(halves) == ["version_0"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--data.task.layout", "standard"), ("--data.seed", 3), ("--data.canvas.margin", 2)]
+)
+def test_other_problems_are_another_run_which_has_no_best_yet(command, debug, halves, words):
+    last = load(halves / RUN)
+    for name, state in last["callbacks"].items():
+        if name.startswith("BestCheckpoint"):  # better than it will ever be again
+            state["best_k_models"] = dict.fromkeys(state["best_k_models"], torch.tensor(2.0))
+    torch.save(last, halves / RUN / "checkpoints/last.ckpt")
+    before = files(halves / RUN)
+    ran = command("fit", *debug, *LONGER, *words, *LAST, folder=halves)
+    assert ran.code == 0, ran.err
+    assert f"{words[0].removeprefix('--')} {words[1]} (was " in ran.err
+    assert files(halves / RUN) == before
+    assert load(halves / "runs/debug/version_1", "best")["global_step"] == 15
+    place = ("--checkpoint.dirpath", RUN + "/checkpoints")
+    ran = command("fit", *debug, *LONGER, *words, *place, *LAST, folder=halves)
+    assert (ran.code, f"{place[1]} holds a run already" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves, whole, name):
+    shutil.copytree(halves / RUN, halves / "runs/debug/version_5")
+    words = ("--trainer.logger.init_args.version", 0) if name == "last" else ()
+    words += ("--ckpt_path", f"{RUN}/checkpoints/{name}.ckpt")
+    assert command("fit", *debug, *LONGER, *words, folder=halves).code == 0
+    mine = {"last": RUN, "best": "runs/debug/version_6"}[name]
+    assert same_weights(halves / mine, whole)
+    others = {"runs/debug/version_5", RUN} - {mine}
+    assert all(load(halves / other)["global_step"] == 5 for other in others)
 
 
 def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
@@ -158,8 +242,8 @@ def test_predictions_are_a_line_of_json_for_each_test_problem(trained_copy, comm
             "--trainer.logger",
             json.dumps(
                 [
-                    {"class_path": kind, "init_args": {"save_dir": "runs", "name": name}}
-                    for kind, name in ((TENSORBOARD, "first"), (CSV, "second"))
+                    {"class_path": kind, "init_args": {"save_dir": "runs", "name": kind}}
+                    for kind in LOGGERS
                 ]
             ),
         ),
@@ -183,52 +267,6 @@ def test_last_is_found_wherever_a_run_keeps_it(command, debug, tmp_path, whole, 
     assert len({file.parent for file in tmp_path.rglob("events.out*")}) <= 1  # one curve
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew_and_says_so(
-    command, debug, tmp_path, halves
-):
-    other = halves / "runs/debug/version_1"  # of another seed, killed in its first epoch
-    other.mkdir()
-    (other / "config.yaml").write_text("seed_everything: 1\nckpt_path: null\n")
-    ran = command("fit", *debug, "--seed_everything", 1, *LAST, folder=halves)
-    assert (ran.code, "has left no checkpoint: training begins anew" in ran.err) == (0, True)
-    begun = load(halves / "runs/debug/version_2")
-    assert begun["global_step"] == 10  # not those of the run before, gone on with
-    assert not same_weights(halves / RUN, halves / "runs/debug/version_2")
-
-
-def test_a_run_from_a_file_killed_early_begins_from_it_again(command, debug, halves, whole):
-    start = halves / "start.ckpt"
-    shutil.move(halves / "runs/debug/version_0/checkpoints/last.ckpt", start)
-    shutil.rmtree(halves / RUN)
-    killed = halves / "runs/debug/version_1"
-    killed.mkdir()
-    (killed / "config.yaml").write_text(f"ckpt_path: {start}\n")
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    assert same_weights(halves / "runs/debug/version_2", whole)
-    os.utime(killed / "config.yaml")  # the newest run again
-    start.unlink()
-    ran = command("fit", *debug, *LONGER, *LAST, folder=halves)
-    assert (ran.code, f"began from {start}, which is gone" in ran.err) == (2, True)
-
-
-def test_a_damaged_config_neither_stops_a_run_with_a_checkpoint_nor_begins_anew(
-    command, debug, halves
-):
-    run = halves / RUN
-    (run / "config.yaml").write_bytes(b"model: [1, 2")
-    assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
-    assert load(run)["global_step"] == 15
-    shutil.rmtree(run / "checkpoints")
-    for kept in run.glob("config-*"):
-        kept.unlink()
-    for damage in (b"", b"model: [1, 2", b"\xff\xfe"):
-        (run / "config.yaml").write_bytes(damage)
-        ran = command("fit", *debug, *LAST, folder=halves)
-        assert ran.code == 2
-        assert f"the newest run has left no checkpoint, and {RUN}/config.yaml" in ran.err
-        assert runs(halves) == ["version_0"]
-
-
 def test_a_config_is_written_whole_or_not_at_all(command, debug, tmp_path, monkeypatch):
     def full(self, *_, **__):
         if self.name.startswith(".config"):
@@ -246,9 +284,9 @@ def test_a_run_that_begins_does_not_write_over_another(command, debug, halves):
     kept = "runs/debug/version_0/checkpoints"
     shutil.copytree(halves / kept, halves / "checkpoints")
     for run, settings in (
-        ("runs/debug/version_0", ("--trainer.logger.init_args.version", 0)),
+        (kept, ("--trainer.logger.init_args.version", 0)),
         (kept, ("--checkpoint.dirpath", kept)),
-        (".", ("--trainer.logger", "false")),
+        ("checkpoints", ("--trainer.logger", "false")),
     ):
         ran = command("fit", *debug, *settings, folder=halves)
         assert ran.code == 2
