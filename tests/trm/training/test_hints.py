@@ -80,8 +80,7 @@ def test_curves_of_hints_say_what_they_mean_and_have_charts(events):
     layout = Layout.FromString(config.tensor_proto.string_val[0])
     charts = {category.title: list(category.chart) for category in layout.category}
     assert len(charts["Hints"]) == 2 * (len(NAMES) - 1)
-    for chart in (chart for of in charts.values() for chart in of):
-        [tag] = chart.multiline.tag
+    for tag in (tag for of in charts.values() for chart in of for tag in chart.multiline.tag):
         assert len([known for known in scalars if re.match(tag, known)]) == 1, tag
 
 
