@@ -1,8 +1,7 @@
 """The eight symmetries of the square (the dihedral group D4): one table, compose, invert, apply.
 
 A symmetry is written as *transpose, then flip rows, then flip columns*, each done or not. The names
-are albumentations' (`albumentations.D4`), with the same meanings, so that training transforms and
-inference views speak of the same elements; `tests/augment` holds the two together.
+are those of `albumentations.D4`, with the same meanings.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -46,10 +45,8 @@ def lookup(name: str) -> Symmetry:
 
 def invert(name: str) -> str:
     """Name of the symmetry that undoes `name`."""
-    moves = lookup(name)
-    if not moves.transpose:
-        return name
-    return _NAMES[Symmetry(True, moves.flip_columns, moves.flip_rows)]
+    transpose, flip_rows, flip_columns = lookup(name)
+    return _NAMES[Symmetry(True, flip_columns, flip_rows)] if transpose else name
 
 
 def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
@@ -61,18 +58,15 @@ def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
     if transpose:
         array = array.swapaxes(*axes)
     flipped = [axis for axis, flip in zip(axes, (flip_rows, flip_columns), strict=True) if flip]
-    if not flipped:
-        return array
     if isinstance(array, np.ndarray):
         return np.flip(array, tuple(flipped))
-    return array.flip(flipped)
+    return array.flip(flipped) if flipped else array
 
 
 def recognise(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which symmetry canvases have undergone, from the rows and columns that their cells stood in.
+    """Which symmetry canvases, perhaps rolled, have undergone: ``int64 [B]``, as in `SYMMETRIES`.
 
-    From ``uint8 [B, H, W]`` each; canvases may have been rolled, too. Indices in `SYMMETRIES`,
-    ``int64 [B]``.
+    From the rows and columns that their cells stood in, ``uint8 [B, H, W]`` each.
     """
 
     def slope(numbers: np.ndarray, axis: int) -> np.ndarray:

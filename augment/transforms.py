@@ -25,15 +25,12 @@ from albumentations import BasicTransform
 from augment import symmetry
 from canvas.symbols import BLANK
 
-_TRIES = 400
-
 
 class CanvasShift(A.DualTransform):
     """Roll a sample so that its content lands on a uniformly random place of the canvas.
 
-    Every place at which the non-blank cells of the `labels` lie inside the canvas is equally
-    likely. The labels' content includes the answer, so a place may tell a little about its length.
-    Rolling keeps a masked line full (see `augment.views`).
+    Every place at which the non-blank cells of the `labels`, the answer among them, lie inside is
+    equally likely. Rolling keeps a masked line full (see `augment.views`).
 
     Args:
         p: probability of shifting a sample.
@@ -71,14 +68,10 @@ class CanvasShift(A.DualTransform):
 class SampleTransform:
     """Apply albumentations transforms to a training sample, as a pure function of sample and seed.
 
-    Without hidden state, samples are the same for any number of workers and after any resume.
-
     Args:
         transforms: albumentations transforms that only move cells (`A.D4`, flips, quarter turns,
-            `CanvasShift`), done in this order. An empty list changes nothing.
-
-    Transforms that exchange rows and columns turn an H × W sample into W × H; batches need equal
-    shapes, so use them on square canvases.
+            `CanvasShift`), done in this order. Those that exchange rows and columns need square
+            canvases, as the samples of a batch have one shape.
     """
 
     def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose] = ()):
@@ -91,12 +84,9 @@ class SampleTransform:
 
     @cached_property
     def symmetries(self) -> list[str]:
-        """Names of the symmetries in which samples come out, found by trying.
-
-        One that comes out less often than once in some hundred times may be missed.
-        """
+        """Names of the symmetries in which samples come out, found by trying 400 times."""
         sample = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)  # turns and flips all differ
-        seen = {self(sample, sample, sample > 0, seed)[0].tobytes() for seed in range(_TRIES)}
+        seen = {self(sample, sample, sample > 0, seed)[0].tobytes() for seed in range(400)}
         turned = {name: symmetry.apply(name, sample).tobytes() for name in symmetry.SYMMETRIES}
         return [name for name, cells in turned.items() if cells in seen]
 
@@ -110,15 +100,8 @@ class SampleTransform:
     ) -> tuple[np.ndarray, ...]:
         """The transformed inputs, labels and answer mask, and hints if there are any.
 
-        Args:
-            inputs: `uint8 [H, W]`, the row to predict already masked.
-            labels: `uint8 [H, W]`, the canvas with that row filled in.
-            answer: `bool [H, W]`, the cells to predict.
-            seed: from 0 up; all randomness comes from it.
-            hints: `uint8 [H, W, N]`, moved with them.
-
-        Raises:
-            ValueError: a transform changes symbols instead of moving them.
+        Of `uint8 [H, W]` inputs and labels, a `bool [H, W]` mask and `uint8 [H, W, N]` hints. All
+        randomness comes from the seed. ValueError if a transform changes symbols.
         """
         more = {} if hints is None else {"hints": hints}
         if not self.transforms:

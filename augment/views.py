@@ -2,9 +2,8 @@
 
 Shifts roll: cells that leave at one edge come in at the other. A view is accepted only when no
 *content* would cross an edge, so what comes round is blank, or a mask's line that wraps onto
-itself and stays full. Rolling loses nothing, hence `undo(apply(x)) == x` exactly, for canvases,
-answer masks and log-probabilities alike. A canvas is masked first and viewed after, never the
-other way round: the mask then lies wherever the view has moved its row.
+itself and stays full, and `undo(apply(x)) == x` exactly. A canvas is masked first and viewed after:
+the mask then lies wherever the view has moved its row.
 """
 
 from collections import Counter
@@ -32,7 +31,7 @@ class View:
 
 
 class Room(NamedTuple):
-    """Free cells beside the content of each canvas, `int64 [B]`: how far it can move each way."""
+    """How far the content of each canvas can move each way, `int64 [B]`."""
 
     up: Tensor
     down: Tensor
@@ -41,10 +40,7 @@ class Room(NamedTuple):
 
 
 def possible_shifts(content: Tensor) -> Room:
-    """How far content `bool [B, H, W]`, after the symmetry, can be shifted before it is cut off.
-
-    Shifts `-up..down` by `-left..right` are possible; without content, by the whole canvas.
-    """
+    """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off."""
     height, width = content.shape[1:]
     top, bottom = _first_and_last(content.any(dim=2))
     leftmost, rightmost = _first_and_last(content.any(dim=1))
@@ -54,17 +50,11 @@ def possible_shifts(content: Tensor) -> Room:
 def distinct_views(
     content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int
 ) -> list[View]:
-    """Different views of one canvas: the identity first, the others in random order.
+    """At most so many different views of one canvas: the identity, then others in random order.
 
-    None comes twice, and every symmetry comes once before any comes with another shift: turned
-    canvases differ more to a model than shifted ones. The same content and seed give the same
-    views, the first of them whatever `most` is; there may be fewer.
-
-    Args:
-        content: `bool [H, W]`, before the views; square if any allowed symmetry transposes, else a
-            ValueError.
-        symmetries_allowed: the names to draw from, besides the identity.
-        most, seed: how many; which ones.
+    Every symmetry comes once before any comes with another shift: turned canvases differ more to a
+    model than shifted ones. The same content, `bool [H, W]`, and seed give the same views, whatever
+    `most` is. ValueError if an allowed symmetry transposes, and H and W differ.
     """
     possible = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
@@ -77,22 +67,19 @@ def distinct_views(
         ]
     others = [view for view in possible if view != View()]
     order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
-    seen = Counter(["e"])
-    rounds: list[tuple[int, View]] = []
+    seen, turn = Counter(["e"]), {}
     for view in (others[i] for i in order.tolist()):
-        rounds.append((seen[view.symmetry], view))
+        turn[view] = seen[view.symmetry]
         seen[view.symmetry] += 1
-    rounds.sort(key=lambda turn: turn[0])
-    return [View(), *(view for _, view in rounds[: most - 1])]
+    return [View(), *sorted(turn, key=turn.__getitem__)[: most - 1]]
 
 
 def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:
     """One view of a whole batch: `[B, H, W, ...]` to `[B, H', W', ...]`, of the same, any, dtype.
 
-    ValueError if the shift would push `content`, `bool [B, H, W]`, off the canvas: the non-blank
-    cells of the worked canvas, or while solving the operands and the space that a solution may
-    take; by default the cells of `uint8` canvases that are neither blank nor masked. Use the same
-    for the inputs, labels and answer mask of a sample.
+    ValueError if the shift would push `content`, `bool [B, H, W]`, off the canvas; by default the
+    cells of `uint8` canvases that are neither blank nor masked. Use the same for all parts of a
+    sample.
     """
     if content is None:
         content = (canvases != BLANK) & (canvases != MASK)
@@ -135,10 +122,7 @@ class Drawn(NamedTuple):
 
 @dataclass
 class RandomViews:
-    """Which views training samples are shown in, drawn for a whole batch where the batch is.
-
-    The symmetries and the shift that `augment.transforms` makes with one albumentations call a
-    sample; as tensors nothing waits for the device, and no worker is needed.
+    """Which views training samples are shown in, drawn as tensors for a whole batch where it is.
 
     Attributes:
         symmetries: names from `augment.symmetry.SYMMETRIES`, each as likely as the others; unless
@@ -162,8 +146,8 @@ class RandomViews:
     def draw(self, labels: Tensor, numbers: Tensor) -> Drawn:
         """A view of each sample; ValueError if a symmetry exchanges H and W, and they differ.
 
-        What is not blank on the canvases with their answers ``labels``, ``uint8 [B, H, W]``, stays
-        on them. ``numbers``, ``float [B, 3]`` on the same device, are random in [0, 1).
+        What is not blank on ``labels``, ``uint8 [B, H, W]``, stays on the canvas. ``numbers``,
+        ``float [B, 3]`` on the same device, are random in [0, 1).
         """
         height, width = labels.shape[1:]
         if height != width and any(symmetries.lookup(name).transpose for name in self.symmetries):
