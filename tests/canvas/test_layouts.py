@@ -19,7 +19,6 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json
 LAYOUTS = {**Multiplication.layouts, **Addition.layouts}
 COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
 
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 every_base = pytest.mark.parametrize("base", BASES)
 
 Operands = tuple[int, ...]
@@ -77,39 +76,14 @@ def work(layout: Layout, problems: list[Operands], base: int = 10) -> Worked:
     return layout.work(Problems.from_ints(problems, base))
 
 
-def some_problems(layout: Layout, base: int) -> list[Operands]:
-    """The smallest and largest operands of several lengths, then random ones."""
-    draw = random.Random(base)
-    if layout.name in Multiplication.layouts:
-        edges = [
-            (a, b)
-            for n in (1, 2, 5)
-            for m in (1, 2, 4)
-            for a in (base ** (n - 1), base**n - 1)
-            for b in (base ** (m - 1), base**m - 1)
-        ]
-        edges += [(0, 0), *((0, b) for _, b in edges), *((a, 0) for a, _ in edges)]
-        lengths = [(draw.randint(1, 12), draw.randint(1, 9)) for _ in range(40)]
-        return edges + [tuple(draw.randint(1, base**n) for n in both) for both in lengths]
-    counts = range(2, (min(6, base) if layout is CARRIES else 6) + 1)
-    edges = [(base**n - 1,) * count for count in counts for n in (0, 1, 4)]
-    return edges + [
-        tuple(draw.randrange(base ** draw.randint(0, 9)) for _ in range(count))
-        for count in counts
-        for _ in range(30)
-    ]
-
-
-@every_layout
 @every_base
-def test_every_row_follows_from_the_definition_of_the_layout(layout, base):
-    problems = some_problems(layout, base)
+def test_every_row_follows_from_the_definition_of_the_layout(layout, base, problems_of):
+    problems = problems_of(layout, base)
     worked = work(layout, problems, base)
     for i, operands in enumerate(problems):
         assert cut(lines(worked, i)) == cut(written_out(layout, operands, base)), operands
 
 
-@every_layout
 def test_long_operands_are_worked_out_like_short_ones(layout):
     draw = random.Random(0)
     problems = [(draw.randrange(10**99, 10**100), draw.randrange(10**59, 10**60)), (7, 8)]
@@ -173,9 +147,8 @@ def test_carries_are_one_digit_up_to_as_many_addends_as_the_base_has_digits(base
             draw(problems)
 
 
-@every_layout
-def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout):
-    problems = some_problems(layout, 10)
+def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout, problems_of):
+    problems = problems_of(layout, 10)
     together = work(layout, problems)
     for i in range(0, len(problems), 7):
         alone = work(layout, problems[i : i + 1])
@@ -188,9 +161,8 @@ def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout):
         assert alone.first_step[0] == together.first_step[i]
 
 
-@every_layout
-def test_nothing_lies_outside_a_worked_solution(layout):
-    worked = work(layout, some_problems(layout, 10))
+def test_nothing_lies_outside_a_worked_solution(layout, problems_of):
+    worked = work(layout, problems_of(layout, 10))
     _, rows, columns = worked.truth.shape
     inside = (np.arange(rows)[:, None] < worked.heights[:, None, None]) & (
         np.arange(columns) < worked.widths[:, None, None]
@@ -223,9 +195,8 @@ def test_the_last_row_is_the_answer_and_kinds_name_the_others(name, given, other
     assert worked.steps.tolist() == [len(kinds) - given, worked.heights[1] - given]
 
 
-@every_layout
-def test_only_the_operands_and_one_sign_are_given(layout):
-    problems = some_problems(layout, 10)
+def test_only_the_operands_and_one_sign_are_given(layout, problems_of):
+    problems = problems_of(layout, 10)
     worked = work(layout, problems)
     shown = np.where(worked.given, worked.truth, symbols.BLANK)
     assert np.array_equal(shown, worked.symbols)
@@ -235,7 +206,6 @@ def test_only_the_operands_and_one_sign_are_given(layout):
         assert digits_and_sign == sorted("".join(map(str, operands)) + sign)
 
 
-@every_layout
 @every_base
 def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(layout, base):
     for lengths in [(n, m) for n in range(1, 5) for m in range(1, 5)]:
@@ -251,16 +221,14 @@ def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(
             assert used == worked.widths[1] if fits else used <= worked.widths[1]
 
 
-@every_layout
 @every_base
-def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base):
-    problems = Problems.from_ints(some_problems(layout, base), base)
+def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, problems_of):
+    problems = Problems.from_ints(problems_of(layout, base), base)
     prompt, worked = layout.prompt(problems), layout.work(problems)
     for field in fields(Prompt):
         assert np.array_equal(getattr(prompt, field.name), getattr(worked, field.name))
 
 
-@every_layout
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])
 def test_a_prompt_does_not_tell_how_long_the_answer_is(layout, short, long, monkeypatch):
     one, other = (layout.prompt(Problems.from_ints([pair])) for pair in (short, long))
@@ -305,10 +273,9 @@ def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):
         work(layout, pairs)
 
 
-@every_layout
 @every_base
-def test_the_addends_of_a_row_add_up_to_what_it_shows(layout, base):
-    problems = some_problems(layout, base)
+def test_the_addends_of_a_row_add_up_to_what_it_shows(layout, base, problems_of):
+    problems = problems_of(layout, base)
     worked = work(layout, problems, base)
     for i, operands in enumerate(problems):
         below = lines(worked, i)[worked.first_step[i] :]

@@ -1,5 +1,3 @@
-import random
-
 import numpy as np
 import pytest
 
@@ -12,33 +10,13 @@ from canvas.problems import Problems
 from canvas.reader import Reading, read
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 
-TASKS = {name: task for task in (Multiplication, Addition) for name in task.layouts}
 LAYOUTS = Multiplication.layouts | Addition.layouts
-
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
 
 def drawn(layout: Layout, problems: list[tuple[int, ...]], base: int = 10) -> WorkedDrawing:
     """Problems in the middle of a canvas with a blank cell all around."""
     worked = layout.work(Problems.from_ints(problems, base))
-    height, width = worked.heights.max() + 2, worked.widths.max() + 2
-    return draw_worked(worked, height, width, top=1, left=1)
-
-
-def some_problems(layout: Layout, base: int) -> list[tuple[int, ...]]:
-    choose = random.Random(base)
-    if layout.name in Multiplication.layouts:
-        lengths = [(n, m) for n in range(1, 8) for m in range(1, 6)] + [(40, 30)]
-        found = [(0, 0), (0, base - 1), (base - 1, 0), (0, base**5 - base), (base**5 - base, 0)]
-        return found + [
-            tuple(choose.randrange(base ** (k - 1), base**k) for k in both) for both in lengths
-        ]
-    counts = range(2, 7 if layout.name == "column" else min(6, base) + 1)
-    return [(0,) * count for count in counts] + [
-        tuple(choose.randrange(base ** choose.randint(0, 9)) for _ in range(count))
-        for count in counts
-        for _ in range(15)
-    ]
+    return draw_worked(worked, worked.heights.max() + 2, worked.widths.max() + 2, top=1, left=1)
 
 
 def last_row(drawing: WorkedDrawing) -> tuple[int, np.ndarray]:
@@ -53,20 +31,18 @@ def canvas_of(text: str) -> np.ndarray:
     return np.stack([symbols.encode(line) for line in text.split()])
 
 
-@every_layout
 @pytest.mark.parametrize("base", BASES)
-def test_a_drawn_problem_is_read_back(layout, base):
-    problems = some_problems(layout, base)
-    task = TASKS[layout.name](layout.name, base)
+def test_a_drawn_problem_is_read_back(layout, base, problems_of):
+    problems = problems_of(layout, base)
+    kind = Addition if layout.name in Addition.layouts else Multiplication
     for canvas, operands in zip(drawn(layout, problems, base).truth, problems, strict=True):
         found = read(canvas, layout, base)
         assert found.operands == operands
-        assert found.answer == task.answer(operands)
+        assert found.answer == kind(layout.name).answer(operands)
         digits = [int(canvas[place]) - symbols.DIGIT_ZERO for place in found.answer_cells]
-        assert sum(digit * base**i for i, digit in enumerate(digits)) == task.answer(operands)
+        assert sum(digit * base**i for i, digit in enumerate(digits)) == found.answer
 
 
-@every_layout
 def test_a_wrong_answer_is_read_as_it_stands(layout):
     drawing = drawn(layout, [(321, 654)])
     canvas = drawing.truth[0]
@@ -78,16 +54,25 @@ def test_a_wrong_answer_is_read_as_it_stands(layout):
     assert found.answer == (970 if layout.name in Addition.layouts else wrong)
 
 
-def test_a_canvas_need_not_be_aligned_with_its_borders():
-    text = "_______ ____12_ __*_34_ ____48_ ___36__ ___408_ _______"
-    places = ((5, 5), (5, 4), (5, 3))
-    assert read(canvas_of(text), LAYOUTS["standard"]) == Reading((12, 34), 408, places)
-    text = "________ ___87___ __604___ __+_0___ __12____ __691___"
-    places = ((5, 4), (5, 3), (5, 2))
-    assert read(canvas_of(text), LAYOUTS["column_carries"]) == Reading((87, 604, 0), 691, places)
+@pytest.mark.parametrize(
+    ("name", "text", "reading"),
+    [
+        (
+            "standard",
+            "_______ ____12_ __*_34_ ____48_ ___36__ ___408_ _______",
+            Reading((12, 34), 408, ((5, 5), (5, 4), (5, 3))),
+        ),
+        (
+            "column_carries",
+            "________ ___87___ __604___ __+_0___ __12____ __691___",
+            Reading((87, 604, 0), 691, ((5, 4), (5, 3), (5, 2))),
+        ),
+    ],
+)
+def test_a_canvas_need_not_be_aligned_with_its_borders(name, text, reading):
+    assert read(canvas_of(text), LAYOUTS[name]) == reading
 
 
-@every_layout
 def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):
     with pytest.raises(ValueError, match="the canvas is blank"):
         read(np.full((4, 5), symbols.BLANK), layout)
@@ -101,19 +86,16 @@ def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):
             read(canvas, layout)
 
 
-@every_layout
 def test_a_sign_that_is_missing_doubled_or_elsewhere_is_refused(layout):
     canvas = drawn(layout, [(321, 654)]).truth[0]
     without = np.where(canvas == layout.sign, symbols.BLANK, canvas)
-    with pytest.raises(ValueError, match=r"has one sign '.', this one has 0"):
-        read(without, layout)
-    twice = canvas.copy()
+    twice, moved = canvas.copy(), without.copy()
     twice[-2, 1] = layout.sign
-    with pytest.raises(ValueError, match=r"has one sign '.', this one has 2"):
-        read(twice, layout)
-    without[1 if layout.name in Addition.layouts else 3, 1] = layout.sign
-    with pytest.raises(ValueError, match=r"not worked out|sign is not where|is not a number"):
-        read(without, layout)
+    moved[1 if layout.name in Addition.layouts else 3, 1] = layout.sign
+    elsewhere = r"not worked out|sign is not where|is not a number"
+    for flawed, message in ((without, "this one has 0"), (twice, "has 2"), (moved, elsewhere)):
+        with pytest.raises(ValueError, match=message):
+            read(flawed, layout)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +108,7 @@ def test_a_sign_that_is_missing_doubled_or_elsewhere_is_refused(layout):
         ("_12 ___ +_5 _17", "column", "the addend 2 is blank"),
         ("_12 3_4 +_5 _17", "column", "the addend 2 '3_4' is not a number"),
         ("_321_* 128__4 1733_5 2099_6", "lattice", r"the answer '.*_.*' is not a number"),
+        ("_321_* 1284_4 1733_5 209__6", "lattice", "is not a number"),
         ("_321_* 1284_4 1733_5 _____6", "lattice", "is not a number"),
         ("_321_* 1284_4 1733_5 2099_6", "standard", "the sign is not where the standard layout"),
         ("_87 604 +_9 700", "column_carries", "take 5 rows in the column_carries layout, this"),
@@ -137,21 +120,18 @@ def test_canvases_that_are_flawed_or_of_another_layout_are_refused(text, name, m
         read(canvas_of(text), LAYOUTS[name])
 
 
-@every_layout
 @pytest.mark.parametrize("flaw", ["_", "#", "~"])
 def test_an_answer_with_a_gap_or_a_symbol_that_is_no_digit_is_refused(layout, flaw):
     drawing = drawn(layout, [(321, 654)])
-    canvas = drawing.truth[0]
     row, columns = last_row(drawing)
-    canvas[row, columns[1]] = symbols.encode(flaw)[0]
+    drawing.truth[0, row, columns[1]] = symbols.encode(flaw)[0]
     with pytest.raises(ValueError, match=r"the answer '.*' is not a number in base 10"):
-        read(canvas, layout)
+        read(drawing.truth[0], layout)
 
 
 def test_digits_that_the_base_does_not_have_are_refused():
     canvas = drawn(LAYOUTS["standard"], [(19, 2)]).truth[0]
     with pytest.raises(ValueError, match="the multiplicand '19' is not a number in base 8"):
         read(canvas, LAYOUTS["standard"], base=8)
-    text = "___1 ___1 _+_1 _11_ __11"
     with pytest.raises(ValueError, match="at most 2 addends in base 2, not 3"):
-        read(canvas_of(text), LAYOUTS["column_carries"], base=2)
+        read(canvas_of("___1 ___1 _+_1 _11_ __11"), LAYOUTS["column_carries"], base=2)
