@@ -7,7 +7,7 @@ Values are taken by PyTorch hooks, so that a model computes what it always does,
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -132,6 +132,20 @@ class Recorder(ABC):
         embedding = getattr(self.model, "embed_tokens", None)
         return [] if embedding is None else [Site("input", embedding)]
 
+    def _sites(
+        self,
+        name: str,
+        parts: Iterable[nn.Module],
+        kind: str,
+        calls: Iterable[int],
+        step: int | None = None,
+    ) -> list[Site]:
+        """Of each layer one, in some calls."""
+        each = "block" if isinstance(self.model, GPT) else "layer"
+        numbered = enumerate(parts, start=1)
+        when = step, frozenset(calls)
+        return [Site(joined(name, f"{each} {k}"), part, kind, *when) for k, part in numbered]
+
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """What a site of that name holds as [B, S, D], a prefix left out."""
         return value
@@ -200,13 +214,8 @@ class StepRecorder(Recorder):
     def layers(self, step: int | None = None) -> list[list[Site]]:
         """A pass for each of the `updates`, by whose names they are called."""
         layers: Any = self.model.layers if self.updates else ()
-        return [
-            [
-                Site(joined(name, f"layer {k}"), layer, OUTPUT, step, frozenset({number}))
-                for k, layer in enumerate(layers, start=1)
-            ]
-            for number, name in enumerate(update_names(self.updates))
-        ]
+        names = enumerate(update_names(self.updates))
+        return [self._sites(name, layers, OUTPUT, [number], step) for number, name in names]
 
     def heads(self) -> list[Site]:
         """In the updates of each tensor, or of what works in order in each loop.
@@ -223,28 +232,17 @@ class StepRecorder(Recorder):
         names = update_names(self.updates) if self.start is not None else [*self.updates]
         if len(set(names)) == 1:
             names = [""] * len(names)
-        return [
-            Site(
-                joined(name, f"layer {k}"),
-                layer.out,
-                INPUT,
-                calls=frozenset(i for i, other in enumerate(names) if other == name),
-            )
-            for name in dict.fromkeys(names)
-            for k, layer in enumerate(found, start=1)
-        ]
+        outs, sites = [layer.out for layer in found], list[Site]()
+        for name in dict.fromkeys(names):
+            calls = [number for number, other in enumerate(names) if other == name]
+            sites += self._sites(name, outs, INPUT, calls)
+        return sites
 
     def attention(self, step: int | None) -> dict[str, list[Site]]:
         """The attention of each layer in the last update of each tensor; none between no cells."""
         found = attention_of(self.model) if isinstance(self.context, Context) else []
         last = {name: number for number, name in enumerate(self.updates)} if found else {}
-        return {
-            name: [
-                Site(f"{name}, layer {k}", layer, ATTENTION, step, frozenset({number}))
-                for k, layer in enumerate(found, start=1)
-            ]
-            for name, number in last.items()
-        }
+        return {n: self._sites(n, found, ATTENTION, [call], step) for n, call in last.items()}
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """As [B, S, D]; ValueError: it is not made of tokens of cells."""
@@ -310,26 +308,20 @@ class SequenceRecorder(Recorder):
 
     def layers(self, step: int | None = None) -> list[list[Site]]:
         """One pass for each loop."""
-        return self._sites([*self.model.layers])
+        return self._loops([*self.model.layers], OUTPUT)
 
     def heads(self) -> list[Site]:
         """Of each block in each loop."""
-        parts = [layer.out for layer in attention_of(self.model)]
-        return [site for of_loop in self._sites(parts, INPUT) for site in of_loop]
+        of_loops = self._loops([layer.out for layer in attention_of(self.model)], INPUT)
+        return [site for of_loop in of_loops for site in of_loop]
 
     def attention(self) -> list[list[Site]]:
         """The attention of each block in each loop, float32 [B, heads, T, T] each."""
-        return self._sites(attention_of(self.model), ATTENTION)
+        return self._loops(attention_of(self.model), ATTENTION)
 
-    def _sites(self, parts: Sequence[nn.Module], kind: str = OUTPUT) -> list[list[Site]]:
+    def _loops(self, parts: Sequence[nn.Module], kind: str) -> list[list[Site]]:
         names = [f"loop {loop + 1}" if self.loops > 1 else "" for loop in range(self.loops)]
-        return [
-            [
-                Site(joined(name, f"block {k}"), part, kind, calls=frozenset({loop}))
-                for k, part in enumerate(parts, start=1)
-            ]
-            for loop, name in enumerate(names)
-        ]
+        return [self._sites(name, parts, kind, [loop]) for loop, name in enumerate(names)]
 
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""

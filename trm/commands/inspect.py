@@ -47,14 +47,10 @@ examples:
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   tensorboard --logdir inspected
 
-Into the folder go solving.gif, the canvas over rows and supervision steps and the product, read
-off; rows.png, each row with the model's confidence along the way; of a recursive model
-attention.png, what one cell attends to with each head, and states.png, how far its states still
-move; and of a model that was trained with hints hints.png, what it believes of each of them while
-it fills in one row, cell by cell. A model that works in the order of writing is shown after each
-cell; it has no supervision steps, and no states.png. With --lens, lens.png shows what the model
-would write in the row after each of its layers, and with --patch, patch.png what of another
-problem's activations changes its answer. TensorBoard shows the same.
+Into the folder go solving.gif (the canvas step by step, or cell by cell), rows.png (each row with
+the model's confidence along the way), attention.png (what one cell attends to with each head),
+states.png (how far states still move), hints.png (what a model that was trained with hints believes
+of each), and with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
 """
 BY = ("cells", "rows", "columns", "heads", "steps")
 # Of each cell's figures, those that a model card repeats.
@@ -114,14 +110,8 @@ def run(args: argparse.Namespace) -> int:
     from trm.analysis.lens import read_layers, some_steps, steps_to_read
     from trm.analysis.record import cell_attention, state_changes
     from trm.checkpoints.loading import load_solver
+    from trm.figures import inspection as pictures
     from trm.figures.animation import animate
-    from trm.figures.inspection import (
-        attention_figure,
-        changes_figure,
-        hints_figure,
-        lens_figure,
-        patching_figure,
-    )
     from trm.figures.row_panels import sample_panels
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.solver import solve_watched
@@ -158,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     if most is not None:
         moved = state_changes(predictor.model, steps.inputs, most)
         changes = {state: values.numpy() for state, values in moved.items()}
-        figures["states"] = changes_figure(changes, f"{name}: do the states settle?")
+        figures["states"] = pictures.changes_figure(changes, f"{name}: do the states settle?")
     attention: dict[str, Any] = {}
     if iterative:
         attention, _ = cell_attention(predictor, canvas[None], int(used[row]) if stepwise else None)
@@ -174,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
             f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
         )
         shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
-        figures["attention"] = attention_figure(canvas, cell, shaped, [*maps], title)
+        figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
     at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
     believed = predictor.hints(np.repeat(canvas[None], len(at_steps), 0), at_steps)
     drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
@@ -182,19 +172,19 @@ def run(args: argparse.Namespace) -> int:
     if believed:
         place, title = int(drawing.row_of_step(row)[0]), "what the model believes of each hint"
         when = [f"step {step}" for step in at_steps] if stepwise else ["as it writes"]
-        figures["hints"] = hints_figure(
+        figures["hints"] = pictures.hints_figure(
             canvas, place, hints, believed, when, f"{titles[row]}: {title}"
         )
     if args.lens:
         read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
         lens = read_layers(predictor, canvas, read_at)
         title = f"{titles[row]}: what the head would write after each layer"
-        figures["lens"] = lens_figure(lens, canvas, truth, title)
+        figures["lens"] = pictures.lens_figure(lens, canvas, truth, title)
     if patching is not None:
         other = solver.task.names(read_problems([args.patch], solver.task))[0]
         both = name, other.replace("x", "×")
         title = f"{titles[row]}: what activations of B change in A, by {patching.by}"
-        figures["patch"] = patching_figure(patching, both, title)
+        figures["patch"] = pictures.patching_figure(patching, both, title)
     film = list(animate(solution, moments))
     with replacing(output / "solving.gif") as part:
         save_gif(part, film)

@@ -16,24 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from canvas import picture
 from canvas.hints import NONE, ORIENTATION, UNDEFINED
 from canvas.layouts import ROW_KINDS
-from canvas.picture import (
-    DPI,
-    FILLED,
-    FILLED_INK,
-    GIVEN,
-    GREY,
-    GRID,
-    HIGHLIGHT,
-    INK,
-    MASKED,
-    PAPER,
-    WRONG,
-    draw_canvas,
-    draw_cells,
-    for_people,
-)
+from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import BLANK, CHARACTERS
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
@@ -54,7 +40,7 @@ _ROW_KIND = "row_kind"  # the hint whose classes are kinds of rows, the others' 
 
 def new_figure(width: float, height: float, title: str) -> Figure:
     """A figure of so many inches, laid out by matplotlib, without pyplot's global state."""
-    figure = Figure((width, height), DPI, facecolor=PAPER, layout="constrained")
+    figure = Figure((width, height), picture.DPI, facecolor=picture.PAPER, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11, weight="bold", parse_math=False)
     return figure
@@ -87,7 +73,7 @@ def draw_table(
 def draw_map(axes: Axes, canvas: np.ndarray, values: np.ndarray, colours: ScalarMappable) -> None:
     """A canvas ``uint8 [h, w]`` in cells whose colours are figures; grey where there is none."""
     fills = np.array([[to_hex(c) for c in line] for line in colours.to_rgba(values)])
-    fills[np.isnan(values)] = GRID
+    fills[np.isnan(values)] = picture.GRID
     draw_cells(axes, _SIGNS[canvas], fills, np.vectorize(_ink)(fills))
 
 
@@ -102,7 +88,7 @@ def _within(figure: Figure) -> Figure:
 def _ink(colour: str) -> str:
     """What can be read on a colour."""
     red, green, blue = to_rgb(colour)
-    return PAPER if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else INK
+    return picture.PAPER if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else picture.INK
 
 
 def _frame(axes: Axes, cell: tuple[int, int], colour: str) -> None:
@@ -177,7 +163,7 @@ def changes_figure(changes: dict[str, np.ndarray], title: str) -> Figure:
             axes.plot(x, values[:, :, row].reshape(-1), label=f"row {row + 1}", **style)
         axes.set(yscale="log", xlabel="supervision step", title=f"change of {state} per update")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(color=GRID, linewidth=0.6)
+        axes.grid(color=picture.GRID, linewidth=0.6)
     all_axes[0].set_ylabel("root mean square (the states have 1)")
     if rows <= _MOST_NAMES:  # beside the curves, whose ends it would hide
         handles, labels = all_axes[-1].get_legend_handles_labels()
@@ -209,20 +195,24 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     figure.supxlabel(
         "colour: probability of the true symbol. Framed: another symbol is likelier",
         fontsize=8.5,
-        color=GREY,
+        color=picture.GREY,
     )
     above, below = figure.subplots(2, 1, height_ratios=(height + 1, lines + 2))
     draw_canvas(above, canvas, highlight_row=lens.row)
-    above.text(-1.3, height / 2, "what the model sees", ha="right", fontsize=8.5, color=GREY)
+    above.text(
+        -1.3, height / 2, "what the model sees", ha="right", fontsize=8.5, color=picture.GREY
+    )
     fills = np.array([[to_hex(colour) for colour in line] for line in SHARES.to_rgba(shown)])
-    fills[np.isnan(shown)] = GIVEN
-    fills[-1] = PAPER
+    fills[np.isnan(shown)] = picture.GIVEN
+    fills[-1] = picture.PAPER
     wrong = said != right
     signs = np.where(np.isnan(shown) & (np.arange(lines + 1) < lines)[:, None], "", _SIGNS[said])
     inks = np.vectorize(_ink)(fills)
     draw_cells(below, signs, fills, inks, wrong=wrong, right=np.tile(_SIGNS[right], (lines + 1, 1)))
     for line, name in enumerate([*lens.sites, "true"]):
-        bold: dict[str, Any] = {"weight": "bold", "color": HIGHLIGHT} if line == lines else {}
+        bold: dict[str, Any] = (
+            {"weight": "bold", "color": picture.HIGHLIGHT} if line == lines else {}
+        )
         below.text(-1.3, line, name, ha="right", va="center", fontsize=8.5, **bold)
     for one in (above, below):
         one.set_anchor("N")
@@ -275,7 +265,7 @@ def hints_figure(
     note += " class in the corner"
     if letters:
         note += f"\nrow_kind: {', '.join(f'{kind[0]} {kind}' for kind in letters)}"
-    figure.supxlabel(note, fontsize=8.5, color=GREY)
+    figure.supxlabel(note, fontsize=8.5, color=picture.GREY)
     grid = figure.subplots(1 + len(truth), maps, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
     grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
@@ -287,7 +277,7 @@ def hints_figure(
         ):
             good, counted = right_cells(classes, right)
             share = f": {good.sum()} of {counted.sum()}" if axes is not line[0] else ""
-            bold: dict[str, Any] = {} if share else {"weight": "bold", "color": HIGHLIGHT}
+            bold: dict[str, Any] = {} if share else {"weight": "bold", "color": picture.HIGHLIGHT}
             axes.set_title(f"{point}{share}", fontsize=8.5, loc="left", pad=2, **bold)
             _hint_map(axes, name, classes[down, across], right[down, across], row)
     return _within(figure)
@@ -301,9 +291,9 @@ def _hint_map(axes: Axes, name: str, classes: np.ndarray, truth: np.ndarray, row
         np.array([[class_sign(name, chosen) for chosen in line] for line in part.tolist()])
         for part in (classes, truth)
     )
-    fills = np.where(signs == "", PAPER, FILLED)
-    fills[unknown], fills[wrong], signs[unknown] = MASKED, WRONG, ""
-    inks = np.where(wrong, INK, FILLED_INK)
+    fills = np.where(signs == "", picture.PAPER, picture.FILLED)
+    fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
+    inks = np.where(wrong, picture.INK, picture.FILLED_INK)
     draw_cells(axes, signs, fills, inks, wrong=wrong, right=right, row=row)
 
 
@@ -331,14 +321,14 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
         "(normalised logit difference). Framed: A and B differ here; black: in the row by which\n"
         "the effect is measured",
         fontsize=8.5,
-        color=GREY,
+        color=picture.GREY,
     )
     parts: Any = figure.subfigures(2, 1, height_ratios=(head, high))
     above, below = parts
     titles = [f"{letter}: {name}" for letter, name in zip("AB", names, strict=True)]
     differ = canvases[0] != canvases[1]
     panels = _panels(above, 2, (h, w), max(2, across), titles)
-    panels[-1].figure.set_facecolor(PAPER)
+    panels[-1].figure.set_facecolor(picture.PAPER)
     for axes, canvas in zip(panels, canvases, strict=True):
         draw_map(axes, canvas, np.zeros((h, w)), EFFECTS)
     if in_one:

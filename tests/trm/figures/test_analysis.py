@@ -17,13 +17,7 @@ from trm.analysis.ranks import Rank
 from trm.analysis.rasp import NAMES, Cells
 from trm.analysis.rasp_heads import Head, Overlap, Watched
 from trm.evaluation.statistics import Share
-from trm.figures.analysis import (
-    heads_figure,
-    overlap_figure,
-    probing_figure,
-    ranks_figure,
-    rasp_figure,
-)
+from trm.figures import analysis
 
 HINTS = hint_classes(Multiplication("standard").rules, 10)
 
@@ -52,7 +46,7 @@ def made_up(heads: bool = True, sizes: int = 5, steps: int = 4) -> ProbeStudy:
 
 @pytest.mark.parametrize("heads", [True, False])
 def test_maps_bars_and_a_panel_for_each_sub_task(heads):
-    figure = probing_figure(made_up(heads))
+    figure = analysis.probing_figure(made_up(heads))
     axes = axes_of(figure)
     maps = [one for one in axes if one.images]
     assert len(maps) == 1 + heads
@@ -65,7 +59,7 @@ def test_maps_bars_and_a_panel_for_each_sub_task(heads):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     study = made_up(heads, sizes=1)
     kept = [r for r in study.sizes[0].readings if r.hint != "carry"]
-    figure = probing_figure(replace(study, sizes=[replace(study.sizes[0], readings=kept)]))
+    figure = analysis.probing_figure(replace(study, sizes=[replace(study.sizes[0], readings=kept)]))
     assert "carry" not in {one.get_title(loc="left") for one in axes_of(figure)}
 
 
@@ -80,7 +74,7 @@ def test_every_kind_has_its_table_with_intervals(shape):
         HeadEffects(f"kind {n}", "another digit", sites, *ends, [("2 x 3", "4 x 3", 1)], 0)
         for n in range(kinds)
     ]
-    tables = [axes for axes in axes_of(heads_figure(found, "why")) if axes.images]
+    tables = [axes for axes in axes_of(analysis.heads_figure(found, "why")) if axes.images]
     titles = [axes.get_title(loc="left") for axes in tables]
     assert titles == [f"kind {n}: another digit (1 pairs)" for n in range(kinds)]
     boxes = [axes.get_window_extent() for axes in tables]
@@ -114,14 +108,14 @@ def test_each_head_stands_beside_its_selector():
     attention[..., 7, 8] = 0.9  # the framed cell attends to the one on its right
     selectors = {name: cells.selector(name) for name in NAMES}
     seen = Watched({"state": attention}, selectors, set(), 1, labels)
-    figure = rasp_figure(row, seen, heads(), "why")
+    figure = analysis.rasp_figure(row, seen, heads(), "why")
     titles = [axes.get_title(loc="left") for axes in axes_of(figure)]
     assert titles.count("\nattention: 0.90 on it") == 16
     assert "layer 2, head 8\nselect right" in titles
 
 
 def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
-    figure = overlap_figure(heads(), "a longer title\non two lines")
+    figure = analysis.overlap_figure(heads(), "a longer title\non two lines")
     (axes,) = axes_of(figure)
     labels = axes.get_xticklabels()
     names = [label.get_text() for label in labels]
@@ -143,7 +137,7 @@ def test_a_line_for_each_model_and_each_tensor_of_its_state():
     trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
     trm += [Rank("states", 0, "input", 2.0, 16, 9)]
     trm += [Rank("states", 1, name, 4.0, 16, 9) for name in ("z_H", "z_L")]
-    figure = ranks_figure({"gpt": gpt, "trm": trm})
+    figure = analysis.ranks_figure({"gpt": gpt, "trm": trm})
     axes = {one.get_title(): one for one in axes_of(figure)}
     assert set(axes) == {"feed-forward up", "feed-forward gate", "states"}
     assert [len(one.lines) for one in axes.values()] == [2, 1, 3]

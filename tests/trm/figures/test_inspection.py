@@ -19,14 +19,6 @@ from canvas.symbols import encode
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures import inspection
-from trm.figures.inspection import (
-    attention_figure,
-    changes_figure,
-    class_sign,
-    hints_figure,
-    lens_figure,
-    patching_figure,
-)
 
 LATTICE = Multiplication("lattice").rules
 STANDARD = Multiplication("standard", base=3).rules
@@ -68,7 +60,9 @@ def test_every_head_has_a_map(problem, heads):
     canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
     maps = np.zeros((heads, *canvas.shape))
     maps[:, 1, 3] = 1
-    figure = attention_figure(canvas, (2, 3), maps, [f"head {i}" for i in range(heads)], "why")
+    figure = inspection.attention_figure(
+        canvas, (2, 3), maps, [f"head {i}" for i in range(heads)], "why"
+    )
     assert [title for title in titles_of(figure) if title] == [f"head {i}" for i in range(heads)]
     assert_apart(figure)
     (frame,) = axes_of(figure)[0].patches
@@ -79,7 +73,7 @@ def test_every_head_has_a_map(problem, heads):
 def test_no_colour_scale_of_the_module_keeps_a_figure_that_is_done_with():
     """Or its bars are told of by weak references, which fail now and then as they are collected."""
     maps = np.zeros((1, *A.shape))
-    figure = weakref.ref(attention_figure(A, (1, 1), maps, ["head"], "why"))
+    figure = weakref.ref(inspection.attention_figure(A, (1, 1), maps, ["head"], "why"))
     gc.collect()
     assert figure() is None
     assert not inspection.SHARES.callbacks.callbacks
@@ -88,7 +82,7 @@ def test_no_colour_scale_of_the_module_keeps_a_figure_that_is_done_with():
 @pytest.mark.parametrize("rows", [1, 16, 40])
 def test_no_legend_hides_a_curve(rows):
     changes = {name: np.full((6, 3, rows), 0.1) for name in ("z_L", "z_H")}
-    figure = changes_figure(changes, "why")
+    figure = inspection.changes_figure(changes, "why")
     charts = [axes for axes in axes_of(figure) if axes.lines]
     assert [len(axes.lines) for axes in charts] == [rows, rows]
     others = [legend.get_window_extent() for legend in figure.legends]
@@ -116,7 +110,7 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
         "draw_cells",
         lambda *args, **how: (seen.append((args, how)), drawn(*args, **how)),
     )
-    figure = lens_figure(Lens(names, int(row), columns, log_probs), canvas, truth, "why")
+    figure = inspection.lens_figure(Lens(names, int(row), columns, log_probs), canvas, truth, "why")
     assert_apart(figure)
     ((_, signs, _, _), how), *_ = seen
     assert np.argwhere(how["wrong"]).tolist() == [[0, columns[1]]]
@@ -131,8 +125,8 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
 
 
 def test_a_sign_is_the_quantity_or_the_kind_of_row():
-    assert [class_sign("carry", n) for n in (0, 1, 3, UNDEFINED)] == ["", "0", "2", ""]
-    assert [class_sign("row_kind", n) for n in (0, 1, 2, 4)] == ["", "g", "p", "a"]
+    assert [inspection.class_sign("carry", n) for n in (0, 1, 3, UNDEFINED)] == ["", "0", "2", ""]
+    assert [inspection.class_sign("row_kind", n) for n in (0, 1, 2, 4)] == ["", "g", "p", "a"]
 
 
 @pytest.mark.parametrize(("a", "b", "points"), [(14, 5, 1), (3**9, 3**8, 5)])
@@ -149,7 +143,7 @@ def test_hints_have_a_line_each_and_a_map_for_each_step(a, b, points):
     believed = {name: np.stack([right] * points) for name, right in truth.items()}
     believed["sum"] = believed["sum"].copy()
     believed["sum"][-1, row, 3] += 1
-    figure = hints_figure(steps.inputs[-1], row, truth, believed, names, "112 x 12")
+    figure = inspection.hints_figure(steps.inputs[-1], row, truth, believed, names, "112 x 12")
     assert_apart(figure)
     titles = titles_of(figure)
     assert set(truth) <= set(titles)
@@ -175,7 +169,7 @@ def patched(by: str, sites: int, width: int = 3) -> Figure:
         effects[:, 1, -1] = np.nan
     names, things = [f"layer {i + 1}" for i in range(sites)], THINGS.get(by, ())
     found = Patching(by, names, effects, canvases, scored, (-1.0, 1.0), (True, True), things)
-    return patching_figure(found, ("12 × 3", "13 × 3"), "why")
+    return inspection.patching_figure(found, ("12 × 3", "13 × 3"), "why")
 
 
 @pytest.mark.parametrize(
