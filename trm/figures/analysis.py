@@ -76,7 +76,8 @@ def probing_figure(study: ProbeStudy) -> Figure:
         found = [[size.at(hint, study.main, study.last) for size in sizes] for hint in hints]
         shares = [[pooled([r], reader) for r in row] for row in found]
         values = 100 * np.array(shares, dtype=float)
-        texts = np.vectorize(_percent)(values)
+        texts = np.char.mod("%.1f", np.where(values < 100, np.minimum(values, 99.9), values))
+        texts[values == 100], texts[np.isnan(values)] = "100", ""
         columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
         rows = hints if axes is maps[0] else [""] * len(hints)
         draw_table(axes, values, texts, rows, columns, _PERCENT)
@@ -100,12 +101,6 @@ def probing_figure(study: ProbeStudy) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8.5, frameon=False)
     return figure
-
-
-def _percent(value: float) -> str:
-    if np.isnan(value):
-        return ""
-    return "100" if value == 100 else f"{min(value, 99.9):.1f}"
 
 
 def _short(name: str) -> str:
@@ -151,13 +146,8 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     """Layers down and heads across, for each kind of pairs (at least one), with intervals."""
     layers, heads = np.shape(found[0].mean)
     size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
-    figure = new_figure(*size, title)
-    figure.supxlabel(
-        "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
-        "1: the second's, as clearly as in its own run",
-        fontsize=8.5,
-        color=GREY,
-    )
+    note = "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
+    figure = new_figure(*size, title, f"{note}1: the second's, as clearly as in its own run")
     all_axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
     for axes, one in zip(all_axes, found, strict=True):
         mean, low, high = (np.array(part) for part in (one.mean, one.low, one.high))

@@ -38,11 +38,13 @@ _MOST_NAMES = 16  # rows in a legend; of more, a scale
 _ROW_KIND = "row_kind"  # the hint whose classes are kinds of rows, the others' are numbers
 
 
-def new_figure(width: float, height: float, title: str) -> Figure:
+def new_figure(width: float, height: float, title: str, note: str = "") -> Figure:
     """A figure of so many inches, laid out by matplotlib, without pyplot's global state."""
     figure = Figure((width, height), picture.DPI, facecolor=picture.PAPER, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11, weight="bold", parse_math=False)
+    if note:  # below
+        figure.supxlabel(note, fontsize=8.5, color=picture.GREY)
     return figure
 
 
@@ -191,12 +193,8 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     names = 0.075 * max(map(len, lens.sites))
     high = 1.15 * side * (height + lines + 3) + 0.9
     wide = max(side * (width + 1) + names + 1.2, 0.09 * len(title) + 0.4, 6)
-    figure = new_figure(wide, high, title)
-    figure.supxlabel(
-        "colour: probability of the true symbol. Framed: another symbol is likelier",
-        fontsize=8.5,
-        color=picture.GREY,
-    )
+    note = "colour: probability of the true symbol. Framed: another symbol is likelier"
+    figure = new_figure(wide, high, title, note)
     above, below = figure.subplots(2, 1, height_ratios=(height + 1, lines + 2))
     draw_canvas(above, canvas, highlight_row=lens.row)
     above.text(
@@ -258,14 +256,14 @@ def hints_figure(
     maps = 1 + len(names)
     side = _cell_size(width, maps)
     size = side * (width + 1.5), side * (height + 1) + 0.28
-    figure = new_figure(max(maps * size[0] + 0.3, 8), (1 + len(truth)) * size[1] + 1, title)
     kinds = np.unique(truth.get(_ROW_KIND, np.zeros(0, dtype=np.uint8)))
     letters = [ROW_KINDS[k - 1] for k in kinds.tolist() if 0 < k <= len(ROW_KINDS)]
     note = "white: no such quantity. Grey: not defined, or not read. Framed: wrong, with the right"
     note += " class in the corner"
     if letters:
         note += f"\nrow_kind: {', '.join(f'{kind[0]} {kind}' for kind in letters)}"
-    figure.supxlabel(note, fontsize=8.5, color=picture.GREY)
+    wide, high = max(maps * size[0] + 0.3, 8), (1 + len(truth)) * size[1] + 1
+    figure = new_figure(wide, high, title, note)
     grid = figure.subplots(1 + len(truth), maps, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
     grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
@@ -279,22 +277,18 @@ def hints_figure(
             share = f": {good.sum()} of {counted.sum()}" if axes is not line[0] else ""
             bold: dict[str, Any] = {} if share else {"weight": "bold", "color": picture.HIGHLIGHT}
             axes.set_title(f"{point}{share}", fontsize=8.5, loc="left", pad=2, **bold)
-            _hint_map(axes, name, classes[down, across], right[down, across], row)
+            due, held = right[down, across], classes[down, across]
+            unknown = (due == UNDEFINED) | (held == UNDEFINED)
+            wrong = ~right_cells(held, due)[0] & ~unknown
+            signs, signs_due = (
+                np.array([[class_sign(name, chosen) for chosen in cells] for cells in of.tolist()])
+                for of in (held, due)
+            )
+            fills = np.where(signs == "", picture.PAPER, picture.FILLED)
+            fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
+            inks = np.where(wrong, picture.INK, picture.FILLED_INK)
+            draw_cells(axes, signs, fills, inks, wrong=wrong, right=signs_due, row=row)
     return _within(figure)
-
-
-def _hint_map(axes: Axes, name: str, classes: np.ndarray, truth: np.ndarray, row: int) -> None:
-    """A map of classes ``uint8 [h, w]``, the wrong ones marked."""
-    unknown = (truth == UNDEFINED) | (classes == UNDEFINED)
-    wrong = ~right_cells(classes, truth)[0] & ~unknown
-    signs, right = (
-        np.array([[class_sign(name, chosen) for chosen in line] for line in part.tolist()])
-        for part in (classes, truth)
-    )
-    fills = np.where(signs == "", picture.PAPER, picture.FILLED)
-    fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
-    inks = np.where(wrong, picture.INK, picture.FILLED_INK)
-    draw_cells(axes, signs, fills, inks, wrong=wrong, right=right, row=row)
 
 
 def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figure:
@@ -315,14 +309,11 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     high = 0.3 * len(found.sites) + 0.4 if in_one else lines * head
     table = 0.62 * len(found.things) + 1.8
     wide = max(side * across * (w + 1.5) + 1, table, 7.6)
-    figure = new_figure(wide, head + high + 1.1, title)
-    figure.supxlabel(
-        "effect: 0, A's answer stands; 1, the model says B's as clearly as in the run on B\n"
+    note = "effect: 0, A's answer stands; 1, the model says B's as clearly as in the run on B\n"
+    note += (
         "(normalised logit difference). Framed: A and B differ here; black: in the row by which\n"
-        "the effect is measured",
-        fontsize=8.5,
-        color=picture.GREY,
     )
+    figure = new_figure(wide, head + high + 1.1, title, f"{note}the effect is measured")
     parts: Any = figure.subfigures(2, 1, height_ratios=(head, high))
     above, below = parts
     titles = [f"{letter}: {name}" for letter, name in zip("AB", names, strict=True)]
