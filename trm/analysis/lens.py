@@ -23,19 +23,12 @@ LINES = 72  # sites that are read in all of them, if two steps have no more
 
 @dataclass(frozen=True)
 class Lens:
-    """What the head says of the C cells of a row after each of N layers.
+    """What the head says of the C cells of a row after each of N layers."""
 
-    Attributes:
-        sites: where the head reads, in the order in which the model computes.
-        row: of the canvas, the one that is filled in.
-        columns: ``int64 [C]``, its cells from left to right.
-        log_probs: ``float32 [N, C, V]``, of each symbol.
-    """
-
-    sites: list[str]
-    row: int
-    columns: np.ndarray
-    log_probs: np.ndarray
+    sites: list[str]  # where the head reads, in the order in which the model computes
+    row: int  # of the canvas, the one that is filled in
+    columns: np.ndarray  # int64 [C], its cells from left to right
+    log_probs: np.ndarray  # float32 [N, C, V], of each symbol
 
     @property
     def symbols(self) -> np.ndarray:

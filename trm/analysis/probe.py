@@ -43,29 +43,17 @@ _NEVER = -1e9  # logit of a class that a task does not have
 
 @dataclass(frozen=True)
 class Examples:
-    """What a model reads, B times, and what is known of the cells.
+    """What a model reads, B times, and what is known of the cells."""
 
-    Attributes:
-        inputs, labels: ``uint8 [B, H, W]``, row steps and what is right; of a GPT both are the
-            finished canvases.
-        filled: ``bool [B, H, W]``, cells of the row that is filled in; of a GPT of all such rows.
-        hints: ``uint8 [B, H, W, hints]``, the sub-tasks in the layout's order, see `canvas.hints`.
-        problem: ``int64 [B]``, index of each example's problem.
-        rows, columns: ``int64 [B, H]`` from the top of the worked solution, ``int64 [B, W]`` from
-            its right end.
-        first: ``int64 [B]``, the first of its rows that has to be filled in.
-        types: ``uint64 [B, H, W]``, see `cell_types`.
-    """
-
-    inputs: np.ndarray
-    labels: np.ndarray
-    filled: np.ndarray
-    hints: np.ndarray
-    problem: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    first: np.ndarray
-    types: np.ndarray
+    inputs: np.ndarray  # uint8 [B, H, W], row steps; of a GPT the finished canvases
+    labels: np.ndarray  # uint8 [B, H, W], what is right
+    filled: np.ndarray  # bool [B, H, W], cells of the row filled in; of a GPT of all such rows
+    hints: np.ndarray  # uint8 [B, H, W, hints], the sub-tasks in the layout's order
+    problem: np.ndarray  # int64 [B], index of each example's problem
+    rows: np.ndarray  # int64 [B, H], from the top of the worked solution
+    columns: np.ndarray  # int64 [B, W], from its right end
+    first: np.ndarray  # int64 [B], the first of its rows that has to be filled in
+    types: np.ndarray  # uint64 [B, H, W], see `cell_types`
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -123,21 +111,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Observed:
-    """A batch of examples, read by a model.
+    """A batch of examples, read by a model."""
 
-    Attributes:
-        features: of each point, floating [B, S, D], one row a token.
-        cells: int64 [B, S], the cell of each token, row by row; H * W where it is padding.
-        heads: by step, the class uint8 [B, H, W] that the model's own head names of each hint.
-        answers: uint8 [B, H, W], the symbols that the model writes after the last step.
-        settled: whether the last supervision step changed nothing.
-    """
-
-    features: dict[Point, Tensor]
-    cells: Tensor
-    heads: dict[int, dict[str, np.ndarray]]
-    answers: np.ndarray
-    settled: bool
+    features: dict[Point, Tensor]  # of each point, floating [B, S, D], one row a token
+    cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W where it is padding
+    heads: dict[int, dict[str, np.ndarray]]  # by step, uint8 [B, H, W] of the model's own heads
+    answers: np.ndarray  # uint8 [B, H, W], the symbols that the model writes after the last step
+    settled: bool  # whether the last supervision step changed nothing
 
 
 def main_point(predictor: Predictor, steps: Sequence[int]) -> Point:

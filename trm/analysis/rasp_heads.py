@@ -85,26 +85,18 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Watched:
-    """A batch of rows, what a model's heads attend to, and what selectors select.
+    """A batch of rows, what a model's heads attend to, and what selectors select."""
 
-    Attributes:
-        attention: by the name of the tensor that is updated, ``float32 [layers, B, heads, N, N]``,
-            see `trm.analysis.record.cell_attention`. Of a GPT loop by loop ``[blocks, B, heads, N,
-            K]``: from the token that writes each cell to those that show the cells, and then to the
-            start and the row ends.
-        selectors: those of `trm.analysis.rasp.NAMES` and of the program.
-        used: names of the program's.
-        steps: the supervision step in which that was.
-        written: ``uint8 [B, H, W]``, the canvases as the program fills them in.
-        visible: ``bool [N, K]``, what a GPT's tokens see; None: what any head of the layer gives
-            some attention to, as a mask gives exactly none.
-    """
-
+    # By the name of the tensor that is updated, float32 [layers, B, heads, N, N], see
+    # `trm.analysis.record.cell_attention`. Of a GPT loop by loop [blocks, B, heads, N, K]: from the
+    # token that writes each cell to those that show the cells, then the start and the row ends.
     attention: dict[str, np.ndarray]
-    selectors: dict[str, Selector]
-    used: set[str]
-    steps: int
-    written: np.ndarray
+    selectors: dict[str, Selector]  # those of `trm.analysis.rasp.NAMES` and of the program
+    used: set[str]  # names of the program's
+    steps: int  # the supervision step in which that was
+    written: np.ndarray  # uint8 [B, H, W], the canvases as the program fills them in
+    # bool [N, K], what a GPT's tokens see; None: what any head of the layer gives some attention
+    # to, as a mask gives exactly none.
     visible: np.ndarray | None = None
 
 

@@ -31,21 +31,15 @@ OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a mo
 
 @dataclass(frozen=True)
 class Site:
-    """A place in a model, and when a value there is meant.
-
-    Attributes:
-        part: a module; None: the tensors of the state after a supervision step, one by one.
-        kind: the part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
-            [B, heads, S, S], which cannot be replaced.
-        step: the supervision step that is meant, from 1; None: every one. A GPT has none.
-        calls: which calls of the part in a step, from 0; None: all.
-    """
+    """A place in a model, and when a value there is meant."""
 
     name: str
-    part: nn.Module | None = None
+    part: nn.Module | None = None  # None: the tensors of the state after a supervision step
+    # The part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
+    # [B, heads, S, S], which cannot be replaced.
     kind: str = OUTPUT
-    step: int | None = None
-    calls: frozenset[int] | None = None
+    step: int | None = None  # the supervision step, from 1; None: every one. A GPT has none
+    calls: frozenset[int] | None = None  # of the part in a step, from 0; None: all
 
 
 # From a site, how often it has come by before in this run, and its value to what takes its place:
@@ -55,22 +49,16 @@ Change = Callable[[Site, int, Tensor], Tensor]
 
 @dataclass
 class Record:
-    """One run of a model.
+    """One run of a model."""
 
-    Attributes:
-        values: of each site, what it held each time that it came by, changed ones as changed.
-        logits: [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
-        hints: by supervision step (of a GPT 0), logits [N, H, W, classes] of the model's own heads.
-        steps: supervision steps that were taken.
-        settled: whether the last of them changed nothing.
-    """
-
-    values: dict[Site, list[Tensor]]
+    values: dict[Site, list[Tensor]]  # what a site held each time that it came by, as changed
     change: Change | None = None
+    # [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
+    # By supervision step (of a GPT 0), logits [N, H, W, classes] of the model's own heads.
     hints: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    steps: int = 0
-    settled: bool = False
+    steps: int = 0  # supervision steps that were taken
+    settled: bool = False  # whether the last of them changed nothing
 
     def note(self, site: Site, value: Tensor) -> Tensor:
         """Note a value; returns what takes its place."""
