@@ -53,13 +53,10 @@ def load_solver(
     device: str = "auto",
     voting: Voting | None = None,
 ) -> Solver:
-    """A model, ready to solve problems.
+    """A model, ready to solve problems: a file, or the best checkpoint of a run's folder.
 
-    Args:
-        checkpoint: a file, or the folder of a run, of which the best checkpoint is taken; None: the
-            shipped model.
-        steps, height, width, device: see `trm.checkpoints.loading.load_solver`.
-        voting: how many views of a problem are asked, and how they agree; None: one.
+    None is the shipped model. See `trm.checkpoints.loading.load_solver` for steps, height, width
+    and device; ``voting`` says how many views of a problem are asked, and how they agree.
     """
     solver = _load_solver(checkpoint or SHIPPED, steps, height, width, device)
     return solver if voting is None else solver.with_voting(voting)
@@ -93,10 +90,6 @@ def solve(
     Args:
         problems: one, as text or as a tuple of operands, or several of them.
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
-
-    Returns:
-        A solution, or a list of them in the order of the problems; terminals and notebooks show
-        them.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -218,7 +211,7 @@ class Evaluation(dict[str, Any]):
 
         with (console := Console(width=100, file=io.StringIO())).capture() as capture:
             print_summary(console, self)
-        return capture.get()
+        return capture.get().rstrip()
 
     def _repr_html_(self) -> str:
         return f"{to_svg(self.figure())}<pre>{html.escape(repr(self))}</pre>"
@@ -240,14 +233,12 @@ def evaluate(
 
     Args:
         checkpoints: one or several; None: the shipped model.
-        problems: of each cell, held out.
-        seed: which problems.
+        problems, seed: how many of each cell, held out, and which.
         steps: supervision steps a row gets at most; None: as each checkpoint says.
         voting: how many views of a problem are asked; None: one.
         output: a folder for figures, table, pictures and report, which keeps finished cells, so
             that a call that was stopped goes on; None: nothing is kept.
-        accelerator: as Lightning's trainer takes it.
-        progress: with a progress bar.
+        accelerator, progress: as Lightning's trainer takes it; with a progress bar.
         sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
 

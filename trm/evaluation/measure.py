@@ -84,13 +84,6 @@ class Settings:
         del deciding["rows"], deciding["columns"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
-    def solver(self, checkpoint: str | Path, device: str) -> Solver:
-        """A checkpoint as it is asked; see `load_solver`, `Solver.turned` and `with_voting`."""
-        solver = load_solver(checkpoint, self.steps, device=device)
-        if self.view != "e":
-            solver = solver.turned(self.view)
-        return solver if self.voting is None else solver.with_voting(self.voting)
-
 
 class Item(NamedTuple):
     """One cell of one checkpoint, and the file for its figures."""
@@ -199,7 +192,10 @@ class _Cells(Work):
             return
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
-            self.held = item.checkpoint, settings.solver(item.checkpoint, str(self.device))
+            solver = load_solver(item.checkpoint, settings.steps, device=str(self.device))
+            solver = solver if settings.view == "e" else solver.turned(settings.view)
+            solver = solver.with_voting(settings.voting) if settings.voting else solver
+            self.held = item.checkpoint, solver
         asked = (settings.problems, settings.seed, settings.batch_size)
         cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
         _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])

@@ -66,14 +66,10 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list
 
     That is the seed of its training, if it is given, else its version and file.
     """
-    files = [find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints]
-    # Run, version and file of run/version_0/checkpoints/best.ckpt; of others the file.
-    parts = [
-        [*file.parts[-4:-2], file.stem]
-        if len(file.parts) > 4 and file.parts[-2] == "checkpoints"
-        else [file.stem]
-        for file in files
-    ]
+    parts = []  # run, version and file of run/version_0/checkpoints/best.ckpt; of others the file
+    for file in (find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints):
+        of_run = len(file.parts) > 4 and file.parts[-2] == "checkpoints"
+        parts.append([*(file.parts[-4:-2] if of_run else ()), file.stem])
     names = told_apart([part[0] for part in parts], seeds or [None] * len(parts))
     for more in (2, 3):
         names = [
@@ -98,8 +94,7 @@ def describe_all(
             bases differ, or names do not.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
-    twice = [str(p) for p, file in zip(checkpoints, files, strict=True) if files.count(file) > 1]
-    if twice:
+    if twice := [str(p) for p, f in zip(checkpoints, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one checkpoint, given more than once")
     if names is not None and not len(set(names)) == len(names) == len(checkpoints):
         raise ValueError(
@@ -108,8 +103,7 @@ def describe_all(
         )
     models = [describe(path, "", steps) for path in checkpoints]
     names = names or labels(checkpoints, [model["seed"] for model in models])
-    for model, name in zip(models, names, strict=True):
-        model["name"] = name
+    models = [model | {"name": name} for model, name in zip(models, names, strict=True)]
     kinds = {m["name"]: f"{m['task']['task']} in base {m['task']['base']}" for m in models}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())

@@ -159,30 +159,24 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
         np.array([np.frombuffer("".join(seed).encode(), np.uint8) == ord("1") for seed in seeds])
         for seeds in (mine, theirs)
     )  # bool [seeds, problems]
-    alone, p = None, None
-    if len(first) == len(second) == 1:
-        alone = int((first[0] & ~second[0]).sum()), int((second[0] & ~first[0]).sum())
-        p = mcnemar(*alone)
+    one, other = first[0], second[0]
+    both, neither = int((one & other).sum()), int((~one & ~other).sum())
+    alone = int((one & ~other).sum()), int((other & ~one).sum())
+    single, n = len(first) == len(second) == 1, len(one)
     # Seeds that agree on all problems leave a bootstrap no spread.
-    if alone or ((first == first[:1]).all() and (second == first[:1]).all()):
-        interval = _newcombe(first[0], second[0])
+    if single or ((first == one).all() and (second == one).all()):
+        product = (
+            (both + alone[0]) * (alone[1] + neither) * (both + alone[1]) * (alone[0] + neither)
+        )
+        excess: float = both * neither - alone[0] * alone[1]
+        if excess > 0:
+            excess = max(0.0, excess - n / 2)
+        phi = excess / sqrt(product) if product else 0.0
+        interval = difference(Share(both + alone[0], n), Share(both + alone[1], n), phi)
     else:
         interval = _over_seeds(first, second, np.cumsum(counts.pop())[:-1])
-    difference = float(first.mean() - second.mean())
-    return Paired(first.shape[1], difference, interval, alone, p)
-
-
-def _newcombe(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """The interval of the difference of two paired shares, ``bool [n]`` each."""
-    n = len(first)
-    both, neither = int((first & second).sum()), int((~first & ~second).sum())
-    alone, other = int((first & ~second).sum()), int((second & ~first).sum())
-    product = (both + alone) * (other + neither) * (both + other) * (alone + neither)
-    excess: float = both * neither - alone * other
-    if excess > 0:
-        excess = max(0.0, excess - n / 2)
-    phi = excess / sqrt(product) if product else 0.0
-    return difference(Share(both + alone, n), Share(both + other, n), phi)
+    points = float(first.mean() - second.mean())
+    return Paired(n, points, interval, *((alone, mcnemar(*alone)) if single else (None, None)))
 
 
 def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:

@@ -12,7 +12,6 @@ from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
 from trm.figures.lengths import plain_logarithmic
 
 _FEW = 20  # problems from which on a share is worth a line
-_NOTE = f"{{}}: Wilson 95 % intervals. {{}}: fewer than {_FEW}."
 _MARKS = ("o", "s", "^", "D")
 _STYLES = ("-", "--", ":", "-.")  # no curve is highest by its colour alone
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito
@@ -44,14 +43,15 @@ def trust_figure(
     left.legend(loc="best", fontsize=9).set_in_layout(False)  # names may be long
     right = figure.add_subplot(grid[0, 1])
     _calibration(right, figure.add_subplot(grid[1, 1], sharex=right), reliabilities)
-    _note(figure, "Bands and bars", "Thin lines and hollow marks")
-    return figure
+    return _noted(figure, "Bands and bars", "Thin lines and hollow marks")
 
 
-def _note(figure: Figure, intervals: str, few: str) -> None:
+def _noted(figure: Figure, intervals: str, few: str) -> Figure:
     # Not a label of the layout: the axes would make room for it at their sides.
-    figure.text(0.01, 0.012, _NOTE.format(intervals, few), fontsize=9, color=GREY)
+    note = f"{intervals}: Wilson 95 % intervals. {few}: fewer than {_FEW}."
+    figure.text(0.01, 0.012, note, fontsize=9, color=GREY)
     figure.set_layout_engine("constrained", rect=(0, 0.05, 1, 0.95))
+    return figure
 
 
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
@@ -60,8 +60,7 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     _calibration(above, below, reliabilities)
     above.set_title("Is 90 % right 90 times in 100?", fontsize=11)
-    _note(figure, "Bars", "Hollow")
-    return figure
+    return _noted(figure, "Bars", "Hollow")
 
 
 def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliability]) -> None:

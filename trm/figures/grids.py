@@ -175,12 +175,23 @@ class _Page:
         told += [_HOW_TO_READ.format(" and bars" if self.charted else "")] if compared else []
         notes = "\n".join(fill(note, int(width / 7.2)) for note in told)
         foot = 30 + 16 * (notes.count("\n") + 2)
+        held = [cell for model in self.models for cell in model["cells"]]
+        refused = not all(cell["applicable"] for cell in held)
+        empty = any(cell["applicable"] and not cell["problems"] for cell in held)
+        empty = empty or len({frozenset(cells_of(model)) for model in self.models}) > 1
+        dot: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linestyle": "none"}
+        marks = (
+            (any(cell["region"] == INSIDE for cell in held), Patch(label="trained on", **_RANGE)),
+            (refused, Patch(hatch="////", label="n/a: not applicable", **_HATCH)),
+            (empty, Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked")),
+            (compared, Line2D([], [], label="intervals do not overlap", **dot)),
+        )
         height = (self.high + 95) * tall * blocks + 40 + foot
         self.figure = blank_figure(width, height)
         self.figure.set_layout_engine("constrained")
         self.figure.suptitle(heading, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
         self.figure.legend(
-            handles=_legend(self.models, compared),
+            handles=[handle for there, handle in marks if there],
             title=notes,
             title_fontsize=9,
             fontsize=9,
@@ -297,22 +308,6 @@ def _ink(colour: Any) -> str:
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     # WCAG's relative luminance. At 0.2 both have the same contrast; grey prints are darker.
     return INK if linear @ (0.2126, 0.7152, 0.0722) > 0.25 else PAPER
-
-
-def _legend(models: Sequence[Model], compared: bool) -> list[Any]:
-    """The marks that the panels of these models bear."""
-    cells = [cell for model in models for cell in model["cells"]]
-    empty = any(cell["applicable"] and not cell["problems"] for cell in cells)
-    empty = empty or len({frozenset(cells_of(model)) for model in models}) > 1
-    refused = not all(cell["applicable"] for cell in cells)
-    dot: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linestyle": "none"}
-    marks = (
-        (any(cell["region"] == INSIDE for cell in cells), Patch(label="trained on", **_RANGE)),
-        (refused, Patch(hatch="////", label="n/a: not applicable", **_HATCH)),
-        (empty, Patch(facecolor=PAPER, edgecolor=GREY, label="blank: no problems asked")),
-        (compared, Line2D([], [], label="intervals do not overlap", **dot)),
-    )
-    return [handle for there, handle in marks if there]
 
 
 def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:

@@ -57,9 +57,8 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
 def steps_figure(right: np.ndarray, trained: int) -> Figure:
     """Rows that are right, ``bool [T, N]``, after each supervision step; training takes a part."""
     figure, axes = _figure(2.6, f"{right.shape[1]} rows after each step, 95 % intervals")
-    shares = [Share(int(step.sum()), right.shape[1]) for step in right]
-    x = np.arange(1, len(shares) + 1)
-    low, high = (100 * np.array([share.interval[end] for share in shares]) for end in (0, 1))
+    shares, x = [Share(int(step.sum()), right.shape[1]) for step in right], range(1, len(right) + 1)
+    low, high = 100 * np.array([share.interval for share in shares]).T
     axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
     axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
     axes.axvline(trained, color=GREY, linestyle="--", linewidth=1)

@@ -69,15 +69,11 @@ def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid
         assert said in words(figure)
 
 
-def test_a_grid_of_addition_is_labelled_by_its_own_measures(make_grid):
-    grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
-    (axes,) = panels(grid_figure(grid))
-    assert (axes.get_ylabel(), axes.get_xlabel()) == ("digits", "addends")
-
-
-def test_lengths_trained_on_are_outlined_as_one_region(make_grid):
-    (axes,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)))))
-    assert boxes(axes, hatched=False) == {(-0.5, 0.5, 2, 2)}
+def test_sizes_trained_on_are_outlined_and_named_by_their_measures(make_grid):
+    axes = ("digits", "addends")
+    (panel,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)), axes=axes)))
+    assert boxes(panel, hatched=False) == {(-0.5, 0.5, 2, 2)}
+    assert (panel.get_ylabel(), panel.get_xlabel()) == axes
 
 
 def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
