@@ -88,12 +88,9 @@ def solve(
     `trm.batch.solve`.
 
     Args:
-        problems: one, as text or as a tuple of operands, or several of them.
+        problems: one, as text or as a tuple of operands, or several of them. ValueError: it is none
+            of the model's task, or does not fit its canvas.
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: a problem is none of the model's task, or does not fit its canvas.
     """
     if not isinstance(solver, Solver):
         solver = load_solver(solver)
@@ -151,16 +148,13 @@ def render(
 
     Args:
         problem: as text, like ``321x654``, or as operands.
-        layout: a name among the task's `layouts`, or a class of your own, like ``mine.Totals``;
-            None: the task's first.
-        task: `multiplication`, `addition`, or a class of your own; None: by the text's sign, and
-            multiplication of operands.
+        layout, task: names, or classes of your own, like ``mine.Totals``; None: the task's first
+            layout, and the task by the text's sign, multiplication of operands.
         base: of the digits, 2 to 10.
         step: from 1, draws the input of this step: the rows so far, the next one masked.
         view: the symmetry in which it is shown, a name in `augment.symmetry.SYMMETRIES`.
 
-    Raises:
-        ValueError: there is no such task, layout, step or view, or the text is no problem of it.
+    ValueError: there is no such task, layout, step or view, or the text is no problem of it.
     """
     if task is None:
         text = problem if isinstance(problem, str) else ""
@@ -234,17 +228,15 @@ def evaluate(
     Args:
         checkpoints: one or several; None: the shipped model.
         problems, seed: how many of each cell, held out, and which.
-        steps: supervision steps a row gets at most; None: as each checkpoint says.
-        voting: how many views of a problem are asked; None: one.
+        steps, voting: supervision steps a row gets at most, None: as each checkpoint says; how many
+            views of a problem are asked, None: one.
         output: a folder for figures, table, pictures and report, which keeps finished cells, so
             that a call that was stopped goes on; None: nothing is kept.
         accelerator, progress: as Lightning's trainer takes it; with a progress bar.
         sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
 
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the checkpoints or the sizes do not suit.
+    FileNotFoundError: there is no such checkpoint. ValueError: checkpoints or sizes do not suit.
     """
     from trm.evaluation.measure import Settings, measure  # brings Lightning, which takes seconds
 

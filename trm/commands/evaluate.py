@@ -135,8 +135,7 @@ def sizes_of(
 ) -> tuple[tuple[str, str], tuple[Any, ...], tuple[int, ...]]:
     """Axes, rows and columns of the grid; where none are given training's, and as many again.
 
-    Raises:
-        ValueError: not two measures that belong together, or the task has no such problems.
+    ValueError: not two measures that belong together, or the task has no such problems.
     """
     if args.battery:  # all families, and the digits of their problems
         if other := [axis for axis in AXES if axis != "digits" and getattr(args, axis)]:

@@ -34,26 +34,16 @@ _AT_ONCE = 256  # that are solved
 
 @dataclass(frozen=True)
 class ContextCoverage:
-    """Every context that problems of a split showed, and how a model did in it.
+    """Every context that problems of a split showed, and how a model did in it."""
 
-    Attributes:
-        contexts: ``int64 [C, 6]``, by `FIELDS`, ends by their index in `ENDS`.
-        trained: ``int64 [C]``, how often each was among the digits of problems of training.
-        shown, right: ``int64 [C]``, cells that the model filled in, and filled in right.
-        confidence: ``float64 [C]``, the mean probability that it gave to what it wrote.
-        searched: problems of each split that were looked through.
-        digits: of the rows of those of the training split, all together.
-        problems: those of the test split that the model was shown.
-    """
-
-    contexts: np.ndarray
-    trained: np.ndarray
-    shown: np.ndarray
-    right: np.ndarray
-    confidence: np.ndarray
-    searched: int
-    digits: int
-    problems: int
+    contexts: np.ndarray  # int64 [C, 6], by `FIELDS`, ends by their index in `ENDS`
+    trained: np.ndarray  # int64 [C], how often each was among the digits of problems of training
+    shown: np.ndarray  # int64 [C], cells that the model filled in,
+    right: np.ndarray  # int64 [C], and filled in right
+    confidence: np.ndarray  # float64 [C], the mean probability that it gave to what it wrote
+    searched: int  # problems of each split that were looked through
+    digits: int  # of the rows of those of the training split, all together
+    problems: int  # those of the test split that the model was shown
 
     def failing(self) -> np.ndarray:
         """The contexts that were wrong at least once, the most often wrong first: ``int64 [F]``."""
@@ -93,8 +83,7 @@ class Digits(NamedTuple):
 def digits_of(task: Task, problems: Problems) -> Digits:
     """What meets in every digit of every row that has to be worked out.
 
-    Raises:
-        ValueError: the task's layout does not say what its rows are sums of.
+    ValueError: the task's layout does not say what its rows are sums of.
     """
     columns = columns_of(task, problems)
     if columns is None:
@@ -121,14 +110,10 @@ def cover_contexts(
 ) -> ContextCoverage:
     """Show a model every context that held-out problems of its training range have.
 
-    Args:
-        searched: problems that are looked through, of the test split for what can be shown, and of
-            the training split for what was met there; at least 1.
-        times: how often a context is shown at least, where there are as many problems with it.
-        done: told of problems when they have been looked through.
-
-    Raises:
-        ValueError: see `digits_of`.
+    So many problems of the test split are searched for what can be shown, and of the training split
+    for what was met there. A context is shown so many times at least, where there are as many
+    problems with it; ``done`` is told of problems when they have been looked through. ValueError:
+    see `digits_of`.
     """
     task = solver.task
 

@@ -87,28 +87,20 @@ class WrongRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Wrong rows by how they are wrong, and what there was to get wrong; those of parts add up.
+    """Wrong rows by how they are wrong, and what there was to get wrong; those of parts add up."""
 
-    Attributes:
-        rows: how many there were of each kind, right and wrong.
-        wrong: how many rows were wrong in each way.
-        digits: of all true rows; and those of them that a carry enters.
-        reached: the same up to the first wrong one from the right, of rows whose right end is in
-            place: those that could become the first wrong one.
-    """
-
-    rows: Mapping[str, int] = field(default_factory=dict)
-    wrong: Mapping[WrongRow, int] = field(default_factory=dict)
-    digits: tuple[int, int] = (0, 0)
+    rows: Mapping[str, int] = field(default_factory=dict)  # of each kind, right and wrong
+    wrong: Mapping[WrongRow, int] = field(default_factory=dict)  # how many in each way
+    digits: tuple[int, int] = (0, 0)  # of all true rows; and those that a carry enters
+    # The same up to the first wrong one from the right, of rows whose right end is in place: those
+    # that could become the first wrong one.
     reached: tuple[int, int] = (0, 0)
 
     def __add__(self, other: "Diagnostics") -> "Diagnostics":
-        digits, reached = (
-            (one[0] + two[0], one[1] + two[1])
-            for one, two in ((self.digits, other.digits), (self.reached, other.reached))
-        )
+        (a, b), (c, d) = self.digits, self.reached
+        (e, f), (g, h) = other.digits, other.reached
         rows, wrong = Counter(self.rows) + Counter(other.rows), Counter(self.wrong)
-        return Diagnostics(rows, wrong + Counter(other.wrong), digits, reached)
+        return Diagnostics(rows, wrong + Counter(other.wrong), (a + e, b + f), (c + g, d + h))
 
     def wrong_rows(self, kind: str | None = None) -> int:
         """Wrong rows of a kind, or of all kinds."""
@@ -157,13 +149,7 @@ class Diagnostics:
 def diagnose(
     task: Task, problems: Problems, drawing: WorkedDrawing, forced: "TeacherForced"
 ) -> Diagnostics:
-    """What went wrong in rows that were each filled from the true rows before them.
-
-    Args:
-        problems: B of them.
-        drawing: of the problems.
-        forced: all rows of the drawing, as a model filled them.
-    """
+    """What went wrong in all rows of a drawing, each filled from the true rows before it."""
     steps, exact = forced.steps, forced.rows_exact
     at = np.arange(len(exact)), drawing.row_of_step(0)[steps.problem] + steps.step
     blank = np.uint8(symbols.BLANK)

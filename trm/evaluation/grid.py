@@ -143,9 +143,7 @@ KEYS = tuple(CellData.__annotations__)
 def read_grid(path: str | Path) -> dict[str, Any]:
     """The grid in a folder of `trm evaluate`, or in a file.
 
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is damaged, of another format, or something else.
+    FileNotFoundError: there is none. ValueError: it is damaged, or something else.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -341,11 +339,7 @@ def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[str, None]]:
 
 
 def reference_of(grid: dict[str, Any], name: str | None) -> Model:
-    """The model of that name, or the first.
-
-    Raises:
-        ValueError: no model has that name, or there is no second model to compare with it.
-    """
+    """The model of that name, or the first; ValueError: there is none, or no second model."""
     models = {model["name"]: model for model in grid["models"]}
     if len(models) < 2:
         raise ValueError(

@@ -116,18 +116,10 @@ def measure(
 ) -> dict[str, Any] | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
-    Args:
-        checkpoints: files, or folders of runs.
-        output: folder, the same for all nodes.
-        names: a label for each checkpoint; None: the names of their runs.
-        accelerator, devices, nodes: see `trm.devices.make_trainer`.
-
-    Returns what was written to ``grid.json``; None in all processes but the first.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the checkpoints, their names, the folder or the devices do not suit, or the
-            folder holds the evaluation of another model.
+    The folder is the same for all nodes; names are labels of the models, None: those of their runs;
+    devices are as `trm.devices.make_trainer` takes them. Returns what was written, None in all
+    processes but the first. FileNotFoundError: there is no such checkpoint. ValueError: the
+    checkpoints, names, folder or devices do not suit, or it holds another model's evaluation.
     """
     output, bars = Path(output), [] if quiet else [_Bar()]
     trainer = make_trainer(accelerator, devices, nodes, bars, settings.precision)
@@ -221,8 +213,7 @@ def measure_cell(
 ) -> dict[str, Any]:
     """One cell of one model, a `trm.evaluation.grid.CellData`; see `Settings` for the arguments.
 
-    Raises:
-        ValueError: the device has too little memory for the batch.
+    ValueError: the device has too little memory for the batch.
     """
     task = solver.task
     lengths, asked = problems_of(task, axes, size, problems, seed)

@@ -25,13 +25,8 @@ def versions() -> dict[str, str]:
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
     """A model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
 
-    Args:
-        checkpoint: file, or folder of a run.
-        steps: supervision steps a row gets at most; None: as the checkpoint says.
-
-    Raises:
-        FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`; or the run's
-            configuration is damaged.
+    ``steps`` are supervision steps a row gets at most; None: as the checkpoint says. Raises what
+    `trm.checkpoints.loading.load_solver` does, and ValueError if the run's config is damaged.
     """
     file = find_checkpoint(checkpoint)
     solver, content = load_solver(file, steps, device="cpu"), load_checkpoint(file)
@@ -89,9 +84,8 @@ def describe_all(
 ) -> list[dict[str, Any]]:
     """The entries of models that are asked the same problems, named by `labels` if not otherwise.
 
-    Raises:
-        FileNotFoundError, ValueError: see `describe`; or a checkpoint is given twice, tasks or
-            bases differ, or names do not.
+    Raises what `describe` does, and ValueError if a checkpoint is given twice, tasks or bases
+    differ, or names do not.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
     if twice := [str(p) for p, f in zip(checkpoints, files, strict=True) if files.count(f) > 1]:

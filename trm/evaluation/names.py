@@ -14,8 +14,7 @@ _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
 def told_apart(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
     """Names, those that several bear with their seed where that tells them apart.
 
-    Args:
-        seeds: of their training; of two models ``quickstart`` one becomes ``quickstart, seed 1``.
+    Of two models ``quickstart`` one becomes ``quickstart, seed 1``.
     """
     bearers: dict[str, list[Any]] = {}
     for name, seed in zip(names, seeds, strict=True):

@@ -111,8 +111,7 @@ def markdown(grid: dict[str, Any], *figures: str) -> str:
 def compare_markdown(grid: dict[str, Any], reference: str | None = None, *figures: str) -> str:
     """Several models against a reference model (None: the first), as Markdown.
 
-    Raises:
-        ValueError: no such model, or fewer than two.
+    ValueError: no such model, or fewer than two.
     """
     base, figure_of = reference_of(grid, reference), figure_shown(grid)
     rows, lists = [], []

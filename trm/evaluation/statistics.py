@@ -121,19 +121,12 @@ def mcnemar(one: int, other: int) -> float:
     return float(binomtest(one, one + other).pvalue) if one + other else 1.0
 
 
-def bootstrap(
-    values: np.ndarray, totals: np.ndarray | None = None, seed: int = 0
-) -> tuple[Any, Any]:
-    """Ends of the 95 % percentile bootstrap interval of the mean of ``float [N, ...]`` over N.
-
-    With ``totals`` ``[N]`` it is that of the ratio of the sums of both.
-    """
+def bootstrap(values: np.ndarray, seed: int = 0) -> tuple[Any, Any]:
+    """Ends of the 95 % percentile bootstrap interval of the mean of ``float [N, ...]`` over N."""
     n = len(values)
     drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
     weights = np.stack([np.bincount(one, minlength=n) for one in drawn])
-    sizes = np.full(_RESAMPLES, n) if totals is None else weights @ totals
-    sums = np.tensordot(weights[sizes > 0] / sizes[sizes > 0, None], values, axes=1)
-    low, high = np.percentile(sums, (2.5, 97.5), axis=0)
+    low, high = np.percentile(np.tensordot(weights / n, values, axes=1), (2.5, 97.5), axis=0)
     return low, high
 
 

@@ -27,9 +27,7 @@ _DIGIT, _READING, _LAST = 0.35, 3.0, 4.0  # a digit of the answer, all of them a
 def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Figure, float]]:
     """The frames of a problem, of one size, and the seconds for which each stays.
 
-    Args:
-        solution: how it ended, with its truth.
-        moments: how it went, as `trm.solving.solver.solve_watched` shows it.
+    From how it ended, with its truth, and the moments of `trm.solving.solver.solve_watched`.
     """
     truth, beside = solution.truth, dict[int, tuple[float, str]]()
     assert truth is not None

@@ -20,7 +20,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
-from canvas.choices import check_choice
 from canvas.picture import GIVEN, GREY, GRID, INK, PAPER, blank_figure
 from trm.evaluation.grid import (
     FIGURES,
@@ -96,9 +95,8 @@ def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
     """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
 
     Cells of the training range are outlined, those that a model cannot be asked are hatched, and
-    those without problems are left blank. ValueError if there is no such share, or no model.
+    those without problems are left blank.
     """
-    check_choice("figure_of", figure_of, FIGURES)
     page = _Page(grid, FIGURES[figure_of])
     for model, (panel,) in zip(page.models, page.panels, strict=True):
         page.draw(panel, model, _shares(model, figure_of))
@@ -112,9 +110,8 @@ def comparison_figure(
     """Heat maps of several models and, below each, its difference from a reference model.
 
     Below the reference, which has no difference from itself, differences are pooled by region.
-    ValueError if there is no such share, no such model (None: the first), or fewer than two.
+    ValueError if there is no such model (None: the first), or fewer than two.
     """
-    check_choice("figure_of", figure_of, FIGURES)
     base = reference_of(grid, reference)
     seen = {m["name"]: contrasts(m, base, figure_of) for m in grid["models"] if m is not base}
     page = _Page(grid, FIGURES[figure_of], compared=True, charted=any(seen.values()))
@@ -151,8 +148,6 @@ class _Page:
         self, grid: dict[str, Any], heading: str, compared: bool = False, charted: bool = False
     ):
         self.models: list[Model] = grid["models"]
-        if not self.models:
-            raise ValueError("a grid without models has no figure")
         cells = [key for model in self.models for key in cells_of(model)]
         self.axes_of = axes_of(grid)
         self.rows, self.columns = (in_order(key[k] for key in cells) for k in (0, 1))

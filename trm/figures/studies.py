@@ -156,11 +156,8 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
 
     A panel for each size of problem or region of each evaluation; in it a line for each combination
     of the other axes, through the means of the seeds, a little beside the others so that none hides
-    another. The axis is logarithmic where its values are powers of two, or far apart.
-
-    Args:
-        evaluations: what was found, by name.
-        axis, values: what is varied, and its value of each setting by name.
+    another. The axis is logarithmic where its values, those of each setting by name, are powers of
+    two, or far apart.
     """
     some = _evaluated(evaluations)
     panels = [(name, column) for name, held in some.items() for column in _columns(held)]

@@ -206,13 +206,3 @@ def test_a_difference_is_not_applicable_where_either_model_is_not(make_grid):
         *_, difference = panels(comparison_figure(make_grid(models)))
         assert boxes(difference, hatched=True) == {(2.5, row - 0.5, 1, 1) for row in range(5)}
         assert np.isnan(image(difference)[:, 3]).all()
-
-
-def test_misuse_is_refused(make_grid):
-    grid = make_grid({"one": right})
-    with pytest.raises(ValueError, match=r"figure_of must be one of solutions.*'solution'"):
-        grid_figure(grid, "solution")
-    with pytest.raises(ValueError, match="at least two models"):
-        comparison_figure(grid)
-    with pytest.raises(ValueError, match="without models"):
-        grid_figure(grid | {"models": []})
