@@ -25,7 +25,6 @@ from canvas.task import Task
 from trm.analysis.probe import (
     Cells,
     Examples,
-    LinearProbes,
     Observed,
     Point,
     control_labels,
@@ -234,7 +233,7 @@ def run_probes(
     every = subtask_classes(task.rules, task.base)
     classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
     note(f"fitting probes to {len(hints)} cells at {len(features)} sites")
-    probes = fit_probes(features, hints[:, there], filled, types, classes, settings)
+    probes = Probes(features, hints[:, there], filled, types, classes, settings)
     last, settled = main_point(solver.predictor, settings.steps), True
     found = []
     for result, fitted, problems in asked:
@@ -311,43 +310,40 @@ def _read(
         yield part, observe(solver.predictor, part, settings.steps, settings.layers)
 
 
-@dataclass(frozen=True)
 class Probes:
-    """Linear probes of all sub-tasks, and of their control tasks, at all points."""
-
-    names: tuple[str, ...]  # of the sub-tasks
-    points: Mapping[Point, LinearProbes]  # of all sub-tasks, then of their control tasks
-    majority: np.ndarray  # uint8 [2, hints]: the most frequent class in rows filled in, and in all
-    frequencies: Sequence[np.ndarray]  # of each sub-task, how often its classes occur
-    types: np.ndarray  # uint64 [M], those that occur
-
-
-def fit_probes(
-    features: Mapping[Point, torch.Tensor],
-    hints: np.ndarray,
-    filled: np.ndarray,
-    types: np.ndarray,
-    classes: Mapping[str, int],
-    settings: Settings,
-) -> Probes:
-    """A probe for each sub-task at each point, and one for its control task.
+    """Linear probes of all sub-tasks, and of their control tasks, at all points.
 
     Features, hints, filled and types are those of `Cells`, classes in the layout's order.
+
+    Attributes:
+        points: the probes of all sub-tasks, then of their control tasks.
+        majority: uint8 [2, hints], the most frequent class in rows filled in, and in all.
+        frequencies: of each sub-task, how often its classes occur.
     """
 
-    def counts(hints: np.ndarray) -> list[np.ndarray]:
-        columns = zip(hints.T, classes.values(), strict=True)
-        return [np.bincount(column[column != UNDEFINED], minlength=n) for column, n in columns]
-
-    every = counts(hints)
-    controls = control_labels(types, hints, every, settings.seed)
-    labels, both = torch.from_numpy(np.hstack([hints, controls])), [*classes.values()] * 2
-    points = {
-        point: fit(value, labels.to(value.device), both, settings.l2, settings.iterations)
-        for point, value in features.items()
-    }
-    majority = np.array([[c.argmax() for c in part] for part in (counts(hints[filled]), every)])
-    return Probes(tuple(classes), points, majority.astype(np.uint8), every, np.unique(types))
+    def __init__(
+        self,
+        features: Mapping[Point, torch.Tensor],
+        hints: np.ndarray,
+        filled: np.ndarray,
+        types: np.ndarray,
+        classes: Mapping[str, int],
+        settings: Settings,
+    ) -> None:
+        columns = [*zip(hints.T, classes.values(), strict=True)]
+        rows, self.frequencies = (
+            [np.bincount(c[(c != UNDEFINED) & some], minlength=n) for c, n in columns]
+            for some in (filled, np.ones_like(filled))
+        )
+        controls = control_labels(types, hints, self.frequencies, settings.seed)
+        labels, both = torch.from_numpy(np.hstack([hints, controls])), [*classes.values()] * 2
+        self.points = {
+            point: fit(value, labels.to(value.device), both, settings.l2, settings.iterations)
+            for point, value in features.items()
+        }
+        most = [[counts.argmax() for counts in part] for part in (rows, self.frequencies)]
+        self.names, self.majority = tuple(classes), np.array(most, dtype=np.uint8)
+        self.types = types
 
 
 class Tally:

@@ -27,6 +27,18 @@ def school(checkpoint, tmp_path_factory):
     return file
 
 
+@pytest.fixture
+def titles(monkeypatch):
+    """What is written above the figures that are drawn."""
+    found = []
+    for module in (trm.figures.analysis, trm.figures.inspection):
+        drawn = module.new_figure
+        monkeypatch.setattr(
+            module, "new_figure", lambda *how, drawn=drawn: (found.append(how[2]), drawn(*how))[1]
+        )
+    return found
+
+
 def rows(out: str) -> list[str]:
     """The digits of each row that is printed of a canvas."""
     lines = [line for line in out.splitlines() if re.fullmatch(r"[ ·×+\d]+", line)]
@@ -68,7 +80,7 @@ def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_pat
     assert study["settings"]["steps"] == [1, 2]
 
 
-def test_effects_of_heads_of_the_shipped_model(command, tmp_path):
+def test_effects_of_heads_of_the_shipped_model(command, tmp_path, titles):
     size = ("--digits-a", 3, "--digits-b", 1)
     words = ("heads", *size, "--pairs", 2, "--kinds", "factor,digit", "--output", tmp_path)
     ran = command("analyse", *words)
@@ -83,6 +95,7 @@ def test_effects_of_heads_of_the_shipped_model(command, tmp_path):
     assert re.search(rf" 3 +{re.escape(f'{mean} ({low}–{high})')} ", ran.out)
     assert "digit: another digit of the multiplicand, 2 pairs\n" in ran.out
     assert wide(tmp_path / "heads.png") > 300
+    assert titles == ["lattice: what heads bring to the answer, 3 x 1 digits"]
 
 
 def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
@@ -119,7 +132,7 @@ def test_the_program_writes_the_rows(command, words, written):
     assert "selectors: same row, above, right" in ran.out
 
 
-def test_heads_of_the_shipped_model_beside_its_program(command, tmp_path):
+def test_heads_of_the_shipped_model_beside_its_program(command, tmp_path, titles):
     (tmp_path / "rasp.json").write_text('{"program_selectors": []}')  # of an earlier comparison
     (tmp_path / "overlap_9x9.png").touch()
     ran = command("analyse", "rasp", "2539x839", "--problems", 2, "--row", 2, "--output", tmp_path)
@@ -133,6 +146,7 @@ def test_heads_of_the_shipped_model_beside_its_program(command, tmp_path):
     assert re.search(rf" 8 +above left \* +{best['overlap']:.2f} ±", ran.out)
     assert {path.name for path in tmp_path.glob("*.png")} == {"heads.png", "overlap.png"}
     assert min(wide(picture) for picture in tmp_path.glob("*.png")) > 300
+    assert [title[:8] for title in titles] == ["lattice,", "lattice:"]
 
 
 def test_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_path):
@@ -191,19 +205,9 @@ def test_files_of_others_are_left_alone(command, tmp_path, kind, name):
     assert (tmp_path / name).read_text() == "{}"
 
 
-def test_every_picture_names_its_model(command, tmp_path, monkeypatch):
-    titles = []
-    for module in (trm.figures.analysis, trm.figures.inspection):
-        drawn = module.new_figure
-        monkeypatch.setattr(
-            module, "new_figure", lambda *how, drawn=drawn: (titles.append(how[2]), drawn(*how))[1]
-        )
-    size = ("--digits-a", 2, "--digits-b", 1)
-    for words in (("heads", "--pairs", 2, "--kinds", "digit"), ("rasp", "--problems", 1), QUICK):
-        kind = ("probe", "--steps", 256) if words is QUICK else ()
-        words = (*kind, *words, *size, "--output", tmp_path / words[0].strip("-"))
-        ran = command("analyse", *words)
-        assert ran.code == 0, ran.err
-    assert [title.split(",")[0].split(":")[0] for title in titles] == ["lattice"] * 4
-    assert titles[-1] == "lattice: state when no step changes it any more"
+def test_what_works_in_order_is_probed_when_no_step_changes_it_any_more(command, tmp_path, titles):
+    words = ("--digits-a", 2, "--digits-b", 1, *QUICK, "--steps", 256, "--output", tmp_path)
+    ran = command("analyse", "probe", *words)
+    assert ran.code == 0, ran.err
+    assert titles == ["lattice: state when no step changes it any more"]
     assert "256" not in ran.out
