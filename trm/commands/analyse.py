@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -117,7 +118,14 @@ def run(args: argparse.Namespace) -> int:
     args.seed, checkpoints = args.seed or 0, args.checkpoint or SHIPPED
     args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
     find_checkpoints(args, *args.checkpoints)
-    args.run_kind(args)
+    fresh = args.output and not Path(args.output).exists()
+    try:
+        args.run_kind(args)
+    except BaseException:
+        if fresh:  # of a refused call no empty folder stays
+            with suppress(OSError):
+                Path(args.output).rmdir()
+        raise
     return 0
 
 
