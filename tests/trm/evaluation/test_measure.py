@@ -179,30 +179,21 @@ def test_the_canvas_grows_beyond_trainings_where_the_model_allows():
     assert counts(cell)[0] == (2, 2)
 
 
-def test_steps_are_the_mean_over_rows():
-    class Slower(Oracle):
-        """Takes one step for the first problem, four for the second, nine for the third."""
-
-        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-            return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
-
-    assert measured(Slower(), 3, 2, problems=4)["steps"] == (1 + 4 + 9 + 16) / 4
-
-
-def test_seconds_are_those_of_free_running_a_problem(monkeypatch):
+def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_rows(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
     monkeypatch.setattr(measuring, "time", clock)
 
     class Slow(Oracle):
-        """Takes two seconds to fill a batch of rows."""
+        """Takes two seconds to fill a batch of rows, and 1, 4, 9, … steps for each of these."""
 
         def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             clock.now += 2
-            return super().__call__(inputs)
+            return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
 
     cell = measured(Slow(), 3, 2, problems=10, batch_size=4)
     assert cell["seconds_per_problem"] == 3 * 3 * 2 / 10  # batches, rows, seconds
+    assert cell["steps"] == (2 * (1 + 4 + 9 + 16) + 1 + 4) / 10
 
 
 def test_both_families_are_measured_alike():

@@ -15,10 +15,7 @@ def test_each_size_shows_its_share_and_the_others_nothing():
     assert written == {((1, 0), "50"), ((0, 2), "67")}
     [image] = axes.images
     assert np.ma.masked_invalid(image.get_array()).count() == 2
-
-
-def test_many_sizes_are_coloured_and_not_written():
-    sizes = np.arange(1, 14)
+    sizes = np.arange(1, 14)  # many are coloured and not written
     [axes] = size_figure(sizes, sizes, sizes > 5, ("digits of a", "digits of b")).axes
     assert not axes.texts
 

@@ -244,6 +244,8 @@ def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, traine
         given = (stage, *debug, "--ckpt_path", "weights.safetensors")
         ran = command(*given, folder=trained_copy)
         assert ran.code == 0, ran.err
+        if stage != "predict":  # 100 % where all are wrong, and held wrong
+            assert re.search(r"/confidence_accuracy .*; of these rows \d+\.\d % are right", ran.out)
     ran = command("fit", *debug, "--ckpt_path", "weights.safetensors", folder=trained_copy)
     assert ran.code == 2
     assert "holds weights alone" in ran.err

@@ -102,6 +102,19 @@ def data_of(task: Multiplication, canvas: Canvas, problems: int) -> CanvasDataMo
     return CanvasDataModule(task, canvas, validation_problems=problems)
 
 
+def test_panels_of_right_rows_are_not_called_wrong(monkeypatch):
+    tags: list[str] = []
+    monkeypatch.setattr("trm.training.pictures.sample_panels", lambda shown, *_: shown)
+    monkeypatch.setattr("trm.training.pictures.pixels", lambda shown: shown.inputs)
+    monkeypatch.setattr("trm.training.pictures._add", lambda _, tag, __: tags.append(tag))
+    pictures = Pictures(num_samples=3)
+    pictures._parts = [validated([True, False, True], [0.9, 0.2, 0.3])]
+    module = SimpleNamespace(predictor=lambda: SimpleNamespace(trace=lambda _: None))
+    task = Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 1))
+    pictures._draw_rows(None, module, CanvasDataModule(task, Canvas(3, 6), validation_problems=8))
+    assert tags[-3:] == ["panels/wrong_1", "panels/least_sure_1", "panels/least_sure_2"]
+
+
 def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
     task = Multiplication(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
     problems, drawing, steps = example_steps(data_of(task, Canvas(8, 9), 256), 6)
