@@ -94,12 +94,14 @@ class Summary:
     errors: int = 0
     beyond: int = 0  # of other sizes than those trained on
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Count a record as it is written."""
-        self.problems += 1
-        self.correct += bool(record["correct"])
-        self.errors += record["error"] is not None
-        self.beyond += record["in_range"] is False
+    def write(self, sink: IO[str], writer: Writer, records: list[dict[str, Any]]) -> None:
+        """Count records as they are written."""
+        for record in records:
+            sink.write(writer.line(record))
+            self.problems += 1
+            self.correct += bool(record["correct"])
+            self.errors += record["error"] is not None
+            self.beyond += record["in_range"] is False
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
@@ -188,9 +190,7 @@ def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | No
         for unit in _units(
             reader, job.batch_size or _unit_size(job.voting, solver.predictor.device)
         ):
-            for line in job.lines(solver, unit):
-                out.write(writer.line(line))
-                summary.add(line)
+            summary.write(out, writer, job.lines(solver, unit))
             out.flush()
     if not sink and not is_special(job.output):
         job.forget()
@@ -247,9 +247,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
             if unit != expected:
                 break
             expected += 1
-            for line in lines:
-                sink.write(writer.line(line))
-                summary.add(line)
+            summary.write(sink, writer, lines)
         if expected < units:
             raise ValueError(
                 f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "

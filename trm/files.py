@@ -60,11 +60,8 @@ def make_own_folder(
 
 def is_special(path: str | Path) -> bool:
     """Whether a path is a device, a named pipe or a socket: nothing that could be replaced."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    path = Path(path)
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextmanager

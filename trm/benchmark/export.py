@@ -228,8 +228,7 @@ def _card(
     problems, label = parts["test"], label_of(suite, secret)
     part = suite.cells != SUITES[suite.name].cells
     counts = Counter((item.row, item.column) for item in problems)
-    fewest = min(counts[cell] for cell in suite.cells)
-    each = f"{suite.problems:,} a cell"
+    each, fewest = f"{suite.problems:,} a cell", min(counts[cell] for cell in suite.cells)
     if fewest < suite.problems:
         each += f", fewer (as few as {fewest}) where the test split has no more of a size"
     rows = [

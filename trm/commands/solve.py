@@ -173,42 +173,39 @@ def _work_through(args: argparse.Namespace) -> int:
 
 def solve_and_show(
     console: Console, solver: Solver, problem: Problems, watch: bool = False
-) -> Solution:
+) -> None:
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
         (solution,) = solver.solve(problem, with_truth=True)
         console.print(describe(solution))
-        return solution
+        return
     from trm.solving.solver import solve_watched
 
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
     pause = PAUSE if console.is_terminal else 0.0
     name = solver.task.names(problem)[0].replace("x", "×")
     drawing = solver.draw(problem)
-    given, caption = drawing.given[0], f"{name}   row {{}} of {drawing.steps[0]}"
-    confidence = np.full(len(given), np.nan)
+    given, confidence = drawing.given[0], np.full(len(drawing.given[0]), np.nan)
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(moment: Moment) -> None:
-            if moment.confidence is not None:
-                confidence[moment.row] = moment.confidence
-            canvas = to_terminal(
-                moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
-            )
-            where = caption.format(moment.number)
-            where += f", {moment.unit} {moment.step}" if moment.step else ""
             bar = Text("")
             if moment.confidence is not None:
+                confidence[moment.row] = moment.confidence
                 filled = round(BAR * moment.confidence)
                 bar.append("  confidence  ").append("█" * filled, "bold blue")
                 bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
+            canvas = to_terminal(
+                moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
+            )
+            where = f"{name}   row {moment.number} of {drawing.steps[0]}"
+            where += f", {moment.unit} {moment.step}" if moment.step else ""
             live.update(Group(Text(where), canvas, bar), refresh=True)
             one_by_one = moment.unit == "cell" and not moment.masked
             time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
 
         solution = solve_watched(solver, problem, show)
     console.print(describe(solution))
-    return solution
 
 
 def describe(solution: Solution) -> Group:

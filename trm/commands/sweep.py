@@ -144,8 +144,8 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
         found, unknown = parser.parse_known_args([*words, "--output", "."])
     except argparse.ArgumentError as error:
         raise ValueError(f"{parser.prog}: {error}") from None
-    if unknown or found.contexts:
-        told = "contexts are of one model, not of a study"
-        told = f"unrecognized arguments: {' '.join(unknown)}" if unknown else told
-        raise ValueError(f"{parser.prog}: {told}")
+    if unknown:
+        raise ValueError(f"{parser.prog}: unrecognized arguments: {' '.join(unknown)}")
+    if found.contexts:
+        raise ValueError(f"{parser.prog}: contexts are of one model, not of a study")
     return found

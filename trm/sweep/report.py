@@ -167,27 +167,15 @@ def _results(settings: Sequence[Gathered]) -> str:
     with_loss = any(seed.loss is not None for one in settings for seed in one.seeds)
     rows = []
     for one in settings:
-        flops, seconds, problem = (
-            one.mean(what)
-            for what in (
-                lambda seed: seed.cost and seed.cost["flops"],
-                lambda seed: seed.cost and seed.cost["seconds"],
-                lambda seed: seed.flops,
-            )
-        )
+        flops = one.mean(lambda seed: seed.cost and seed.cost["flops"] / 1e12)
+        seconds = one.mean(lambda seed: seed.cost and seed.cost["seconds"])
+        problem = one.mean(lambda seed: seed.flops and seed.flops / 1e6)
+        cost, each = ("–" if n is None else f"{n:,.3g}" for n in (flops, problem))
+        took = "–" if seconds is None else _duration(seconds)
         losses = ", ".join("–" if s.loss is None else f"{s.loss:.3g}" for s in one.seeds)
-        rows.append(
-            [
-                safe(one.name),
-                f"{one.parameters:,}",
-                "–" if flops is None else f"{flops / 1e12:,.3g}",
-                "–" if seconds is None else _duration(seconds),
-                "–" if problem is None else f"{problem / 1e6:,.3g}",
-                str(len(one.seeds)),
-                *([losses] if with_loss else []),
-                *(of_seeds(one.shares(name)) for name in columns),
-            ]
-        )
+        row = [safe(one.name), f"{one.parameters:,}", cost, took, each, str(len(one.seeds))]
+        row += [losses] if with_loss else []
+        rows.append(row + [of_seeds(one.shares(name)) for name in columns])
     heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
 
