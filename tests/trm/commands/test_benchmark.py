@@ -105,19 +105,18 @@ def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
 
 def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, tmp_path):
     said = [
-        line | {"prediction": f"= {line['prediction']}", "confidence": 0.5} for line in perfect()
+        {**line, "prediction": f"= {line['prediction']}", "confidence": 1} for line in perfect()
     ]
     file, small = predictions(tmp_path / "p.jsonl", said), tmp_path / "small.jsonl.gz"
     for _ in range(2):
         assert scored(command, tmp_path, file, "--compact", small)[0].code == 0
     with gzip.open(small, "rt") as lines:
         assert [json.loads(line) for line in lines] == perfect()
-    other = tmp_path / "notes.txt"
-    other.write_text("mine")
+    other = predictions(tmp_path / "notes.txt", ["mine"])
     for place in (file, other, tmp_path):
         ran, _ = scored(command, tmp_path, file, "--compact", place)
         assert (ran.code, "would replace another file" in ran.err) == (2, True)
-    assert other.read_text() == "mine"
+    assert json.loads(other.read_text()) == "mine"
 
 
 @pytest.mark.parametrize(

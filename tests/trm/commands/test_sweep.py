@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 import time
@@ -116,24 +117,24 @@ def test_only_studies_are_suggested(command, tmp_path, name, told):
     assert (ran.code, told in ran.err) == (2, True), ran.err
 
 
-def test_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path, monkeypatch):
+def test_a_folder_is_one_sweeps_at_a_time_and_slurm_takes_options_and_a_cluster(
+    command, study, tmp_path, monkeypatch
+):
     (tmp_path / "file").touch()
-    ran = command("sweep", study, "--output", "file", folder=tmp_path)
-    assert (ran.code, "--output file is no folder to write to" in ran.err) == (2, True)
-    monkeypatch.setattr("trm.commands.sweep._PATIENCE", 0)
     (tmp_path / "out").mkdir()
-    with FileLock(runs.lock_of(tmp_path / "out")):
-        ran = command("sweep", study, "--output", "out", folder=tmp_path)
-    assert (ran.code, "another trm sweep is at work in out" in ran.err) == (2, True)
-
-
-def test_slurm_takes_options_and_a_cluster(command, study, tmp_path, monkeypatch):
-    ran = command("sweep", study, "--output", "out", "--slurm", "gpu", folder=tmp_path)
-    assert ran.code == 2
-    assert "--slurm takes options like partition=gpu, not 'gpu'" in ran.err
+    monkeypatch.setattr("trm.commands.sweep._PATIENCE", 0)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    ran = command("sweep", study, "--output", "out", "--slurm", folder=tmp_path)
-    assert (ran.code, "--slurm: " in ran.err, "srun" in ran.err) == (2, True, True)
+
+    def told(*words: str) -> str:
+        ran = command("sweep", study, "--output", *words, folder=tmp_path)
+        assert ran.code == 2
+        return ran.err
+
+    assert "--output file is no folder to write to" in told("file")
+    with FileLock(runs.lock_of(tmp_path / "out")):
+        assert "another trm sweep is at work in out" in told("out")
+    assert "--slurm takes options like partition=gpu, not 'gpu'" in told("out", "--slurm", "gpu")
+    assert re.search("--slurm: .*srun", told("out", "--slurm"))
 
 
 def test_a_sweep_that_is_stopped_goes_on_where_it_was(

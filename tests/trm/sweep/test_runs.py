@@ -221,7 +221,7 @@ def test_a_key_makes_up_for_the_parameters_within_each_value_of_an_axis(counted)
 
 @pytest.mark.parametrize(
     ("config", "matrices", "biased", "width", "inner", "layers"),
-    [("gpt/small_rope_2d", 2, 2, 16, 70, (2, 3)), ("debug", 3, 0, 16, 6, (3, 2))],
+    [("gpt/small_rope_2d", 2, 2, 16, 25, (2, 3)), ("debug", 3, 0, 16, 6, (3, 2))],
     ids=["gpt", "recursive"],
 )
 def test_the_size_that_keeps_the_parameters_is_that_of_the_closed_form(
