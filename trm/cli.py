@@ -78,6 +78,7 @@ Ctrl-C, 143 by a SIGTERM.
 # Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
 _GOES_ON = {  # after a Ctrl-C or a SIGTERM
+    "fit": "; it had not begun",
     "solve": "; the same command goes on where it was",
     "evaluate": "; the same command goes on with the cells that are not measured yet",
     "sweep": "; the same command goes on where it was",
