@@ -328,6 +328,9 @@ def run(arguments: list[str], quiet: bool = False) -> None:
             train(words)
         except (MisconfigurationException, ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error
+        except SystemExit as stop:
+            if stop.code:  # otherwise all has been done or printed
+                raise
 
 
 def train(arguments: list[str], run: bool = True) -> TrainingCLI:
