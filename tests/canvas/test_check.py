@@ -6,7 +6,7 @@ from canvas.addition import Addition, Column
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
 from canvas.layouts import ANSWER, SUM, HintRow, Row
-from canvas.multiplication import Accumulate, Direct, Lattice, Multiplication, Standard
+from canvas.multiplication import Accumulate, Direct, Lattice, Multiplication
 from canvas.problems import Problems
 
 
@@ -46,11 +46,6 @@ class Confused(Column):
         return {name: ids[::-1] for name, ids in super().read_operands(content, sign).items()}
 
 
-class Wide(Standard):
-    def room(self, lengths, base):
-        return self.height(lengths[1]), max(sum(lengths) - 1, lengths[1] + 2)
-
-
 class Overfull(Direct):
     def rows(self, operands):
         for row in super().rows(operands):
@@ -86,7 +81,6 @@ class Below(Talkative):
         (Shifted, r"row \d of \d+ x \d+ shows the answer \d+, and it is \d+"),
         (Gap, r"\d+ x \d+ cannot be read back: the answer .* is not a number"),
         (Confused, r"\d+ \+ \d+ is read back as \d+ \+ \d+"),
-        (Wide, r"the layout standard writes outside the \d x \d cells"),
         (Overfull, r"row 3 of \d+ x \d+ has a digit that base 10 does not have"),
         (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
         (Talkative, r"the hint multiplicand has class 11 in row 3 of .* there are 11 classes"),

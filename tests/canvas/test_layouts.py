@@ -164,13 +164,12 @@ def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout, problems_of)
 def test_nothing_lies_outside_a_worked_solution(layout, problems_of):
     worked = work(layout, problems_of(layout, 10))
     _, rows, columns = worked.truth.shape
-    inside = (np.arange(rows)[:, None] < worked.heights[:, None, None]) & (
-        np.arange(columns) < worked.widths[:, None, None]
-    )
-    assert (worked.truth[~inside] == symbols.BLANK).all()
-    assert (worked.symbols[~inside] == symbols.BLANK).all()
-    assert not worked.given[~inside].any()
-    assert (worked.kinds[~inside.any(axis=2)] == ABSENT).all()
+    below = np.arange(rows) >= worked.heights[:, None]
+    outside = below[:, :, None] | (np.arange(columns) >= worked.widths[:, None])[:, None]
+    assert (worked.truth[outside] == symbols.BLANK).all()
+    assert (worked.symbols[outside] == symbols.BLANK).all()
+    assert not worked.given[outside].any()
+    assert (worked.kinds[below] == ABSENT).all()
 
 
 @pytest.mark.parametrize(
@@ -254,18 +253,9 @@ class Misjudged(Standard):
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (
-            Misjudged("low", -1, 0),
-            r"layout low writes outside the \d x \d cells that its room\(\) says",
-        ),
-        (
-            Misjudged("narrow", 0, -1),
-            r"layout narrow writes outside the \d x \d cells that its room\(\) says",
-        ),
-        (
-            Misjudged("high", 1, 0),
-            r"layout high draws \d rows where its room\(\) says \d: make the two agree",
-        ),
+        (Misjudged("low", -1, 0), r"low writes outside the \d x \d cells that its room\(\) says"),
+        (Misjudged("narrow", 0, -1), r"narrow writes outside the \d x \d cells that its room\(\)"),
+        (Misjudged("high", 1, 0), r"high draws \d rows where its room\(\) says \d: make the two"),
     ],
 )
 def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):

@@ -27,10 +27,6 @@ def background(pixels: np.ndarray) -> str:
     return "#" + bytes(colours[counts.argmax()]).hex().upper()
 
 
-def test_text_is_the_symbols_line_by_line():
-    assert picture.to_text(RIGHT) == "_321__\n_6_*__\n_837__"
-
-
 def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
     lines = picture.to_terminal(WRONG, truth=RIGHT, given=GIVEN).plain.splitlines()
     assert lines[2:] == [
@@ -42,9 +38,12 @@ def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
     given[2, 1] = True  # a lattice's margin digit, say
     corrected = picture.to_terminal(WRONG, truth=RIGHT, given=given).plain.splitlines()[3]
     assert corrected == "   ·     3  7  ·  ·   ↑ should be"
+    for canvas, shown in ((MASKED, None), (WRONG, np.ones_like(GIVEN))):  # which are not judged
+        assert "[" not in picture.to_terminal(canvas, truth=RIGHT, given=shown).plain
 
 
 def test_terminal_shows_signs_masks_the_row_at_work_and_its_confidence():
+    assert picture.to_text(RIGHT) == "_321__\n_6_*__\n_837__"
     text = picture.to_terminal(MASKED, highlight_row=2, confidence=[np.nan, np.nan, 0.875])
     lines = text.plain.splitlines()
     assert lines[1].count("×") == 1
@@ -52,12 +51,6 @@ def test_terminal_shows_signs_masks_the_row_at_work_and_its_confidence():
     assert lines[2].count("■") == RIGHT.shape[1]
     assert lines[2].endswith("88%")
     assert "%" not in lines[0]
-
-
-def test_masked_and_given_cells_are_not_judged():
-    assert "[" not in picture.to_terminal(MASKED, truth=RIGHT).plain
-    everything = np.ones_like(GIVEN)
-    assert "[" not in picture.to_terminal(WRONG, truth=RIGHT, given=everything).plain
 
 
 def test_given_filled_wrong_masked_and_read_cells_differ():

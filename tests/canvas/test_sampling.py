@@ -11,7 +11,6 @@ from canvas.problems import SPLITS, Problems, split_of
 from canvas.sampling import FAMILIES, family_problems, sample
 
 every_split = pytest.mark.parametrize("split", SPLITS)
-every_family = pytest.mark.parametrize("family", FAMILIES)
 
 TASK = Multiplication("lattice", digits_a=(1, 7), digits_b=(2, 5))
 SUMS = Addition(digits=(1, 4), addends=(2, 6))
@@ -86,7 +85,8 @@ def test_epochs_seeds_and_splits_draw_other_problems():
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0, 2.0, -0.5])
-def test_pairs_of_lengths_are_drawn_by_their_product_to_a_power(bias):
+def test_lengths_are_drawn_by_their_product_and_numbers_of_addends_by_themselves(bias):
+    """To the power of the bias."""
     task = Multiplication(digits_a=(1, 4), digits_b=(1, 3), long_bias=bias)
     problems = sample(task, 0, "train", 0, np.arange(12_000))
     listed = problems.to_ints()
@@ -95,17 +95,12 @@ def test_pairs_of_lengths_are_drawn_by_their_product_to_a_power(bias):
     np.add.at(counts, tuple(problems.lengths.T - 1), 1)
     weights = np.outer(range(1, 5), range(1, 4)) ** bias
     assert chi_square(counts, weights / weights.sum()) < 35  # 11 ± 4.7 expected
-
-
-@pytest.mark.parametrize("bias", [0.0, 1.0, -0.5])
-def test_numbers_of_addends_and_their_lengths_are_drawn_by_themselves_to_that_power(bias):
     task = Addition(digits=(1, 4), addends=(2, 5), long_bias=bias)
     problems = sample(task, 0, "train", 0, np.arange(12_000))
     assert problems.counts.tolist() == [len(one) for one in problems.to_ints()]
-    for drawn, sizes in ((problems.counts, (2, 5)), (problems.lengths, (1, 4))):
-        sizes = np.arange(sizes[0], sizes[1] + 1)
-        counts = np.bincount(drawn[drawn > 0], minlength=6)[sizes]
-        weights = sizes.astype(float) ** bias
+    for drawn, (low, high) in ((problems.counts, (2, 5)), (problems.lengths, (1, 4))):
+        counts = np.bincount(drawn[drawn > 0], minlength=6)[low : high + 1]
+        weights = np.arange(low, high + 1, dtype=float) ** bias
         assert chi_square(counts, weights / weights.sum()) < 18  # 3 ± 2.4 expected
 
 
@@ -156,7 +151,7 @@ def asked(family: str, digits: int, task: Multiplication | Addition = SMALL, see
     return family_problems(task, family, digits, 12, seed).to_ints()
 
 
-@every_family
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("base", [2, 10])
 @pytest.mark.parametrize("digits", [1, 3, 12, 100])
 def test_problems_of_a_family_are_different_held_out_and_of_the_digits_asked(family, base, digits):

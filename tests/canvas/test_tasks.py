@@ -126,6 +126,8 @@ def test_operands_that_the_task_does_not_know_are_refused(task, operands, messag
 @pytest.mark.parametrize("base", [2, 7, 10])
 def test_samples_are_in_range_and_their_names_are_read_as_those_problems(kind, base):
     task = kind(base=base)
+    five, two = (np.base_repr(value, base) for value in (5, 2))
+    assert task.names(task.problems([(5, 2)])) == [f"{five} {task.sign} {two}"]
     problems = sample(task, 0, "train", 0, np.arange(100))
     assert task.in_range(problems).all()
     assert task.problems(problems.to_ints()).to_ints() == problems.to_ints()
@@ -134,46 +136,39 @@ def test_samples_are_in_range_and_their_names_are_read_as_those_problems(kind, b
     assert all(task.answer(one) == exact(one) for one in problems.to_ints())
 
 
-def test_problems_are_named_as_people_write_them():
-    task = Multiplication("standard", base=2)
-    assert task.names(task.problems([(5, 2)])) == ["101 x 10"]
-    task = Addition(addends=(2, 3))
-    assert task.names(task.problems([(0, 0), (12, 0, 345)])) == ["0 + 0", "12 + 0 + 345"]
+PRODUCTS = {(10, 9): True, (999, 1): True, (9, 9): False, (1000, 1): False, (99, 10): False}
+PRODUCTS |= {(10, 0): False}  # of one digit, and yet never drawn
+SUMS = {(10, 99, 999): True, (10, 99, 999, 100): True, (10, 99): False, (1, 99, 100): False}
+SUMS |= {(10, 9999, 100): False, (10, 99, 100, 100, 10): False, (10, 99, 0): False}
 
 
-def test_a_product_is_in_range_when_it_could_have_been_drawn():
-    task = Multiplication(digits_a=(2, 3), digits_b=(1, 1))
-    pairs = {(10, 9): True, (999, 1): True, (9, 9): False, (1000, 1): False, (99, 10): False}
-    pairs |= {(10, 0): False}  # of one digit, and yet never drawn
-    problems = task.problems(list(pairs))
-    assert task.in_range(problems).tolist() == list(pairs.values())
-    sizes = task.measures(problems)
-    assert sizes["digits_a"].tolist() == [2, 3, 1, 4, 2, 2]
-    assert sizes["digits_b"].tolist() == [1, 1, 1, 1, 2, 1]
-    assert task.of_size(digits_a=5, digits_b=2) == (5, 2)
-
-
-def test_a_sum_is_in_range_when_it_could_have_been_drawn():
-    task = Addition(digits=(2, 3), addends=(3, 4))
-    problems = {
-        (10, 99, 999): True,
-        (10, 99, 999, 100): True,
-        (10, 99): False,
-        (10, 99, 100, 100, 10): False,
-        (1, 99, 100): False,
-        (10, 9999, 100): False,
-        (10, 99, 0): False,
-    }
+@pytest.mark.parametrize(
+    ("task", "problems", "sizes"),
+    [
+        (
+            Multiplication(digits_a=(2, 3), digits_b=(1, 1)),
+            PRODUCTS,
+            {"digits_a": [2, 3, 1, 4, 2, 2], "digits_b": [1, 1, 1, 1, 2, 1]},
+        ),
+        (
+            Addition(digits=(2, 3), addends=(3, 4)),
+            SUMS,
+            {"digits": [3, 3, 2, 3, 4, 3, 2], "addends": [3, 4, 2, 3, 3, 5, 3]},
+        ),
+    ],
+)
+def test_a_problem_is_in_range_when_it_could_have_been_drawn(task, problems, sizes):
     found = task.problems(list(problems))
     assert task.in_range(found).tolist() == list(problems.values())
-    sizes = task.measures(found)
-    assert sizes["digits"].tolist() == [3, 3, 2, 3, 3, 4, 2]
-    assert sizes["addends"].tolist() == [3, 4, 2, 5, 3, 3, 3]
-    two = task.measures(task.problems([(1, 22), (333, 4)]))
+    assert {name: size.tolist() for name, size in task.measures(found).items()} == sizes
+
+
+def test_two_addends_alone_have_a_range_and_a_size_each():
+    assert set(Addition(addends=(3, 4)).ranges) == {"digits", "addends"}
+    assert Addition(addends=(2, 3)).ranges["digits_a"] == (1, 3)
+    two = Addition().measures(Addition().problems([(1, 22), (333, 4)]))
     assert two["digits_a"].tolist() == [1, 3]
     assert two["digits_b"].tolist() == [2, 1]
-    assert set(task.ranges) == {"digits", "addends"}, "two addends alone have a range each"
-    assert Addition(addends=(2, 3)).ranges["digits_a"] == (1, 3)
 
 
 @pytest.mark.parametrize("size", [{"digits": 3, "addends": 4}, {"digits_a": 2, "digits_b": 5}])
