@@ -23,7 +23,7 @@ from canvas.layouts import (
     write,
 )
 from canvas.problems import MOST_OPERANDS, Problems, random_words
-from canvas.task import Task, digits_range, draw_choice, layout_field, length_weights
+from canvas.task import Task, digits_range, draw_sizes, layout_field
 
 
 class Column(Layout):
@@ -207,8 +207,8 @@ class Addition(Task):
     def lengths(self, words: np.ndarray) -> np.ndarray:
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
         drawn = random_words(words, 1 + self.addends[1])
-        number = counts[draw_choice(drawn[:, 0], length_weights(counts, self.long_bias))]
-        lengths = sizes[draw_choice(drawn[:, 1:], length_weights(sizes, self.long_bias))]
+        number = counts[draw_sizes(drawn[:, 0], counts, self.long_bias)]
+        lengths = sizes[draw_sizes(drawn[:, 1:], sizes, self.long_bias)]
         return np.where(np.arange(self.addends[1]) < number[:, None], lengths, 0)
 
     @property

@@ -63,9 +63,9 @@ class Canvas:
     def size(
         self, rows: int, columns: int, spare: tuple[int, int] | None = None
     ) -> tuple[int, int]:
-        """Height and width for worked solutions of at most that many rows and columns.
+        """Height and width for so many rows and columns; of a cut canvas with ``spare`` ones.
 
-        ``spare`` rows and columns are added if the canvas is cut; None: the middle of the margin.
+        None: the middle of the margin.
         """
         if self.height is not None and self.width is not None:
             return self.height, self.width
@@ -139,8 +139,7 @@ class Insertion:
 def _sources(size: int, first: np.ndarray, last: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Which of ``size`` lines each new one is, ``[B, size + N]``, -1 where it is a blank one.
 
-    Blank lines are put in front of lines first + 1 to last, all ``int64 [B]``, each drawn by itself
-    from words ``[B, N]``; in front of all lines where there are none of these.
+    Each is put in front of one of the lines first + 1 to last, or of all where there are none.
     """
     B, N = words.shape
     gaps = (last - first)[:, None]

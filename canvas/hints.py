@@ -40,14 +40,10 @@ def draw_hints(
     step: np.ndarray | None = None,
     names: Iterable[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """The hints of B problems on their canvases, by name ``uint8 [B, H, W]`` classes.
+    """The hints of a drawing's problems, by name ``uint8 [B, H, W]`` classes.
 
-    Args:
-        layout, problems: those of the drawing.
-        step: ``int64 [B]``, the step at which each is; cells below the row that it fills in are
-            undefined. None: the last one.
-        names: of the hints or sub-tasks wanted, else a ValueError; None: all hints of the layout.
-            `ORIENTATION` is class 0 in every cell of a drawing, which lies as it was drawn.
+    At a ``step [B]``, None the last one, below whose row cells are undefined. ``names`` of hints or
+    sub-tasks, else a ValueError; None: all hints. `ORIENTATION` is 0 in every cell.
     """
     asked = tuple(layout.hints if names is None else names)
     wanted = [name for name in asked if name != ORIENTATION]
@@ -92,8 +88,7 @@ def draw_subtasks(
 def hint_sequences(classes: np.ndarray) -> np.ndarray:
     """Classes ``uint8 [B, H, W]`` in the order in which a sequence model writes cells.
 
-    In place i of ``uint8 [B, H · (W + 1) + 1]`` is that of the cell which follows token i of
-    `canvas.render.sequences`; undefined where this is no cell.
+    Place i of ``uint8 [B, H · (W + 1) + 1]`` is the cell that follows token i; undefined if none.
     """
     B, H, W = classes.shape
     found = np.full((B, H * (W + 1) + 1), UNDEFINED, dtype=np.uint8)
@@ -117,10 +112,7 @@ def shifted(classes: np.ndarray, shift: int) -> np.ndarray:
 
 
 def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """A running sum of digit classes with one more row: its classes, and 1 + carries out of them.
-
-    A cell of the sum is none where nothing is added or carried.
-    """
+    """Classes of a running sum with one more row of them, and 1 + the carries out of its cells."""
     n = max(above.shape[1], row.shape[1]) + 1
     columns = np.zeros((len(above), n), dtype=np.int16)
     there = np.zeros(columns.shape, dtype=bool)
@@ -136,10 +128,7 @@ def add_row(above: np.ndarray, row: np.ndarray, base: int) -> tuple[np.ndarray, 
 def kind_rows(
     kinds: Callable[[int], list[int]], sizes: np.ndarray, margin: int
 ) -> Iterator[HintRow]:
-    """The hint ``row_kind`` of every row, 1 + its kind from one edge of the canvas to the other.
-
-    ``kinds`` are of all rows, from the top, of a solution of one of ``sizes``, ``int64 [B]``.
-    """
+    """The hint ``row_kind`` of every row, by the kinds of all rows of a solution of each size."""
     of_size = {size: kinds(size) for size in np.unique(sizes).tolist()}
     table = np.zeros((max(of_size) + 1, max(map(len, of_size.values()))), dtype=np.uint8)
     for size, found in of_size.items():
@@ -152,10 +141,7 @@ def kind_rows(
 def product_rows(
     a: Numbers, digit: np.ndarray, i: int, row: np.ndarray | int, present: np.ndarray
 ) -> Iterator[HintRow]:
-    """``multiplicand``, ``multiplier`` and ``carry``, out of the cell, of a row with a · digit.
-
-    The digit ``uint8 [B]`` is the multiplier's in place i, the column in which the product begins.
-    """
+    """``multiplicand``, ``multiplier`` and ``carry``, out of the cell, of a row with a · b_i."""
     yield HintRow("multiplicand", digit_classes(a), i, row, present)
     of_row = 1 + digit
     yield HintRow("multiplier", of_row[:, None], i, row, present, of_row)

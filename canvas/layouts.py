@@ -221,26 +221,22 @@ class Layout(ABC):
             too_wide = shift + self.margin + numbers.lengths > sizes[1]
             outside = present & (too_wide | (row >= sizes[0]))
             if outside.any():
-                height, width = (size[int(np.argmax(outside))] for size in sizes)
-                raise OwnCodeError(
-                    f"the layout {self.name} writes outside the {height} x {width} cells that its "
-                    "room() says: make the two agree"
-                )
+                size = " x ".join(str(side[int(np.argmax(outside))]) for side in sizes)
+                what = f"writes outside the {size} cells that its room() says: make the two agree"
+                raise OwnCodeError(f"the layout {self.name} {what}")
             write(content, row, shift + self.margin, numbers, present)
             kinds[present, row if isinstance(row, int) else row[present]] = kind
         heights = (kinds != ABSENT).sum(axis=1)
         if (heights != sizes[0]).any():
             i = int(np.argmax(heights != sizes[0]))
-            raise OwnCodeError(
-                f"the layout {self.name} draws {heights[i]} rows where its room() says "
-                f"{sizes[0][i]}: make the two agree"
-            )
+            what = f"draws {heights[i]} rows where its room() says {sizes[0][i]}"
+            raise OwnCodeError(f"the layout {self.name} {what}: make the two agree")
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER
         truth = _left_to_right(content, sizes[1], symbols.BLANK)
         return Worked(**vars(prompt), truth=truth, kinds=kinds)
 
     def sizes(self, problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns ``int64 [B]`` that each problem's worked solution needs at most."""
+        """Rows and columns ``int64 [B]`` that each worked solution needs at most."""
         room = cache(lambda *lengths: self.room([n for n in lengths if n], problems.base))
         found = [room(*lengths) for lengths in problems.lengths.tolist()]
         heights, widths = np.array(found, dtype=np.int64).reshape(-1, 2).T

@@ -1,9 +1,7 @@
 """Canvases for people: as text, in a terminal, and drawn with matplotlib as PNG, SVG or GIF.
 
-Right, wrong, given and masked cells are distinguished by colour (Okabe & Ito's palette, readable by
-colour-blind people) and again without it: a wrong cell is framed, with the right symbol on a dark
-tag in its corner, a masked cell holds a small square, and a cell that is read off is dark.
-
+Cells are told apart by colour (Okabe & Ito's palette) and again without it: a wrong one is framed,
+with the right symbol on a tag, a masked one holds a square, and one that is read off is dark.
 matplotlib is imported where something is drawn, so that text in a terminal does not wait for it.
 """
 
@@ -72,15 +70,13 @@ def to_terminal(
     for i, row in enumerate(canvas):
         text.append(f"{POINTER} " if i == highlight_row else "  ", style="bold blue")
         for j, symbol in enumerate(row):
-            style = "" if given[i, j] else "bold blue"
+            style, sign = "" if given[i, j] else "bold blue", for_people(symbol) or "·"
             if wrong[i, j]:
-                text.append(f"[{for_people(symbol) or '·'}]", style="bold reverse yellow")
-            elif symbol in (BLANK, MASK):
-                text.append(f" {for_people(symbol) or '·'} ", style="dim")
-            elif (i, j) in read:
-                text.append(" ").append(for_people(symbol), f"{style} underline").append(" ")
+                text.append(f"[{sign}]", style="bold reverse yellow")
+            elif (i, j) in read and symbol not in (BLANK, MASK):
+                text.append(" ").append(sign, f"{style} underline").append(" ")
             else:
-                text.append(f" {for_people(symbol)} ", style=style)
+                text.append(f" {sign} ", style="dim" if symbol in (BLANK, MASK) else style)
         if confidence is not None and np.isfinite(confidence[i]):
             text.append(f"  {confidence[i]:4.0%}")
         if truth is not None and wrong[i].any():

@@ -79,10 +79,9 @@ def draw(
         i = int(np.argmax(too_large))
         rows, columns = int(prompt.heights[i]), int(prompt.widths[i])
         offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
-        raise ValueError(
-            f"a worked solution of {rows} x {columns} cells{offset} needs a canvas of at least "
-            f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
-        )
+        needed = f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
+        what = f"a worked solution of {rows} x {columns} cells{offset}"
+        raise ValueError(f"{what} needs a canvas of at least {needed}")
     canvases = _placed(prompt.symbols, symbols.BLANK, (height, width), top, left)
     given = _placed(prompt.given, False, (height, width), top, left)
     sizes = prompt.heights, prompt.widths, prompt.first_step
@@ -157,9 +156,9 @@ def _fill(cells: np.ndarray, where: np.ndarray, symbol: int) -> None:
 def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
     """Canvases as sequences in the order in which people write: what a GPT reads.
 
-    Every row is reversed left to right, so that low digits come first, and ends with ``#``; a start
-    and an end symbol enclose the whole. Ids and labels are ``int64 [B, H · (W + 1) + 1]``; labels
-    are the ids one place on, and `IGNORE` where `tokens_to_write` is False.
+    Every row is reversed, so that low digits come first, and ends with ``#``; a start and an end
+    symbol enclose the whole. Ids and labels are ``int64 [B, H · (W + 1) + 1]``; labels are the ids
+    one place on, and `IGNORE` where `tokens_to_write` is False.
     """
     return sequences_of(drawing.truth, drawing.given, drawing.row_of_step(0))
 

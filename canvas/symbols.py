@@ -1,8 +1,4 @@
-"""The one vocabulary: every symbol that a canvas or a sequence can hold, and its id.
-
-Ids 0 to 13 are what a canvas shows; a sequence model also meets the row end, start and end
-symbols. Nothing else in the project spells out an id.
-"""
+"""The one vocabulary: every symbol that a canvas or a sequence can hold, and its id."""
 
 import numpy as np
 

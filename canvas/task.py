@@ -40,8 +40,7 @@ class Task(ABC):
 
     Attributes:
         layouts: the layouts that draw it, by name.
-        sign: what stands between two operands where a problem is printed.
-        signs: the characters that may stand there where a problem is typed.
+        sign, signs: between two operands where a problem is printed, and where it is typed.
         smallest: the smallest operand that is drawn at random, 0 or 1; 0 can always be asked for.
         arity: fewest and most operands that a problem can have.
         grids: pairs of measures of a problem's size that a grid can have, the usual one first.
@@ -94,10 +93,7 @@ class Task(ABC):
 
     @abstractmethod
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Digits of drawn problems' operands, ``int64 [B, N]``, N the length of `longest`.
-
-        From one random word a problem, ``uint64 [B]``; 0 where there is no such operand.
-        """
+        """Digits of operands, ``int64 [B, N]``, 0 for none, from one word a problem."""
 
     @abstractmethod
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
@@ -217,7 +213,7 @@ class TwoOperands(Task):
     def lengths(self, words: np.ndarray) -> np.ndarray:
         a, b = (np.arange(low, high + 1) for low, high in (self.digits_a, self.digits_b))
         pairs = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2)
-        return pairs[draw_choice(words, length_weights(pairs.prod(axis=1), self.long_bias))]
+        return pairs[draw_sizes(words, pairs.prod(axis=1), self.long_bias)]
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
         return {"digits_a": problems.lengths[:, 0], "digits_b": problems.lengths[:, 1]}
@@ -236,14 +232,10 @@ def digits_range(
     return ends[0], ends[1]
 
 
-def length_weights(sizes: np.ndarray, bias: float) -> np.ndarray:
-    """Cumulative probabilities ∝ sizes ^ bias, ``float64 [C]``."""
+def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
+    """Indices ``int64`` of ``sizes [C]``, as likely as sizes ^ bias, from words of any shape."""
     weights = sizes.astype(float) ** bias
-    return np.cumsum(weights / weights.sum())
-
-
-def draw_choice(words: np.ndarray, cumulative: np.ndarray) -> np.ndarray:
-    """Indices ``int64`` drawn by cumulative probabilities from random words of any shape."""
+    cumulative = np.cumsum(weights / weights.sum())
     share = (words >> np.uint64(11)) / float(2**53)
     return np.minimum(np.searchsorted(cumulative, share, side="right"), len(cumulative) - 1)
 
