@@ -22,6 +22,7 @@ from canvas.layouts import (
     table,
     write,
 )
+from canvas.local_rules import ColumnRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes, layout_field
 
@@ -37,7 +38,8 @@ class Column(Layout):
 
     name = "column"
     sign = symbols.PLUS
-    hints: tuple[str, ...] = ("row_kind", "sum", "sum_carry")
+    hints: tuple[str, ...] = ("row_kind", "sum", "sum_carry", "addend")
+    local_rule = ColumnRule
     subtasks: tuple[str, ...] = ("first_addend", "addend_above", "digit_sum")
 
     def row_kinds(self, addends: int) -> list[int]:
@@ -49,11 +51,13 @@ class Column(Layout):
         - ``row_kind``: of the whole row; the addends' from the symbols, then from the row above.
         - ``sum``, ``sum_carry``: of all addends above, and the carry out of its cell; from the sum
           and the symbol above, and the carry from the right. In the last row this is the answer.
+        - ``addend``: the digit that stands in the row of an addend.
         """
         counts = _count(operands)
         yield from kind_rows(self.row_kinds, counts, self.margin)
         total = np.zeros((len(operands[0]), 1), dtype=np.uint8)
         for row, numbers in enumerate(operands[: int(counts.max())]):
+            yield HintRow("addend", digit_classes(numbers), 0, row, numbers.lengths > 0)
             total, carried = add_row(total, digit_classes(numbers), numbers.base)
             present, written = numbers.lengths > 0, counts == row + 1
             yield HintRow("sum", total, 0, row + 1, present, written=written)

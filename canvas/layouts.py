@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,6 +18,9 @@ from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
+
+if TYPE_CHECKING:
+    from canvas.windows import LocalRule
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
 # The name of each kind of row.
@@ -111,6 +114,8 @@ class Layout(ABC):
         margin: columns at the right end that digits of the rows never use.
         hints: names of what `hint_rows` says of every cell, see `canvas.hints`; none by default.
         subtasks: names of what `subtask_rows` says besides, for probes alone; none by default.
+        local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule` of which
+            the fields are hints; None: not declared.
     """
 
     name: str
@@ -118,12 +123,15 @@ class Layout(ABC):
     margin: int = 0
     hints: tuple[str, ...] = ()
     subtasks: tuple[str, ...] = ()
+    local_rule: "type[LocalRule] | None" = None
 
     def __init_subclass__(cls) -> None:
-        """A layout that writes rows of its own inherits neither hints nor sub-tasks."""
+        """A layout that writes rows of its own inherits neither hints, sub-tasks nor local rule."""
         if "rows" in vars(cls):
             for names in {"hints", "subtasks"} - vars(cls).keys():
                 setattr(cls, names, ())
+            if "local_rule" not in vars(cls):
+                cls.local_rule = None
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:

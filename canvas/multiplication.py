@@ -29,6 +29,7 @@ from canvas.layouts import (
     table,
     write,
 )
+from canvas.local_rules import LatticeRule
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
 
@@ -306,7 +307,8 @@ class Lattice(Layout):
     name = "lattice"
     sign = symbols.TIMES
     margin = 2
-    hints = ("row_kind", "multiplicand", "multiplier", "product", "carry", "sum_carry")
+    hints = ("row_kind", "multiplicand", "multiplier", "product", "carry", "sum_carry", "addend")
+    local_rule = LatticeRule
 
     def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
         """The hints: digits meet where a column and a row cross.
@@ -317,6 +319,7 @@ class Lattice(Layout):
           of that cell; from the digits that meet there, and the carry on the right.
         - ``sum_carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i; it adds the product on the
           right, the symbol above left, and the carry from the right.
+        - ``addend``: the digit that is written; none in the row of a, which is not added.
         """
         a, b = operands
         yield from kind_rows(lambda n: [GIVEN, *[SUM] * (n - 1), ANSWER], b.lengths, self.margin)
@@ -332,7 +335,9 @@ class Lattice(Layout):
             yield from products_ahead(a, digit, 0, row, present)
             carried = add_row(above, digit_classes(partial), a.base)[1]
             yield HintRow("sum_carry", carried, 0, row, present, 1)
-            above = digit_classes(total)[:, 1:]
+            above = digit_classes(total)
+            yield HintRow("addend", above, 0, row, present)
+            above = above[:, 1:]
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths

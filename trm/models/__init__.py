@@ -6,6 +6,7 @@ from typing import Any
 _HOMES = {
     "GPT": "gpt",
     "IterativeModel": "iterative",
+    "LocalRecursiveModel": "local",
     "LoopedTransformer": "looped",
     "TinyRecursiveModel": "recursive",
     "UprightLoopedTransformer": "upright",

@@ -167,7 +167,7 @@ class GPTConfig:
             )
 
 
-def _check(config: CanvasConfig | GPTConfig, may_be_0: tuple[str, ...]) -> None:
+def _check(config: "CanvasConfig | GPTConfig | LocalConfig", may_be_0: tuple[str, ...]) -> None:
     """Raise a ValueError for an unknown name, and for whole numbers that are too small."""
     check_choices(config)
     for part in fields(config):
@@ -179,9 +179,36 @@ def _check(config: CanvasConfig | GPTConfig, may_be_0: tuple[str, ...]) -> None:
             "hidden_size must be a multiple of num_heads, "
             f"got {config.hidden_size} and {config.num_heads}."
         )
+    if isinstance(config, LocalConfig):
+        return
     position = config.position
     if config.direction_bias != 0 and position != "relative_2d" and "." not in position:
         raise ValueError(
             f"direction_bias is of relative_2d alone, got {config.direction_bias} with position "
             f"{position}: set direction_bias to 0 or position to relative_2d."
         )
+
+
+@dataclass
+class LocalConfig:
+    """The shape of a `LocalRecursiveModel`.
+
+    Raises:
+        ValueError: a size is too small, or sizes do not fit together.
+    """
+
+    vocab_size: int = VOCAB_SIZE
+    blank_id: int = BLANK  # the symbol of a cell in which nothing stands
+    mask_id: int = MASK  # the symbol of a cell to fill in
+    hidden_size: int = 64  # channels of a cell
+    num_heads: int = 8  # attention heads
+    num_layers: int = 1  # blocks in the one network
+    intermediate_size: int = 128  # inside SwiGLU
+    H_cycles: int = 1  # of which the last with gradient
+    L_cycles: int = 1  # updates of z_L per H cycle
+    direction_bias: float = 4.0  # how much each head first prefers one of the neighbours
+    # What a cell hands on (left, down, down_right) and how many classes it has: the layout's.
+    messages: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self, may_be_0=("blank_id", "mask_id", "L_cycles"))
