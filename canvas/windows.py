@@ -131,7 +131,7 @@ class LocalRule(ABC):
         """Messages of these fields as numbers from 1 up, int64 as the classes; of no field 0."""
         if not names:
             return np.zeros(np.shape(next(iter(values.values()))), dtype=np.int64)
-        number = np.int64(0)
+        number: np.ndarray = np.zeros((), dtype=np.int64)
         for name in names:
             number = number * self.fields[name] + np.asarray(values[name], dtype=np.int64)
         return np.asarray(1 + number)
@@ -325,7 +325,9 @@ class _Closure:
             options = self._handed(above, there)
             option_class = self._kept(options)
             for c in np.unique(classes):
-                next_to = [q for k, p, j, q in self.pairs.get(above, ()) if (k, p, j) == (kind, c, there)]
+                next_to = [
+                    q for k, p, j, q in self.pairs.get(above, ()) if (k, p, j) == (kind, c, there)
+                ]
                 some = options[np.isin(option_class, next_to)] if above else options
                 here = np.flatnonzero(classes == c)
                 which, corner = np.repeat(here, len(some)), np.tile(some, len(here))
@@ -350,7 +352,9 @@ class _Closure:
                         continue
                     after = 1 + self._kinds.index(kind) * self._classes + handed
                     state = rule.code(rule.left, out) * self._messages + corner
-                    found.setdefault(str(target), []).append(_distinct(state * self._beside + after))
+                    found.setdefault(str(target), []).append(
+                        _distinct(state * self._beside + after)
+                    )
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """The code of what is handed in one direction, of all that is handed down."""

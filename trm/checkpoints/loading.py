@@ -35,8 +35,10 @@ from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, 
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
+from trm.models.local import LocalRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
@@ -45,7 +47,9 @@ _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and 
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
-_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "looped", "recursive", "upright"))
+_NETWORKS = tuple(
+    f"trm.models.{name}" for name in ("gpt", "local", "looped", "recursive", "upright")
+)
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON
@@ -259,12 +263,14 @@ def config_class(kind: type[nn.Module]) -> type:
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
-    if about["family"] not in ("iterative", "gpt") or about["format"] != FORMAT:
+    if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     if about["family"] == "gpt":
         gpt = _network(about, GPT, weights)
         loops = steps if gpt.config.loops > 1 else None
         return GPTPredictor(gpt, restored(Calibration, about["calibration"]), loops=loops)
+    if about["family"] == "local":
+        return LocalPredictor(_network(about, LocalRecursiveModel, weights))
     if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
     network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]

@@ -26,7 +26,14 @@ from torch import Tensor, nn
 from canvas.windows import NEIGHBOURS
 from trm.models.configs import LocalConfig
 from trm.models.iterative import IterativeModel
-from trm.models.layers import Attention, Linear, PostNormBlock, SwiGLU, compute_dtype, truncated_normal_
+from trm.models.layers import (
+    Attention,
+    Linear,
+    PostNormBlock,
+    SwiGLU,
+    compute_dtype,
+    truncated_normal_,
+)
 
 _CERTAIN = 30.0  # logit of a blank cell outside the page
 
@@ -82,7 +89,7 @@ class LocalRecursiveModel(IterativeModel):
         self.embed_messages = nn.Embedding(sum(self.fields.values()), D)
         truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
         truncated_normal_(self.embed_messages.weight, 1 / self.scale)
-        # A bias for each head and neighbour; as embeddings it is scaled, so that one rate suits all.
+        # A bias for each head and neighbour, scaled as embeddings are: one rate suits all.
         first = torch.zeros(config.num_heads, len(NEIGHBOURS))
         for head in range(config.num_heads):
             first[head, head % len(NEIGHBOURS)] = config.direction_bias / self.scale
@@ -97,6 +104,11 @@ class LocalRecursiveModel(IterativeModel):
         nn.init.constant_(self.halt_head.bias, -5.0)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
+
+    @property
+    def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
+        """The layers, each with its attention."""
+        return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -125,7 +137,7 @@ class LocalRecursiveModel(IterativeModel):
                 rest, value = rest // self.fields[name], rest % self.fields[name]
                 total = total + embed[start[name] + value]
             vectors.append(total.to(dtype))
-        return [tuple(layer.mixing.keys_values(v) for v in vectors) for layer in self.layers]
+        return [tuple(mixing.keys_values(v) for v in vectors) for _, mixing in self.blocks]
 
     def cells(
         self, tokens: Tensor, codes: Tensor, tables: list[tuple[Tensor, ...]] | None = None
@@ -150,7 +162,10 @@ class LocalRecursiveModel(IterativeModel):
         """The state z_H, [N, D], at the end of all cycles; arguments as for `cells`."""
         tables = tables or self.message_tables()
         seen = Seen(
-            [torch.stack([t[c] for t, c in zip(of, codes.unbind(1), strict=True)], 1) for of in tables],
+            [
+                torch.stack([t[c] for t, c in zip(of, codes.unbind(1), strict=True)], 1)
+                for of in tables
+            ],
             codes > 0,
         )
         x = self.embed_tokens.weight * self.scale
@@ -173,14 +188,14 @@ class LocalRecursiveModel(IterativeModel):
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [ways, heads]
         present = seen.present.unsqueeze(-1)
         alone = ~present.any(dim=1)  # [N, 1]
-        for layer, keys_values in zip(self.layers, seen.keys_values, strict=True):
+        for (layer, mixing), keys_values in zip(self.blocks, seen.keys_values, strict=True):
             k, v = keys_values.unflatten(-1, (2, heads, -1)).unbind(2)  # [N, ways, heads, D/heads]
-            q = layer.mixing.queries(x).unflatten(-1, (1, heads, -1)) * k.shape[-1] ** -0.5
+            q = mixing.queries(x).unflatten(-1, (1, heads, -1)) * k.shape[-1] ** -0.5
             scores = ((q * k).sum(-1) + bias).masked_fill(~present, -torch.inf)
             scores = scores.masked_fill(alone.unsqueeze(1), 0)
             weights = torch.softmax(scores, dim=1, dtype=torch.float32).to(v.dtype)
             mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(alone, 0)
-            x = layer.after(x, layer.mixing.out(mixed))
+            x = layer.after(x, mixing.out(mixed))
         return x
 
     def decide(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -235,7 +250,9 @@ class LocalRecursiveModel(IterativeModel):
         logits = self.parts(self.lm_head(state))["symbol"]
         blank = F.one_hot(torch.tensor(self.config.blank_id), self.config.vocab_size) * _CERTAIN
         logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
-        counted = torch.where(context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside)
+        counted = torch.where(
+            context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside
+        )
         sure = F.logsigmoid(self.halt_head(state)[..., 0].float())
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 

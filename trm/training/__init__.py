@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trm.training.gpt_module import GPTModule
     from trm.training.iterative_module import IterativeModule
+    from trm.training.local_module import LocalModule
 
-__all__ = ["GPTModule", "IterativeModule"]
-_HOMES = {"GPTModule": "gpt_module", "IterativeModule": "iterative_module"}
+__all__ = ["GPTModule", "IterativeModule", "LocalModule"]
+_HOMES = {
+    "GPTModule": "gpt_module",
+    "IterativeModule": "iterative_module",
+    "LocalModule": "local_module",
+}
 
 
 def __getattr__(name: str) -> Any:

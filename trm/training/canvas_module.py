@@ -142,7 +142,7 @@ class CanvasModule(L.LightningModule):
         """The model as it solves."""
 
     @abstractmethod
-    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         """Training's loss on problems, without random draws, and its weight in a mean."""
 
     @abstractmethod
@@ -234,7 +234,7 @@ class CanvasModule(L.LightningModule):
         if group == BEYOND:
             figures = {name: figures[name] for name in BEYOND_FIGURES}
         else:
-            figures["loss"] = self.loss_on(drawing)
+            figures["loss"] = self.loss_on(problems, drawing)
         if self.hints and group != VALIDATED[1]:
             believed, step = self.believed_hints(drawing, forced)
             data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]

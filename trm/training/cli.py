@@ -232,14 +232,32 @@ class TrainingCLI(LightningCLI):
                 settings[side] = config.data.canvas[side] or 20
         if settings and "hints" in settings:
             settings["hints"] = self._hints(config)
+        if settings and "messages" in settings:
+            settings["messages"] = self._messages(config)
+
+    def _messages(self, config: Namespace) -> dict[str, dict[str, int]]:
+        """What a cell hands on in each direction, and how many classes that has: the layout's."""
+        task = self._task(config)
+        if (kind := task.rules.local_rule) is None:
+            known = [name for name, layout in task.layouts.items() if layout.local_rule]
+            raise ValueError(
+                f"the layout {task.layout} does not declare what its cells hand on: take "
+                f"{' or '.join(known)}, or give it a local_rule, see docs/extending.md"
+            )
+        rule = kind(task.base)
+        ways = rule.messages.items()
+        return {way: {name: rule.fields[name] for name in names} for way, names in ways if names}
+
+    def _task(self, config: Namespace) -> Task:
+        made: Any = load_class(config.data.task.class_path, Task, "task")
+        return made(**config.data.task.init_args)
 
     def _hints(self, config: Namespace) -> dict[str, int]:
         """The classes of each hint that has a weight: what they are follows from the layout."""
         asked = config.model.init_args.get("hints") or {}
         if not any(asked.values()):
             return {}
-        made: Any = load_class(config.data.task.class_path, Task, "task")
-        task = made(**config.data.task.init_args)
+        task = self._task(config)
         classes = hint_classes(task.rules, task.base)
         if config.data.get("transforms") or config.data.get("views"):
             classes[ORIENTATION] = len(SYMMETRIES)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
 from trm.models.halting import Carry
@@ -122,7 +123,7 @@ class IterativeModule(CanvasModule):
             self.carry = Carry.from_plain(carries[self.global_rank])
 
     @torch.no_grad()
-    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         """On one row of each problem, as training has it.
 
         All rows get the same supervision steps: under `fresh` the middle number of those without

@@ -24,6 +24,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
+from canvas.windows import SYMBOL, page_windows
 from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum, RareContexts
 
@@ -227,7 +228,44 @@ def hint_key(name: str) -> str:
     return f"hint_{name}"
 
 
-SAMPLES = {"row_steps": RowStepSamples, "sequences": SequenceSamples}
+class WindowSamples(TrainingSamples):
+    """Batches of whole pages, every cell of which is a sample, see `window_batch`.
+
+    Of half the pages the first rows, as many as is drawn, are shown as they are written; all else
+    is to be filled in.
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        problems, drawing, _, epoch, index = self._drawing(indices)
+        words = random_words(keys(self.seed, self.split, epoch, index, _STEP), 2)
+        known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
+        return window_batch(self.task, problems, drawing, known)
+
+
+def window_batch(
+    task: Task, problems: Problems, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
+) -> TrainingBatch:
+    """Pages as N windows: ``tokens`` int64 [N], ``codes`` of the neighbours' messages int64 [N, 3].
+
+    And ``labels`` int64 [N, 1 + F], what follows: the symbol, then each field that is handed on;
+    and ``asked``, bool [N], whether the symbol is to be written. Arguments as for
+    `canvas.windows.page_windows`.
+    """
+    layout = task.rules
+    assert layout.local_rule is not None
+    rule = layout.local_rule(task.base)
+    windows = page_windows(rule, layout, problems, drawing, known_rows).windows
+    labels = rule.apply(windows)
+    batch = {
+        "tokens": windows.token,
+        "codes": np.stack(windows[1:], axis=1),
+        "labels": np.stack([labels[name] for name in (SYMBOL, *rule.fields)], axis=1),
+        "asked": rule.asks(windows),
+    }
+    return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
+SAMPLES = {"row_steps": RowStepSamples, "sequences": SequenceSamples, "windows": WindowSamples}
 
 
 class SolvedProblems(Samples):

@@ -1,0 +1,104 @@
+"""A `LocalRecursiveModel` as it solves: in the order of writing, every cell once."""
+
+import numpy as np
+import torch
+
+from canvas import symbols
+from canvas.render import Drawing
+from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
+from trm.solving.iteration import SymbolTrace, likeliest
+from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
+
+
+class LocalPredictor(Predictor):
+    """Fills in all masked cells of canvases, whatever rows they are in.
+
+    Args:
+        model: on the device where it is to run.
+        on_step: shown of each cell as it is worked out.
+    """
+
+    translation_invariant = True
+    in_order = True
+
+    def __init__(self, model: LocalRecursiveModel, on_step: OnStep | None = None) -> None:
+        self.model, self.on_step = model, on_step
+
+    def accepts(self, height: int, width: int) -> bool:
+        return True
+
+    def pairs(self, height: int, width: int) -> int:
+        return self.model.pairs(height, width)
+
+    def watched(self, on_step: OnStep) -> "LocalPredictor":
+        return LocalPredictor(self.model, on_step)
+
+    def perturbed(self, noise: float, temperature: float) -> Predictor:
+        raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
+
+    def __call__(
+        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
+    ) -> Prediction:
+        masked = inputs == symbols.MASK
+        worked = self._work(inputs, log_probs)
+        cells = worked.tokens.byte().cpu().numpy()
+        # Of the rows that were asked for; where there is none, of nothing.
+        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
+        self._show(cells, masked, confidence)
+        log = None
+        if worked.logits is not None:
+            symbol = self.model.parts(worked.logits)["symbol"]
+            log = symbol.log_softmax(dim=-1).cpu().numpy() * masked[..., None]
+        return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64), log)
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """See `Predictor`: all rows at once; who watches is shown them one after the other."""
+        rollout, rows = Rollout.begun(drawing), []
+        asked = np.zeros(drawing.canvases.shape, dtype=bool)
+        for step in range(int(drawing.steps.max())):
+            rows.append(drawing.answer_cells(step) & (drawing.steps > step)[:, None, None])
+            asked |= rows[-1]
+        worked = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
+        filled = worked.tokens.byte().cpu().numpy()
+        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        canvases = rollout.canvases
+        for step, row in enumerate(rows):
+            here = np.flatnonzero(drawing.steps > step)
+            sure = confidence[here, drawing.row_of_step(step)[here]]
+            rollout.confidence[here, step] = sure
+            if on_row:
+                on_row(step, np.where(row, np.uint8(symbols.MASK), canvases))
+            self._show(np.where(row, filled, canvases)[here], row[here], sure)
+            canvases[row] = filled[row]
+            if on_row:
+                on_row(step, canvases)
+        return rollout
+
+    def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
+        """See `Predictor`: its confidence in each symbol."""
+        masked, written = inputs == symbols.MASK, self(inputs, log_probs=True)
+        assert written.log_probs is not None
+        return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
+
+    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+        """See `Predictor`: what each cell handed on."""
+        logits = self._work(inputs, logits=True).logits
+        assert logits is not None
+        parts = self.model.parts(logits)
+        return {name: likeliest(parts[name]).cpu().numpy() for name in self.model.fields}
+
+    def _work(self, canvases: np.ndarray, logits: bool = False) -> InOrder:
+        device = next(self.model.parameters()).device
+        return work_in_order(self.model, torch.from_numpy(canvases).to(device), logits)
+
+    def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
+        """Report the cells of rows as they were worked out, from the right to the left."""
+        if self.on_step is None:
+            return
+        place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # from 1, in its row
+        last, unknown = int(place.max()), np.full_like(confidence, np.nan)
+        for number in range(1, last + 1):
+            shown = np.where(place > number, symbols.MASK, cells)
+            sure = confidence if number == last else unknown
+            self.on_step(number, np.arange(len(cells)), shown, sure)
