@@ -23,7 +23,6 @@ from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
 from trm.models.layers import Attention
-from trm.models.ordered import work_in_order
 from trm.solving.rollout import Predictor
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
@@ -185,9 +184,7 @@ class StepRecorder(Recorder):
         with torch.no_grad():
             self.context = model.encode(self.tokens)
             if finished:
-                worked = work_in_order(model, self.tokens)  # type: ignore[arg-type]
-                assert worked is not None  # canvases of one width
-                self.start = worked.state
+                self.start = model.finished(self.tokens)  # canvases of one width
             self.initial = model.initial_state(self.context)
         B, H, W = canvases.shape
         self.cells = torch.arange(H * W, device=self.tokens.device).expand(B, -1)

@@ -74,6 +74,10 @@ class IterativeModel(nn.Module, ABC):
         """
         raise ValueError(f"this {type(self).__name__} has no states that are built from hints")
 
+    def finished(self, tokens: Tensor) -> State:
+        """Of a model that works in order, the state that no step changes; arguments of `encode`."""
+        raise NotImplementedError
+
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True

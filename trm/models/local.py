@@ -233,33 +233,46 @@ class LocalRecursiveModel(IterativeModel):
         return Page(tokens.long(), rows.unsqueeze(2) & columns.unsqueeze(1), asked)
 
     def initial_state(self, context: Page) -> Tensor:
-        """Zero, [B, H, W, D]: what the heads say of that is what cells hand on at first."""
-        return self.H_init.new_zeros(*context.tokens.shape, self.config.hidden_size)
+        """Zero, [B, H * W, D]: what the heads say of that is what cells hand on at first."""
+        batch, cells = context.tokens.flatten(1).shape
+        return self.H_init.new_zeros(batch, cells, self.config.hidden_size)
 
     def iterate(self, context: Page, state: Tensor) -> Tensor:
-        """A supervision step of all cells at once, [B, H, W, D] to the same."""
-        _, codes = self.decide(self.lm_head(state))
-        codes = codes * context.inside.unsqueeze(-1)
-        seen = [_shifted(codes[..., i], *way) for i, way in enumerate(NEIGHBOURS.values())]
+        """A supervision step of all cells at once, [B, H * W, D] to the same."""
         at = context.inside
+        _, codes = self.decide(self.lm_head(state))
+        codes = codes.unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
+        seen = [_shifted(codes[..., i], *way) for i, way in enumerate(NEIGHBOURS.values())]
         z_H = self.think(context.tokens[at], torch.stack(seen, dim=-1)[at])
-        return torch.zeros_like(state, dtype=z_H.dtype).masked_scatter(at.unsqueeze(-1), z_H)
+        zero = torch.zeros_like(state, dtype=z_H.dtype)
+        return zero.masked_scatter(at.flatten(1).unsqueeze(-1), z_H)
+
+    def finished(self, tokens: Tensor) -> Tensor:
+        """See `IterativeModel`."""
+        state = work_in_order(self, tokens, states=True).state
+        assert state is not None
+        return state
 
     def read(self, state: Tensor, context: Page) -> tuple[Tensor, Tensor]:
         """See `IterativeModel`; the halt logit is of all cells to fill in, or of all there are."""
-        logits = self.parts(self.lm_head(state))["symbol"]
+        logits = self.read_all(state, context)["symbol"]
         blank = F.one_hot(torch.tensor(self.config.blank_id), self.config.vocab_size) * _CERTAIN
         logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
         counted = torch.where(
             context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside
         )
-        sure = F.logsigmoid(self.halt_head(state)[..., 0].float())
+        sure = F.logsigmoid(self.halt_head(state)[..., 0].float()).view(counted.shape)
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 
     def read_hints(self, state: Tensor, context: Page) -> dict[str, Tensor]:
         """See `IterativeModel`: of every field that is handed on."""
-        parts = self.parts(self.lm_head(state))
+        parts = self.read_all(state, context)
         return {name: parts[name] * context.inside.unsqueeze(-1) for name in self.fields}
+
+    def read_all(self, state: Tensor, context: Page) -> dict[str, Tensor]:
+        """All that cells say, logits [B, H, W, C] each."""
+        outputs = self.lm_head(state).unflatten(1, context.tokens.shape[1:])
+        return self.parts(outputs)
 
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`: every cell attends to its three neighbours."""
@@ -290,11 +303,11 @@ class InOrder:
 
     tokens: Tensor  # int64 [B, H, W], what was asked filled in
     halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
-    logits: Tensor | None  # float32 [B, H, W, sum of C], of all heads; None: not wanted
+    state: Tensor | None  # [B, H * W, D], z_H of all cells; None: not wanted
 
 
 @torch.no_grad()
-def work_in_order(model: LocalRecursiveModel, tokens: Tensor, logits: bool = False) -> InOrder:
+def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = False) -> InOrder:
     """Work canvases out, every cell once, after all that it depends on.
 
     All cells of a front are worked out together: of each row one, two columns behind the row above.
@@ -303,16 +316,16 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, logits: bool = Fal
     Args:
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        logits: whether those of all cells are wanted.
+        states: whether those of all cells are wanted.
     """
     page, tables = model.encode(tokens), model.message_tables()
     filled = page.tokens.clone()
     B, H, W = filled.shape
     sure = torch.zeros(B, H, device=filled.device)
     handed = filled.new_zeros(3, B, H + 1, 3)  # by time modulo 3; row r is at r + 1
-    held = None
-    if logits:
-        held = sure.new_zeros(B, H, W, sum(model.outputs.values()))
+    state = None
+    if states:
+        state = model.H_init.new_zeros(B, H, W, model.config.hidden_size)
     rows = torch.arange(H, device=filled.device)
     used = page.inside.any(dim=0)  # [H, W]
     for time in range(W + 2 * (H - 1)):
@@ -321,18 +334,21 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, logits: bool = Fal
         column = W - 1 - (time - 2 * row)
         now = handed[time % 3].zero_()
         row, column = (part[used[row, column]] for part in (row, column))
+        if not len(row):
+            continue
         here = page.inside[:, row, column]  # [B, A]
         before, two_before = handed[(time - 1) % 3], handed[(time - 2) % 3]
         seen = torch.stack(
             (before[:, row + 1, 0], two_before[:, row, 1], before[:, row, 2]), dim=-1
         )
         token = page.tokens[:, row, column]
-        outputs, halt = model.cells(token.flatten(), seen.flatten(0, 1), tables)
-        symbol, codes = model.decide(outputs)
+        z_H = model.think(token.flatten(), seen.flatten(0, 1), tables)
+        symbol, codes = model.decide(model.lm_head(z_H))
+        halt = model.halt_head(z_H)[:, 0].float()
         asked = page.asked[:, row, column]
         now[:, row + 1] = codes.view(*here.shape, 3) * here.unsqueeze(-1)
         filled[:, row, column] = torch.where(asked, symbol.view(here.shape), token)
         sure[:, row] += F.logsigmoid(halt).view(here.shape) * asked
-        if held is not None:
-            held[:, row, column] = outputs.view(*here.shape, -1).float()
-    return InOrder(filled, all_right(sure), held)
+        if state is not None:
+            state[:, row, column] = z_H.view(*here.shape, -1).to(state.dtype) * here.unsqueeze(-1)
+    return InOrder(filled, all_right(sure), None if state is None else state.flatten(1, 2))

@@ -69,6 +69,14 @@ class LoopedTransformer(CanvasTransformer):
             and all(getattr(kind, name) is getattr(LoopedTransformer, name) for name in step)
         )
 
+    def finished(self, tokens: Tensor) -> Tensor:
+        """See `IterativeModel`; canvases whose boxes are of one width."""
+        from trm.models.ordered import work_in_order
+
+        worked = work_in_order(self, tokens)
+        assert worked is not None
+        return worked.state
+
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`; in order a row's cells are worked out one by one."""
         return height * width if self.in_order else super().pairs(height, width)

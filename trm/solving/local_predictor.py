@@ -5,7 +5,7 @@ import torch
 
 from canvas import symbols
 from canvas.render import Drawing
-from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
+from trm.models.local import InOrder, LocalRecursiveModel, Page, work_in_order
 from trm.solving.iteration import SymbolTrace, likeliest
 from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
 
@@ -36,19 +36,20 @@ class LocalPredictor(Predictor):
     def perturbed(self, noise: float, temperature: float) -> Predictor:
         raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
 
+    @torch.no_grad()
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
         masked = inputs == symbols.MASK
-        worked = self._work(inputs, log_probs)
+        worked, page = self._work(inputs, log_probs)
         cells = worked.tokens.byte().cpu().numpy()
         # Of the rows that were asked for; where there is none, of nothing.
         confidence = worked.halt_logits.sigmoid().cpu().numpy()
         confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
         self._show(cells, masked, confidence)
         log = None
-        if worked.logits is not None:
-            symbol = self.model.parts(worked.logits)["symbol"]
+        if worked.state is not None:
+            symbol = self.model.read_all(worked.state, page)["symbol"].float()
             log = symbol.log_softmax(dim=-1).cpu().numpy() * masked[..., None]
         return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64), log)
 
@@ -59,7 +60,7 @@ class LocalPredictor(Predictor):
         for step in range(int(drawing.steps.max())):
             rows.append(drawing.answer_cells(step) & (drawing.steps > step)[:, None, None])
             asked |= rows[-1]
-        worked = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
+        worked, _ = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
         filled = worked.tokens.byte().cpu().numpy()
         confidence = worked.halt_logits.sigmoid().cpu().numpy()
         canvases = rollout.canvases
@@ -81,16 +82,16 @@ class LocalPredictor(Predictor):
         assert written.log_probs is not None
         return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
 
+    @torch.no_grad()
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         """See `Predictor`: what each cell handed on."""
-        logits = self._work(inputs, logits=True).logits
-        assert logits is not None
-        parts = self.model.parts(logits)
-        return {name: likeliest(parts[name]).cpu().numpy() for name in self.model.fields}
+        worked, page = self._work(inputs, states=True)
+        found = self.model.read_hints(worked.state, page)
+        return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
 
-    def _work(self, canvases: np.ndarray, logits: bool = False) -> InOrder:
-        device = next(self.model.parameters()).device
-        return work_in_order(self.model, torch.from_numpy(canvases).to(device), logits)
+    def _work(self, canvases: np.ndarray, states: bool = False) -> tuple[InOrder, Page]:
+        tokens = torch.from_numpy(canvases).to(next(self.model.parameters()).device)
+        return work_in_order(self.model, tokens, states), self.model.encode(tokens)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

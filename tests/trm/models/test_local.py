@@ -1,0 +1,140 @@
+"""A recursive model of one cell: in order, in steps, and along what it may see."""
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.multiplication import Multiplication
+from canvas.render import draw_worked
+from canvas.symbols import BLANK, MASK, encode
+from canvas.windows import NEIGHBOURS
+from trm.models.configs import LocalConfig
+from trm.models.iterative import Loop
+from trm.models.local import LocalRecursiveModel, all_right, work_in_order
+
+TASK = Multiplication(layout="lattice", base=3)
+RULE = TASK.rules.local_rule(3)  # type: ignore[misc]
+MESSAGES = {way: {f: RULE.fields[f] for f in names} for way, names in RULE.messages.items()}
+
+
+def model(**settings: object) -> LocalRecursiveModel:
+    torch.manual_seed(0)
+    config = {"hidden_size": 16, "num_heads": 4, "intermediate_size": 24, "messages": MESSAGES}
+    return LocalRecursiveModel(LocalConfig(**{**config, **settings})).eval()  # type: ignore[arg-type]
+
+
+def pages(*rows: str) -> torch.Tensor:
+    return torch.from_numpy(np.stack([encode(row) for row in rows]))[None]
+
+
+SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_layers": 2})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_steps_lead_to_what_is_worked_out_in_order(shape: dict[str, int]) -> None:
+    net = model(**shape)
+    tokens = pages("____________", "__120_*_____", ".........2__", ".........1__", "____________")
+    worked = work_in_order(net, tokens, states=True)
+    loop = Loop(net, tokens)
+    loop.advance(40)
+    logits, halt = loop.read()
+    asked = tokens == MASK
+    assert torch.equal(logits.argmax(-1)[asked], worked.tokens[asked])
+    torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
+    torch.testing.assert_close(halt, all_right(-(-worked.halt_logits[:, 2:4]).exp().log1p().sum(1)))
+    loop.step()
+    torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
+
+
+def test_pages_of_a_batch_do_not_meet() -> None:
+    """Boxes of other sizes beside a page, and blank cells around it, change nothing."""
+    net = model()
+    small = pages("12_*_", "...2_")
+    large = pages("2102_*_", ".....1_", ".....2_")
+    both = torch.full((2, 5, 9), BLANK, dtype=torch.uint8)
+    both[0, 1:3, 2:7], both[1, 2:5, 1:8] = small[0], large[0]
+    together = work_in_order(net, both)
+    for page, at in (
+        (small, (0, slice(1, 3), slice(2, 7))),
+        (large, (1, slice(2, 5), slice(1, 8))),
+    ):
+        alone = work_in_order(net, page)
+        assert torch.equal(together.tokens[at], alone.tokens[0])
+        torch.testing.assert_close(together.halt_logits[at[0], at[1]], alone.halt_logits[0])
+
+
+def test_a_cell_sees_its_own_symbol_and_three_messages_alone() -> None:
+    """What is said of a window does not depend on where or beside which others it comes."""
+    net = model(H_cycles=2, L_cycles=2)
+    rng = np.random.default_rng(0)
+    codes = torch.from_numpy(np.stack([rng.integers(0, n, 50) for n in net.codes], axis=1))
+    tokens = torch.from_numpy(rng.integers(1, 14, 50))
+    all_at_once, _ = net.cells(tokens, codes)
+    one_by_one = torch.cat([net.cells(tokens[i : i + 1], codes[i : i + 1])[0] for i in range(50)])
+    torch.testing.assert_close(all_at_once, one_by_one)
+
+
+def test_the_last_h_cycle_alone_has_a_gradient() -> None:
+    """With and without the cycles before it, gradients of the same state are the same."""
+    net = model(H_cycles=2, L_cycles=1).train()
+    tokens, codes = torch.tensor([MASK, 3]), torch.tensor([[1, 2, 3], [0, 0, 0]])
+    outputs, _ = net.cells(tokens, codes)
+    outputs.sum().backward()
+    assert net.embed_tokens.weight.grad is not None
+    assert net.embed_messages.weight.grad is not None
+    assert net.H_init.grad is None
+    assert {name for name, p in net.named_parameters() if p.grad is None} == {
+        "halt_head.weight",
+        "halt_head.bias",
+    }
+
+
+def test_codes_are_those_of_the_rule() -> None:
+    net, rng = model(), np.random.default_rng(1)
+    values = {name: rng.integers(0, n, 20) for name, n in RULE.fields.items()}
+    codes = net.encode_messages({k: torch.from_numpy(v) for k, v in values.items()})
+    for i, way in enumerate(NEIGHBOURS):
+        assert (codes[:, i].numpy() == RULE.code(RULE.messages[way], values)).all()
+    assert tuple(net.codes) == RULE.sizes
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="integer dtype"):
+        model().encode(torch.zeros(1, 2, 2))
+    with pytest.raises(ValueError, match="hidden_size must be a multiple"):
+        model(hidden_size=15)
+    with pytest.raises(ValueError, match="H_cycles must be 1 or more"):
+        model(H_cycles=0)
+
+
+def test_a_page_of_truth_is_seen_as_its_windows() -> None:
+    """`work_in_order` with heads that always know: reading follows the rule's own pages."""
+    net = model()
+    problems = TASK.problems([(14, 17), (8, 26)])
+    worked = TASK.rules.work(problems)
+    drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
+
+    def know(tokens: torch.Tensor, codes: torch.Tensor, tables: object = None) -> torch.Tensor:
+        windows = RULE.windows(np.zeros(len(tokens), np.int64))._replace(
+            token=tokens.numpy(), right=codes[:, 0].numpy()
+        )
+        windows = windows._replace(above=codes[:, 1].numpy(), above_left=codes[:, 2].numpy())
+        says = RULE.apply(windows)
+        return torch.stack([torch.from_numpy(says[name]) for name in net.outputs], dim=1)
+
+    class Known(torch.nn.Module):
+        def forward(self, said: torch.Tensor) -> torch.Tensor:
+            sizes = net.outputs.values()
+            parts = [torch.nn.functional.one_hot(s, n) for s, n in zip(said.T, sizes, strict=True)]
+            return torch.cat(parts, dim=1).float()
+
+    class Judge(torch.nn.Module):
+        def forward(self, said: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(said), 1)
+
+    net.think = know  # type: ignore[method-assign,assignment]
+    net.lm_head, net.halt_head = Known(), Judge()  # type: ignore[assignment]
+    asked = torch.from_numpy(np.where(drawing.given, drawing.truth, np.uint8(MASK)))
+    inside = torch.from_numpy(drawing.truth != BLANK) | (asked == MASK)
+    tokens = torch.where(inside, asked, torch.tensor(BLANK, dtype=torch.uint8))
+    assert (work_in_order(net, tokens).tokens.numpy() == drawing.truth).all()
