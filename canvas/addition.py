@@ -176,7 +176,7 @@ class Addition(Task):
 
     Attributes:
         layout: how it is written down, one of `layouts` or a class of one's own.
-        base: of the digits, 2 to 10.
+        base: of the digits, 2 to 16.
         digits: fewest and most digits of an addend.
         addends: fewest and most of them.
         long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of

@@ -1,4 +1,4 @@
-"""Arithmetic on batches of whole numbers of any length, digit by digit, in any base from 2 to 10.
+"""Arithmetic on batches of whole numbers of any length, digit by digit, in any base from 2 to 16.
 
 A number is a row of digits, least significant first. All is vectorised over the batch; only where a
 carry has to travel is there a loop over digits.
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from canvas.choices import shortened
+from canvas.symbols import DIGIT_CHARACTERS
 
-BASES = range(2, 11)
+BASES = range(2, 17)
+_CHARACTERS = np.frombuffer(DIGIT_CHARACTERS.encode("ascii"), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Numbers:
 
     def to_text(self) -> list[str]:
         """The numbers as people write them, in their own base."""
-        characters = (self.digits + ord("0")).astype(np.uint8)
+        characters = _CHARACTERS[self.digits]
         return [
             row[:length][::-1].tobytes().decode("ascii")
             for row, length in zip(characters, self.lengths, strict=True)
@@ -74,9 +76,9 @@ class Numbers:
 
 def parse(text: str, base: int = 10) -> int:
     """A whole number from 0 up from its digits in ``base``, any number of them; or ValueError."""
-    digits = "0123456789"[:base]
+    digits = DIGIT_CHARACTERS[:base]
     text = text.strip()
-    if not text or text.strip(digits):
+    if not text or text.upper().strip(digits):
         kind = "a whole number from 0 up" + ("" if base == 10 else f" in base {base}")
         raise ValueError(
             f"{shortened(text)} is not {kind}; write it with the digits {digits} alone"

@@ -279,7 +279,7 @@ def write(
 ) -> None:
     """Write numbers into one row of right-to-left content, ``shift`` columns from its right end."""
     n = min(numbers.digits.shape[1], content.shape[2] - shift)
-    ids = numbers.digits[:, :n] + np.uint8(symbols.DIGIT_ZERO)
+    ids = symbols.DIGIT_IDS[numbers.digits[:, :n]]
     inside = np.arange(n) < numbers.lengths[:, None]
     if present is not None:
         inside &= present[:, None]

@@ -418,7 +418,7 @@ class Multiplication(TwoOperands):
 
     Attributes:
         layout: how it is written down, one of `layouts` or a class of one's own.
-        base: of the digits, 2 to 10.
+        base: of the digits, 2 to 16.
         digits_a: fewest and most digits of the multiplicand.
         digits_b: fewest and most digits of the multiplier.
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:

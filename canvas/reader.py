@@ -56,7 +56,7 @@ def _number(ids: np.ndarray, name: str, base: int) -> int:
     """A number from ids, least significant first; every one of them has to be a digit."""
     if not ids.size:
         raise ValueError(f"the {name} is blank")
-    digits = ids.astype(np.int16) - symbols.DIGIT_ZERO
+    digits = symbols.DIGIT_OF[ids]
     if ((digits < 0) | (digits >= base)).any():
         written = symbols.decode(ids[::-1])
         raise ValueError(f"the {name} {written!r} is not a number in base {base}")

@@ -3,7 +3,7 @@
 import numpy as np
 
 PAD = 0
-DIGIT_ZERO = 1  # digit d has the id DIGIT_ZERO + d
+DIGIT_ZERO = 1  # and the digits up to 9; the rest are `DIGIT_IDS`
 BLANK = 11
 TIMES = 12
 MASK = 13
@@ -12,12 +12,21 @@ START = 15
 END = 16
 PLUS = 17
 
-CHARACTERS = "~0123456789_*.#^$+"  # the character of id i is CHARACTERS[i]
-VOCAB_SIZE = len(CHARACTERS)
+CHARACTERS = "~0123456789_*.#^$+ABCDEF"  # the character of id i is CHARACTERS[i]
+VOCAB_SIZE = 18  # of what bases up to 10 need, which is the usual vocabulary of a model
+DIGIT_CHARACTERS = "0123456789ABCDEF"
 
 _CODES = np.frombuffer(CHARACTERS.encode("ascii"), dtype=np.uint8)
 _IDS = np.full(256, 255, dtype=np.uint8)
-_IDS[_CODES] = np.arange(VOCAB_SIZE, dtype=np.uint8)
+_IDS[_CODES] = np.arange(len(CHARACTERS), dtype=np.uint8)
+DIGIT_IDS = _IDS[np.frombuffer(DIGIT_CHARACTERS.encode("ascii"), dtype=np.uint8)]  # of digit d
+DIGIT_OF = np.full(256, -1, dtype=np.int16)  # the digit that an id stands for, -1: none
+DIGIT_OF[DIGIT_IDS] = np.arange(len(DIGIT_IDS), dtype=np.int16)
+
+
+def vocab_size(base: int) -> int:
+    """How many ids a model needs for numbers in a base."""
+    return VOCAB_SIZE if base <= 10 else len(CHARACTERS)
 
 
 def encode(text: str) -> np.ndarray:
@@ -34,6 +43,7 @@ def encode(text: str) -> np.ndarray:
 def decode(ids: np.ndarray) -> str:
     """Text of a one-dimensional array of ids; ValueError if one is outside the vocabulary."""
     ids = np.asarray(ids)
-    if ids.size and (ids.min() < 0 or ids.max() >= VOCAB_SIZE):
-        raise ValueError(f"symbol ids lie in 0..{VOCAB_SIZE - 1}, got {ids.min()}..{ids.max()}")
+    if ids.size and (ids.min() < 0 or ids.max() >= len(CHARACTERS)):
+        last = len(CHARACTERS) - 1
+        raise ValueError(f"symbol ids lie in 0..{last}, got {ids.min()}..{ids.max()}")
     return _CODES[ids].tobytes().decode("ascii")

@@ -31,7 +31,7 @@ class Task(ABC):
 
     Attributes:
         layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
-        base: of the digits, 2 to 10.
+        base: of the digits, 2 to 16.
         long_bias: how much more often long operands are drawn; 0 draws all sizes evenly.
         repeats: share of the operands in training in which one digit comes again and again, as
             often 0 as the highest as any: zeros inside and long carries are rare at random.

@@ -93,7 +93,7 @@ class LocalRule(ABC):
 
     def __init__(self, base: int) -> None:
         self.base = base
-        self.digits = tuple(symbols.DIGIT_ZERO + d for d in range(base))
+        self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
 
     @abstractmethod
     def classes(self, field: str) -> int:

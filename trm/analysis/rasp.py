@@ -155,8 +155,8 @@ class Cells:
                 f"cells; this one has {height} x {width}. Take shorter numbers"
             )
         self.symbols: SOp = canvases.reshape(batch, -1).astype(np.int64)
-        digit = self.symbols - symbols.DIGIT_ZERO
-        self.digit: SOp = np.where((digit >= 0) & (digit < 10), digit, NONE)
+        digit = symbols.DIGIT_OF[self.symbols].astype(np.int64)
+        self.digit: SOp = np.where(digit >= 0, digit, NONE)
         self.sign: SOp = np.isin(self.symbols, (symbols.TIMES, symbols.PLUS))
         self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
         self.base, self.order = base, order

@@ -182,7 +182,7 @@ def unpack(path: Path) -> dict[str, Any]:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # once there was none
         raise ValueError("it is not what was written")
-    if header["symbols"] != CHARACTERS:
+    if not CHARACTERS.startswith(header["symbols"]):
         raise ValueError("it was written with another vocabulary")
     content = {key: header.get(name) for name, key in _HEADER.items()}
     weights = {_PREFIX + name: value for name, value in tensors.items()}

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.choices import load_class
-from canvas.symbols import DIGIT_ZERO
+from canvas.symbols import DIGIT_IDS
 from trm.models.configs import POSITIONS, RANDOMISED_RANGE
 from trm.models.coordinates import Coordinates, offset_classes, relative_classes
 from trm.models.layers import RelativeKeys, Rotation, truncated_normal_
@@ -230,7 +230,7 @@ class Abacus(Position):
 
     def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The vectors of digits, [B, T, D]; without a generator the offset is 0."""
-        digit = (ids >= DIGIT_ZERO) & (ids < DIGIT_ZERO + 10)
+        digit = torch.isin(ids, torch.tensor(DIGIT_IDS.tolist(), device=ids.device))
         index = torch.arange(1, ids.shape[1] + 1, device=ids.device).expand_as(ids)
         count = index - index.masked_fill(digit, 0).cummax(dim=1).values  # of others 0
         most, offset = len(self.weight), 0

@@ -159,7 +159,8 @@ class GPTPredictor(Predictor):
         """How rows are written, and perhaps the log-probabilities of all symbols [B, H, W, V]."""
         masked = inputs == symbols.MASK
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
-        of_all = np.zeros((*inputs.shape, symbols.VOCAB_SIZE), np.float32) if full else None
+        shape = (*inputs.shape, self.model.config.vocab_size)
+        of_all = np.zeros(shape, np.float32) if full else None
         rows = masked.any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
@@ -251,7 +252,8 @@ class GPTPredictor(Predictor):
         device = next(self.model.parameters()).device
         noise, temperature = None, 0.0
         if self.temperature and keys is not None:
-            noise, temperature = _gumbel(keys, forced.shape[1]).to(device), self.temperature
+            noise = _gumbel(keys, forced.shape[1], self.model.config.vocab_size).to(device)
+            temperature = self.temperature
         written, symbol_log_probs = self.model.generate(
             torch.from_numpy(forced).to(device),
             height,
@@ -272,9 +274,9 @@ class GPTPredictor(Predictor):
         return ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None
 
 
-def _gumbel(keys: np.ndarray, length: int) -> torch.Tensor:
+def _gumbel(keys: np.ndarray, length: int, vocab_size: int) -> torch.Tensor:
     """Gumbel noise ``float32 [B, T, V]`` that each sample draws by itself; zeros for key 0."""
-    noise = torch.zeros(len(keys), length, symbols.VOCAB_SIZE)
+    noise = torch.zeros(len(keys), length, vocab_size)
     for i, key in enumerate(keys):
         if key:
             generator = torch.Generator().manual_seed(int(key))

@@ -156,7 +156,7 @@ class IterativePredictor(Predictor):
         cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=device)
         used = torch.empty_like(confidence, dtype=torch.long)
         settled = torch.empty_like(confidence, dtype=torch.bool)
-        log = torch.empty(*cells.shape, symbols.VOCAB_SIZE, device=device) if log_probs else None
+        log: torch.Tensor | None = None
         masked = tokens == symbols.MASK
         for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
             if self.on_step is not None:
@@ -168,7 +168,9 @@ class IterativePredictor(Predictor):
             cells[done], used[done] = step.cells[last], step.number
             confidence[done] = step.halt_logits[last].float().sigmoid()
             settled[done] = step.settled[last]
-            if log is not None:
+            if log_probs:
+                if log is None:
+                    log = step.logits.new_empty(*cells.shape, step.logits.shape[-1]).float()
                 log[done] = step.logits[last].float().log_softmax(dim=-1)
         return Prediction(
             cells.cpu().numpy(),

@@ -175,13 +175,17 @@ class Predictor(ABC):
             ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
             and wherever else nothing was written.
         """
-        shape, predictor = (*drawing.canvases.shape, symbols.VOCAB_SIZE), self.with_cache()
-        symbol_log_probs = np.zeros(shape, dtype=np.float32) if log_probs else None
+        shape, predictor = drawing.canvases.shape, self.with_cache()
+        symbol_log_probs: np.ndarray | None = None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             mine = None if keys is None else keys_of_step(keys[active], step)
             filled = predict_views(predictor, inputs, [views[i] for i in active], mine, log_probs)
-            if symbol_log_probs is not None:
+            if filled.log_probs is not None:
+                nonlocal symbol_log_probs
+                if symbol_log_probs is None:
+                    of_all = filled.log_probs.shape[-1]
+                    symbol_log_probs = np.zeros((*shape, of_all), dtype=np.float32)
                 symbol_log_probs[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
             return filled
 

@@ -25,6 +25,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from augment.symmetry import SYMMETRIES
 from canvas.choices import did_you_mean, import_code, load_class, look_here
 from canvas.hints import ORIENTATION, hint_classes
+from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints.lightning_io import CheckpointFiles
@@ -230,6 +231,9 @@ class TrainingCLI(LightningCLI):
         for side in ("height", "width"):
             if settings and side in settings:
                 settings[side] = config.data.canvas[side] or 20
+        if settings and "vocab_size" in settings:
+            base = config.data.task.init_args.get("base", 10)
+            settings["vocab_size"] = vocab_size(base if type(base) is int else 10)
         if settings and "hints" in settings:
             settings["hints"] = self._hints(config)
         if settings and "messages" in settings:
