@@ -424,12 +424,14 @@ class Multiplication(TwoOperands):
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
             0 draws every pair of lengths evenly, 1 trains on long operands more.
         repeats: share of the operands in training in which one digit comes again and again.
+        smallest: the smallest operand that is drawn, 0 or 1.
     """
 
     layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()])
     sign, signs = "x", "x*×X"
 
     layout: str = layout_field("lattice", layouts)
+    smallest: int = 1
 
     def answer(self, operands: Sequence[int]) -> int:
         return prod(operands)

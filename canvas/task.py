@@ -74,6 +74,8 @@ class Task(ABC):
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
+        if self.smallest not in (0, 1):
+            raise ValueError(f"smallest is 0 or 1, not {self.smallest}")
         if not 0 <= self.repeats <= 1:
             raise ValueError(f"repeats is a share from 0 to 1, not {self.repeats}")
 

@@ -317,8 +317,7 @@ class _Closure:
         rule, kind = self.rule, column.kind
         cells, of = np.unique(states // self._beside, return_inverse=True)
         right, over = np.divmod(cells, self._messages)
-        beside = np.zeros((len(cells), self._beside), np.float32)
-        beside[of, states % self._beside] = 1
+        beside = states % self._beside
         classes = self._kept(over)
         for target in column.left:
             there = "" if target == END else rule.rows[name].columns[str(target)].kind
@@ -341,20 +340,26 @@ class _Closure:
                     known[down] = known[self._handed(name, kind)] = True
                     self.handed[name, kind] = np.flatnonzero(known)
                     handed = self._kept(down)
-                    says = np.zeros((len(cells), self._classes), np.float32)
-                    says[which, handed] = 1
-                    for before, mine in zip(*(beside.T @ says).nonzero(), strict=True):
-                        if before:
-                            k, p = divmod(int(before) - 1, self._classes)
-                            self.pairs[name].add((self._kinds[k], p, kind, int(mine)))
+                    for mine in np.flatnonzero(np.bincount(handed)).tolist():
+                        says = np.zeros(len(cells), dtype=bool)
+                        says[which[handed == mine]] = True
+                        self._note(name, np.flatnonzero(np.bincount(beside[says[of]])), kind, mine)
+                        if target == END:
+                            self.pairs[name].add((kind, mine, "", _EDGE))
                     if target == END:
-                        self.pairs[name] |= {(kind, int(q), "", _EDGE) for q in np.unique(handed)}
                         continue
                     after = 1 + self._kinds.index(kind) * self._classes + handed
                     state = rule.code(rule.left, out) * self._messages + corner
                     found.setdefault(str(target), []).append(
                         _distinct(state * self._beside + after)
                     )
+
+    def _note(self, name: str, beside: np.ndarray, kind: str, mine: int) -> None:
+        """Note what can lie on the right of a column that hands down a class."""
+        for one in beside.tolist():
+            if one:  # 0 is the page's right edge
+                k, p = divmod(one - 1, self._classes)
+                self.pairs[name].add((self._kinds[k], p, kind, mine))
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """The code of what is handed in one direction, of all that is handed down."""
