@@ -79,7 +79,7 @@ class LatticeRule(LocalRule):
         inside = np.where(b > 0, above.multiplicand > 0, above_left.addend > 0)
         stands = grid & (units | (digit > 0) | inside)
         return {
-            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK),
+            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
             "multiplier": np.where(of_b, number, np.where(ahead, right.multiplier, 0)),
             "product": np.where(ahead & written, 1 + product, 0),
             "carry": np.where(ahead, 1 + carry, 0),
@@ -129,7 +129,7 @@ class ColumnRule(LocalRule):
         sum_carry, digit = np.divmod(total, self.base)
         known = stands | (above.present & (right.sum_carry > 0))
         return {
-            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK),
+            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
             "sum_carry": np.where(known, 1 + sum_carry, 0),
             "addend": _digit_class(token, self.base),
             "sum": np.where(stands, 1 + digit, 0),

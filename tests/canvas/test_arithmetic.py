@@ -17,7 +17,7 @@ checked = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def in_base(value: int, base: int) -> str:
-    return ("" if value < base else in_base(value // base, base)) + str(value % base)
+    return ("" if value < base else in_base(value // base, base)) + "0123456789ABCDEF"[value % base]
 
 
 def assert_well_formed(numbers: Numbers) -> None:

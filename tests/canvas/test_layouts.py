@@ -25,7 +25,7 @@ Operands = tuple[int, ...]
 
 
 def in_base(value: int, base: int) -> str:
-    return ("" if value < base else in_base(value // base, base)) + str(value % base)
+    return ("" if value < base else in_base(value // base, base)) + "0123456789ABCDEF"[value % base]
 
 
 def cut(rows: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL
+from canvas.windows import SYMBOL, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor
@@ -17,7 +17,11 @@ from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import window_batch
+from trm.training.samples import rule_of, window_batch
+
+_HARD = "counterexamples"  # of a checkpoint
+_NARROW = 2.0  # margin between a right logit and the next below which a window is hard
+_AT_ONCE = 16384
 
 
 class LocalModule(CanvasModule):
@@ -29,6 +33,9 @@ class LocalModule(CanvasModule):
         schedule: of the learning rate.
         halt_weight: weight of the loss of the halting head, which learns whether all that a cell
             says is right.
+        counterexamples: share of a batch that is drawn evenly from windows that were wrong or
+            nearly so at the end of an epoch, of all that training's problems have shown so far: of
+            those that only longer numbers show, none.
         compile: compile the model for training (needs a C++ compiler on a CPU).
         seed: unused by this model, which draws nothing.
     """
@@ -42,12 +49,16 @@ class LocalModule(CanvasModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         halt_weight: float = 0.1,
+        counterexamples: float = 0.0,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         check_range("model.halt_weight", halt_weight, 0)
+        check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(network, optimizer, schedule, None, compile, seed)
-        self.halt_weight = halt_weight
+        self.halt_weight, self.counterexamples = halt_weight, counterexamples
+        self.seen: list[np.ndarray] = []  # numbers of windows that training has shown
+        self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
         self.hints = dict.fromkeys(network.fields, 1.0)
 
     def check(self, data: CanvasDataModule) -> None:
@@ -80,6 +91,9 @@ class LocalModule(CanvasModule):
         return total + self.halt_weight * halt, shares
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        if self.counterexamples:
+            self.seen.append(batch["numbers"].cpu().numpy())
+            batch = self._with_counterexamples(batch, batch_idx)
         loss, shares = self.loss(batch)
         if logs_at(self.trainer, self.global_step + 1):
             figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
@@ -87,13 +101,73 @@ class LocalModule(CanvasModule):
             self.log_training(figures, {name: shares[name] for name in self.model.fields})
         return loss
 
+    def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
+        """A batch with its share of hard windows."""
+        number = round(self.counterexamples * len(batch["tokens"])) if len(self.hard) else 0
+        if not number:
+            return batch
+        random = np.random.default_rng(self.batch_seed(batch_idx))
+        more = self._windows(random.choice(self.hard, number))
+        return {name: torch.cat((batch[name], part)) for name, part in more.items()}
+
+    def _windows(self, numbers: np.ndarray) -> Batch:
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        rule = rule_of(data.task)
+        batch = window_batch(rule, rule.windows(numbers))
+        return {name: part.to(self.device) for name, part in batch.items()}
+
+    @torch.no_grad()
+    def on_train_epoch_end(self) -> None:
+        """Run the model on all windows that training has shown, and keep those that are hard."""
+        if not self.counterexamples or self.current_epoch + 1 == self.trainer.max_epochs:
+            return
+        if len(self.seen) <= self.trainer.num_training_batches and self.current_epoch:  # resumed
+            self.seen += self._shown_before()
+        self.seen = [np.unique(np.concatenate(self.seen))]
+        tables, hard = self.model.message_tables(), [self.hard]
+        for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
+            batch = self._windows(numbers)
+            outputs, _ = self.model.cells(batch["tokens"], batch["codes"], tables)
+            least = torch.full_like(batch["asked"], torch.inf, dtype=torch.float32)
+            for i, (name, logits) in enumerate(self.model.parts(outputs.float()).items()):
+                label = batch["labels"][:, i : i + 1]
+                others = logits.scatter(1, label, -torch.inf).amax(dim=1)
+                margin = logits.gather(1, label)[:, 0] - others
+                if name == SYMBOL:
+                    margin = margin.masked_fill(~batch["asked"], torch.inf)
+                least = torch.minimum(least, margin)
+            hard.append(numbers[(least < _NARROW).cpu().numpy()])
+        self.hard = np.unique(np.concatenate(hard))
+        self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)
+
+    def _shown_before(self) -> list[np.ndarray]:
+        """The windows of all batches of the epochs before, drawn once more after a resume."""
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        loader = data.train_dataloader()
+        found = []
+        for epoch in range(self.current_epoch):
+            loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+            found += [batch["numbers"].numpy() for batch in loader]
+        return found
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        if self.counterexamples:
+            checkpoint[_HARD] = self.gathered(torch.from_numpy(self.hard))
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        hard = checkpoint.get(_HARD)  # taken over by as many devices as had it
+        if hard and len(hard) == self.trainer.world_size:
+            self.hard = hard[self.global_rank].numpy()
+
     @torch.no_grad()
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         """On all rows of each problem."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        batch = window_batch(data.task, problems, drawing)
-        batch = {name: part.to(self.device) for name, part in batch.items()}
-        return float(self.loss(batch)[0]), len(drawing)
+        rule = rule_of(data.task)
+        found = page_windows(rule, data.task.rules, problems, drawing)
+        return float(self.loss(self._windows(rule.number(found.windows)))[0]), len(drawing)
 
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced

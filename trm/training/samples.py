@@ -24,7 +24,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import SYMBOL, page_windows
+from canvas.windows import SYMBOL, LocalRule, Windows, page_windows
 from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum, RareContexts
 
@@ -240,25 +240,25 @@ class WindowSamples(TrainingSamples):
         problems, drawing, _, epoch, index = self._drawing(indices)
         words = random_words(keys(self.seed, self.split, epoch, index, _STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
-        batch = window_batch(self.task, problems, drawing, known)
-        seen = np.concatenate([batch["tokens"][:, None], batch["codes"]], axis=1)
-        first = torch.from_numpy(np.unique(seen, axis=0, return_index=True)[1])
-        return {name: part[first] for name, part in batch.items()}
+        rule = rule_of(self.task)
+        found = page_windows(rule, self.task.rules, problems, drawing, known)
+        numbers = np.unique(rule.number(found.windows))
+        return {**window_batch(rule, rule.windows(numbers)), "numbers": torch.from_numpy(numbers)}
 
 
-def window_batch(
-    task: Task, problems: Problems, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
-) -> TrainingBatch:
-    """Pages as N windows: ``tokens`` int64 [N], ``codes`` of the neighbours' messages int64 [N, 3].
+def rule_of(task: Task) -> LocalRule:
+    """The local rule of a task's layout, which has one."""
+    assert task.rules.local_rule is not None
+    return task.rules.local_rule(task.base)
 
-    And ``labels`` int64 [N, 1 + F], what follows: the symbol, then each field that is handed on;
-    and ``asked``, bool [N], whether the symbol is to be written. Arguments as for
-    `canvas.windows.page_windows`.
+
+def window_batch(rule: LocalRule, windows: Windows) -> TrainingBatch:
+    """N windows as tensors, and what follows from them.
+
+    ``tokens`` int64 [N]; ``codes`` of the neighbours' messages int64 [N, 3]; ``labels`` int64
+    [N, 1 + F], the symbol, then each field that is handed on; ``asked`` bool [N], whether the
+    symbol is to be written.
     """
-    layout = task.rules
-    assert layout.local_rule is not None
-    rule = layout.local_rule(task.base)
-    windows = page_windows(rule, layout, problems, drawing, known_rows).windows
     labels = rule.apply(windows)
     batch = {
         "tokens": windows.token,
