@@ -13,7 +13,7 @@ from canvas.layouts import HintRow, Row
 from canvas.problems import Problems
 from canvas.reader import read
 from canvas.sampling import sample
-from canvas.symbols import DIGIT_ZERO, decode
+from canvas.symbols import DIGIT_IDS, decode
 from canvas.task import Task
 
 _PROBLEMS = 32  # of a sample
@@ -76,7 +76,7 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         if said.answer != answer:
             cells = said.answer_cells
             right = [answer // base**k % base for k in range(len(cells))]
-            rows = [c[0] for c, d in zip(cells, right, strict=True) if canvas[c] != DIGIT_ZERO + d]
+            rows = [c[0] for c, d in zip(cells, right, strict=True) if canvas[c] != DIGIT_IDS[d]]
             row = min(rows, default=cells[-1][0]) + 1
             yield (
                 f"row {row} of {names[i]} shows the answer {written(said.answer)}, and it is "

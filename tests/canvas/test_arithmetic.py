@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from canvas import arithmetic
 from canvas.arithmetic import BASES, Numbers
 
-every_base = pytest.mark.parametrize("base", BASES)
+every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])
 bases = st.sampled_from(BASES)
 values = st.lists(st.integers(0, 10**60) | st.integers(0, 30), min_size=1, max_size=12)
 checked = settings(max_examples=60, deadline=None, derandomize=True)

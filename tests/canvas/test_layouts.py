@@ -10,7 +10,6 @@ import pytest
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.arithmetic import BASES
 from canvas.layouts import ABSENT, ANSWER, ROW_KINDS, Layout, Prompt, Worked
 from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
@@ -19,7 +18,7 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json
 LAYOUTS = {**Multiplication.layouts, **Addition.layouts}
 COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
 
-every_base = pytest.mark.parametrize("base", BASES)
+every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])
 
 Operands = tuple[int, ...]
 
@@ -46,7 +45,7 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
             rows.insert(-1, "".join(map(str, carried)) + "_")
         return [row.rjust(max(map(len, rows)), "_") for row in rows]
     a, b = operands
-    digits = [int(d) for d in reversed(in_base(b, base))]
+    digits = [int(d, base) for d in reversed(in_base(b, base))]
     partial = [in_base(a * d, base) + "_" * i for i, d in enumerate(digits)]
     totals = [a * (b % base ** (i + 1)) for i in range(len(digits))]
     if layout.name == "lattice":

@@ -3,7 +3,6 @@ import pytest
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.arithmetic import BASES
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -31,7 +30,7 @@ def canvas_of(text: str) -> np.ndarray:
     return np.stack([symbols.encode(line) for line in text.split()])
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", [2, 3, 10, 16])
 def test_a_drawn_problem_is_read_back(layout, base, problems_of):
     problems = problems_of(layout, base)
     kind = Addition if layout.name in Addition.layouts else Multiplication
@@ -39,7 +38,7 @@ def test_a_drawn_problem_is_read_back(layout, base, problems_of):
         found = read(canvas, layout, base)
         assert found.operands == operands
         assert found.answer == kind(layout.name).answer(operands)
-        digits = [int(canvas[place]) - symbols.DIGIT_ZERO for place in found.answer_cells]
+        digits = [int(symbols.DIGIT_OF[canvas[place]]) for place in found.answer_cells]
         assert sum(digit * base**i for i, digit in enumerate(digits)) == found.answer
 
 

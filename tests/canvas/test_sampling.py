@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.arithmetic import BASES
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.sampling import FAMILIES, family_problems, sample
@@ -25,7 +24,7 @@ def chi_square(counts: np.ndarray, shares: np.ndarray) -> float:
 
 
 @every_split
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", [2, 3, 10, 16])
 def test_every_sample_belongs_to_its_split(split, base):
     for task in (
         Multiplication("standard", base, digits_a=(1, 4), digits_b=(1, 6)),

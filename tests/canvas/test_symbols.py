@@ -5,10 +5,15 @@ from canvas import symbols
 
 
 def test_ids_are_the_same_in_every_release():
-    ids = dict(zip(symbols.CHARACTERS, range(symbols.VOCAB_SIZE), strict=True))
+    ids = dict(zip(symbols.CHARACTERS, range(len(symbols.CHARACTERS)), strict=True))
     digits = {str(digit): digit + 1 for digit in range(10)}
     others = {"~": 0, "_": 11, "*": 12, ".": 13, "#": 14, "^": 15, "$": 16, "+": 17}
-    assert ids == digits | others
+    letters = dict(zip("ABCDEF", range(18, 24), strict=True))
+    assert ids == digits | others | letters
+    assert symbols.decode(symbols.DIGIT_IDS) == symbols.DIGIT_CHARACTERS
+    assert (symbols.DIGIT_OF[symbols.DIGIT_IDS] == np.arange(16)).all()
+    assert symbols.DIGIT_OF[symbols.BLANK] == -1
+    assert (symbols.vocab_size(10), symbols.vocab_size(16)) == (18, 24)
     named = (symbols.PAD, symbols.BLANK, symbols.TIMES, symbols.MASK, symbols.ROW_END)
     assert (*named, symbols.START, symbols.END, symbols.PLUS) == tuple(others.values())
 
@@ -25,7 +30,7 @@ def test_a_character_that_no_canvas_holds_is_refused(text):
         symbols.encode(text)
 
 
-@pytest.mark.parametrize("ids", [[18], [-1], [1, 255]])
+@pytest.mark.parametrize("ids", [[24], [-1], [1, 255]])
 def test_an_id_outside_the_vocabulary_is_refused(ids):
-    with pytest.raises(ValueError, match=r"symbol ids lie in 0\.\.17"):
+    with pytest.raises(ValueError, match=r"symbol ids lie in 0\.\.23"):
         symbols.decode(np.array(ids))

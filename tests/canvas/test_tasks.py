@@ -52,7 +52,7 @@ def test_a_task_knows_the_canvas_its_longest_problems_need():
         (Addition, {"digits": (1, 1001)}, r"digits is \[fewest, most\] from 1 to 1000, not"),
         (Addition, {"addends": (1, 2)}, r"addends is \[fewest, most\] from 2 to 100, not"),
         (Addition, {"addends": (2, 101)}, r"addends is \[fewest, most\] from 2 to 100, not"),
-        (Multiplication, {"base": 11}, "the base is 2 to 10, not 11"),
+        (Multiplication, {"base": 17}, "the base is 2 to 16, not 17"),
         (Addition, {"long_bias": float("nan")}, "long_bias is a finite number"),
         (Multiplication, {"repeats": 2}, "repeats is a share from 0 to 1, not 2"),
         (Multiplication, {"layout": "latice"}, r"layout must be .*Did you mean lattice\?"),

@@ -257,7 +257,7 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
     check_program(layout)
     cells = Cells(canvases, base)
     digits = PROGRAMS[layout](cells).reshape(canvases.shape)
-    ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_ZERO + digits).astype(np.uint8)
+    ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_IDS[digits]).astype(np.uint8)
     return np.where(canvases == symbols.MASK, ids, canvases), cells
 
 
