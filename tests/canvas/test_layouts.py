@@ -42,7 +42,7 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
         if layout is CARRIES:
             places = range(len(total) - 1, 0, -1)
             carried = [sum(n % base**place for n in operands) // base**place for place in places]
-            rows.insert(-1, "".join(map(str, carried)) + "_")
+            rows.insert(-1, "".join(in_base(n, base) for n in carried) + "_")
         return [row.rjust(max(map(len, rows)), "_") for row in rows]
     a, b = operands
     digits = [int(d, base) for d in reversed(in_base(b, base))]
@@ -52,7 +52,9 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
         width = len(in_base(a, base)) + 1
         rows = [in_base(a, base).rjust(width, "_") + "_*"]
         for i, (total, digit) in enumerate(zip(totals, digits, strict=True)):
-            rows.append(in_base(total // base**i, base).rjust(width, "_") + f"_{digit}")
+            rows.append(
+                in_base(total // base**i, base).rjust(width, "_") + "_" + in_base(digit, base)
+            )
         return rows
     sums = [in_base(total, base) for total in totals]
     below = {
