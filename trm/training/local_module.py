@@ -34,7 +34,7 @@ class LocalModule(CanvasModule):
         halt_weight: weight of the loss of the halting head, which learns whether all that a cell
             says is right.
         counterexamples: share of a batch that is drawn evenly from windows that were wrong or
-            nearly so at the end of an epoch, of all that training's problems have shown so far: of
+            nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
         compile: compile the model for training (needs a C++ compiler on a CPU).
         seed: unused by this model, which draws nothing.
@@ -59,6 +59,7 @@ class LocalModule(CanvasModule):
         self.halt_weight, self.counterexamples = halt_weight, counterexamples
         self.seen: list[np.ndarray] = []  # numbers of windows that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
+        self._goes_on = False  # from a checkpoint, which does not hold what has been seen
         self.hints = dict.fromkeys(network.fields, 1.0)
 
     def check(self, data: CanvasDataModule) -> None:
@@ -117,12 +118,12 @@ class LocalModule(CanvasModule):
         return {name: part.to(self.device) for name, part in batch.items()}
 
     @torch.no_grad()
-    def on_train_epoch_end(self) -> None:
+    def on_train_epoch_start(self) -> None:
         """Run the model on all windows that training has shown, and keep those that are hard."""
-        if not self.counterexamples or self.current_epoch + 1 == self.trainer.max_epochs:
+        if not self.counterexamples or not self.current_epoch:
             return
-        if len(self.seen) <= self.trainer.num_training_batches and self.current_epoch:  # resumed
-            self.seen += self._shown_before()
+        if self._goes_on:
+            self.seen, self._goes_on = self._shown_before(), False
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
@@ -143,10 +144,11 @@ class LocalModule(CanvasModule):
     def _shown_before(self) -> list[np.ndarray]:
         """The windows of all batches of the epochs before, drawn once more after a resume."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        loader = data.train_dataloader()
+        loader: Any = data.train_dataloader()
+        loader.progress = None  # all batches, not those that are still to come
         found = []
         for epoch in range(self.current_epoch):
-            loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+            loader.sampler.set_epoch(epoch)
             found += [batch["numbers"].numpy() for batch in loader]
         return found
 
@@ -157,6 +159,7 @@ class LocalModule(CanvasModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
+        self._goes_on = True
         hard = checkpoint.get(_HARD)  # taken over by as many devices as had it
         if hard and len(hard) == self.trainer.world_size:
             self.hard = hard[self.global_rank].numpy()

@@ -1,0 +1,82 @@
+"""Training of local models on whole pages, and the windows that come back."""
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.windows import SYMBOL, closure
+from trm import load_solver, solve
+from trm.training.samples import WindowSamples, rule_of
+
+TASK = Multiplication(base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+SMALL = (
+    "--config", "quickstart", "--data.task.base", 3, "--data.batch_size", 32,
+    "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
+    "--data.batches_per_epoch", 100, "--data.validation_problems", 20,
+    "--data.training_problems", 0, "--model.schedule.decay", "constant",
+    "--model.optimizer.matrix_lr", 0.01, "--trainer.max_epochs", 3,
+    "--trainer.check_val_every_n_epoch", 1, "--trainer.logger.name", "small",
+    "--model.network.config.hidden_size", 32, "--model.network.config.intermediate_size", 48,
+)  # fmt: skip
+
+
+def weights(path) -> dict[str, torch.Tensor]:
+    return torch.load(path, weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def trained(command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    ran = command("fit", *SMALL, folder=folder)
+    assert ran.code == 0, ran.err
+    return folder
+
+
+def test_samples_are_the_windows_of_training_problems_each_once():
+    samples = WindowSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
+    batch, rule = samples.__getitems__(list(range(32))), rule_of(TASK)
+    numbers = batch["numbers"].numpy()
+    assert (np.diff(numbers) > 0).all()
+    windows = rule.windows(numbers)
+    assert (batch["tokens"].numpy() == windows.token).all()
+    assert (batch["codes"].numpy() == np.stack(windows[1:], axis=1)).all()
+    names, says = (SYMBOL, *rule.fields), rule.apply(windows)
+    assert (batch["labels"].numpy() == np.stack([says[name] for name in names], axis=1)).all()
+    masked = batch["asked"].numpy()
+    assert np.isin(numbers[masked], closure(rule)).all()
+    assert 0 < masked.sum() < len(masked)
+    again = samples.__getitems__(list(range(32)))
+    assert all(torch.equal(batch[name], again[name]) for name in batch)
+
+
+def test_a_short_run_solves_longer_problems_than_it_saw(trained):
+    solver = load_solver(trained / "runs/small")
+    problems = [(3**9 - 1, 3**9 - 2), (0, 7), (5000, 3**7)]
+    assert [solution.correct for solution in solve(problems, solver)] == [True] * 3
+
+
+def test_a_run_that_is_resumed_is_the_uninterrupted_one(trained, command, tmp_path):
+    first = command("fit", *SMALL, "--trainer.max_epochs", 2, folder=tmp_path)
+    second = command("fit", *SMALL, "--ckpt_path", "last", folder=tmp_path)
+    assert (first.code, second.code) == (0, 0), second.err
+    whole, parts = (
+        weights(next((folder / "runs/small").glob("version_0/checkpoints/last.ckpt")))
+        for folder in (trained, tmp_path)
+    )
+    assert len(whole["counterexamples"][0]) > 0
+    assert torch.equal(whole["counterexamples"][0], parts["counterexamples"][0])
+
+
+def test_a_layout_without_a_local_rule_is_refused(command, tmp_path):
+    ran = command("fit", *SMALL, "--data.task.layout", "standard", folder=tmp_path)
+    assert ran.code == 2
+    assert "does not declare what its cells hand on: take lattice" in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_views_are_refused(command, tmp_path):
+    ran = command("fit", *SMALL, "--data.blanks.rows", 2, folder=tmp_path)
+    assert ran.code == 2
+    assert "leave out data.views" in ran.err
