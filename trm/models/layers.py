@@ -79,13 +79,13 @@ class Linear(nn.Linear):
 def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
     """x / sqrt(mean(x**2) + eps) over the last dimension, without learned gains; keeps the dtype.
 
-    Zhang & Sennrich 2019. The mean is taken in float32.
+    Zhang & Sennrich 2019. The mean is taken in float32, of float64 in that.
     """
     if x.device.type != "cpu":
         return F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
     # No slower than the library's on a CPU, and bit for bit the reference's on any layout: the
     # recursion makes a large difference out of a different rounding.
-    exact = x.float()
+    exact = x if x.dtype == torch.float64 else x.float()
     return (exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 

@@ -193,7 +193,8 @@ class LocalRecursiveModel(IterativeModel):
             q = mixing.queries(x).unflatten(-1, (1, heads, -1)) * k.shape[-1] ** -0.5
             scores = ((q * k).sum(-1) + bias).masked_fill(~present, -torch.inf)
             scores = scores.masked_fill(alone.unsqueeze(1), 0)
-            weights = torch.softmax(scores, dim=1, dtype=torch.float32).to(v.dtype)
+            exact = torch.promote_types(v.dtype, torch.float32)
+            weights = torch.softmax(scores, dim=1, dtype=exact).to(v.dtype)
             mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(alone, 0)
             x = layer.after(x, mixing.out(mixed))
         return x

@@ -1,0 +1,94 @@
+"""Windows judged: right ones, wrong ones, margins, and what rounding leaves of them."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.multiplication import Multiplication
+from canvas.windows import SYMBOL
+from trm.models.local import LocalRecursiveModel
+from trm.proof.bound import UNITS, RoundingBound
+from trm.proof.prove import (
+    NotProvableError,
+    _tensors,
+    judge,
+    provable,
+    shown_in_training,
+    weights_hash,
+)
+
+MODELS = ("binary", "ternary", "sums")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_knows_all_windows_is_proved(name, request):
+    trained = request.getfixturevalue(name)
+    assert trained.judged.wrong.size == 0
+    assert trained.judged.margin.min() > trained.judged.left.min() > 0
+    assert trained.judged.arithmetic in ("float32", "float64")
+
+
+def test_outputs_are_what_the_rule_says(ternary):
+    labels = ternary.rule.apply(windows := ternary.rule.windows(ternary.judged.numbers))
+    asks = ternary.rule.asks(windows)
+    for name, output in ternary.judged.outputs.items():
+        where = asks if name == SYMBOL else slice(None)
+        np.testing.assert_array_equal(output[where], labels[name][where])
+
+
+def test_a_spoilt_head_is_seen(binary):
+    spoilt = copy.deepcopy(binary.model)
+    with torch.no_grad():  # it now writes a digit where a blank belongs
+        spoilt.lm_head.bias[1] += 100
+    judged = judge(spoilt, binary.rule, binary.judged.numbers)
+    assert judged.wrong.size > 0
+    assert judged.arithmetic is None
+    assert (judged.margin[~judged.right] <= 0).all()
+    assert weights_hash(spoilt) != weights_hash(binary.model)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rounding_stays_within_its_bound(name, request):
+    """Logits in float32 and float64 differ by less than what is allowed for."""
+    trained = request.getfixturevalue(name)
+    tokens, codes, labels = _tensors(trained.rule, trained.rule.windows(trained.judged.numbers))
+    double = copy.deepcopy(trained.model).double()
+    with torch.no_grad():
+        margins = []
+        for model in (trained.model, double):
+            parts = model.parts(model.cells(tokens, codes)[0])
+            least = torch.full((len(tokens),), torch.inf, dtype=torch.float64)
+            for output, logits in parts.items():
+                label = labels[output].clamp(min=0)[:, None]
+                apart = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
+                least = least.minimum(apart.double().masked_fill(labels[output] < 0, torch.inf))
+            margins.append(least)
+    single, exact = margins
+    left = {u: RoundingBound(trained.model, u).left(tokens, codes, labels) for u in UNITS}
+    assert (single - exact).abs().max() > 0
+    assert ((single - exact).abs() < exact - left["float32"]).all()
+    assert (exact > left["float64"]).all()
+    assert (exact < left["float64"] + 1e-3).all()
+
+
+def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
+    with pytest.raises(NotProvableError, match="layout standard declares no local rule"):
+        provable(binary.model, Multiplication(layout="standard"))
+    with pytest.raises(NotProvableError, match="a Linear hands on more than decided messages"):
+        provable(torch.nn.Linear(1, 1), binary.task)
+    with pytest.raises(NotProvableError, match="other messages than the layout lattice in base 3"):
+        provable(binary.model, replace(binary.task, base=3))
+    broken = LocalRecursiveModel(binary.model.config)
+    with torch.no_grad():
+        broken.lm_head.weight[0, 0] = torch.nan
+    with pytest.raises(NotProvableError, match="not all finite"):
+        provable(broken, binary.task)
+
+
+def test_problems_of_training_show_windows_of_the_set(ternary):
+    seen, drawn = shown_in_training(ternary.rule, ternary.task, ternary.judged.numbers)
+    assert drawn > 1000
+    assert 0 < seen.sum() < len(seen)

@@ -1,0 +1,1 @@
+"""Proofs that a model is right at every length, or the smallest problem that it gets wrong."""

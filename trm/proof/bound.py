@@ -1,0 +1,230 @@
+"""How far rounding can move the logits of a `LocalRecursiveModel`, in any order of summation.
+
+Values are worked out in float64. Beside the vector of every cell stands a bound on the Euclidean
+norm of its error: how far what a computer gets can be from the exact result. A step passes an error
+on times its Lipschitz constant around the cell's values, and adds its own rounding by the standard
+model (Higham 2002, "Accuracy and Stability of Numerical Algorithms"): a sum of n terms, in any
+order, is wrong by at most γ(n) = nu / (1 − nu) times the sum of their sizes.
+
+Assumed: exp, square root and division are right to four units in the last place, and no TF32 or
+bfloat16 is in use.
+"""
+
+from collections.abc import Mapping
+from itertools import accumulate
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trm.models.local import LocalRecursiveModel
+
+# The values are rounded as well, in float64: the bounds are on both together.
+UNITS = {"float32": 2.0**-24 + 2.0**-53, "float64": 2.0**-52}
+_UP = 1 + 1e-9  # for the rounding of the bounds themselves
+_EPS = 1e-5  # of RMS norm
+
+
+class Bounded(NamedTuple):
+    """N vectors, and how far each can be from the exact one."""
+
+    value: Tensor  # float64 [N, ..., D]
+    error: Tensor  # float64 [N, ...], of the Euclidean norm
+
+    @property
+    def norm(self) -> Tensor:
+        """The most that their norms can be."""
+        return self.value.norm(dim=-1) + self.error
+
+
+class _Matrix:
+    """A linear map without bias; ``heads``: its outputs are as many vectors side by side."""
+
+    def __init__(self, weight: Tensor, heads: int = 1):
+        self.weight = weight.detach().double()
+        parts = self.weight.unflatten(0, (heads, -1))  # [heads, outputs, inputs]
+        self.norm = torch.linalg.matrix_norm(parts, 2) * _UP
+        self.size = torch.linalg.matrix_norm(parts.abs(), 2) * _UP  # of the sums of sizes
+        self.heads = heads
+
+    def __call__(self, x: Bounded, gamma: float) -> Bounded:
+        """[N, inputs] to [N, heads, outputs]."""
+        value = F.linear(x.value, self.weight).unflatten(-1, (self.heads, -1))
+        return Bounded(value, x.error[:, None] * self.norm + gamma * self.size * x.norm[:, None])
+
+
+class RoundingBound:
+    """What is left of a model's margins when rounding takes the most that it can.
+
+    Args:
+        model: with finite weights in float32.
+        arithmetic: one of `UNITS`.
+    """
+
+    def __init__(self, model: LocalRecursiveModel, arithmetic: str):
+        self.model, self.u = model, UNITS[arithmetic]
+        heads = model.config.num_heads
+        self.layers = []
+        for layer, mixing in model.blocks:
+            q, k, v = mixing.qkv.weight.chunk(3)
+            gate, up = layer.mlp.gate_up.weight.chunk(2)
+            by_head = [_Matrix(part, heads) for part in (q, k, v)]
+            whole = [_Matrix(part) for part in (mixing.out.weight, gate, up, layer.mlp.down.weight)]
+            self.layers.append((*by_head, *whole))
+        self.tokens = model.embed_tokens.weight.detach().double() * model.scale
+        self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
+        self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
+        self.messages = [self._messages(names) for names in model.ways.values()]
+
+    def gamma(self, n: int) -> float:
+        """γ(n), see this module's docstring."""
+        return n * self.u / (1 - n * self.u)
+
+    def _messages(self, names: list[str]) -> list[tuple[Bounded, Bounded]]:
+        """Keys and values of all messages of these fields, for each layer, [codes, heads, d]."""
+        model = self.model
+        most = max(1, *map(len, model.ways.values()))
+        embed = model.embed_messages.weight.detach().double() * sqrt(
+            model.config.hidden_size / most
+        )
+        start = dict(zip(model.fields, accumulate(model.fields.values(), initial=0), strict=False))
+        value, sizes = embed.new_zeros(1, embed.shape[1]), embed.new_zeros(1)
+        for name in names:
+            part = embed[start[name] : start[name] + model.fields[name]]
+            value = (value[:, None] + part).flatten(0, 1)
+            sizes = (sizes[:, None] + part.norm(dim=-1)).flatten()
+        if names:
+            value, sizes = (torch.cat((x[:1], x)) for x in (value, sizes))  # code 0: no neighbour
+        vectors = Bounded(value, self.gamma(len(names) + 2) * sizes)
+        gamma = self.gamma(embed.shape[1])
+        return [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
+
+    @torch.no_grad()
+    def left(self, tokens: Tensor, codes: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
+        """Of N windows: the smallest margin of any output, less the most that it can be wrong.
+
+        Args:
+            tokens, codes: of the windows, as for `LocalRecursiveModel.cells`.
+            labels: the right classes of each output, int64 [N]; −1 where it is not asked.
+        """
+        keys_values = [
+            [_stacked([way[layer][part] for way in self.messages], codes) for part in (0, 1)]
+            for layer in range(len(self.layers))
+        ]
+        config, u = self.model.config, self.u
+        x = Bounded(self.tokens[tokens], 2 * u * self.tokens[tokens].norm(dim=-1))
+        starts = (self.model.H_init, self.model.L_init)
+        exact = torch.zeros_like(x.error)
+        z_H, z_L = (Bounded(z.double().expand_as(x.value), exact) for z in starts)
+        for _ in range(config.H_cycles):
+            for _ in range(config.L_cycles):
+                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, codes > 0)
+            z_H = self._network(self._sum(z_H, z_L), keys_values, codes > 0)
+        return self._margins(z_H, labels)
+
+    def _sum(self, x: Bounded, y: Bounded) -> Bounded:
+        value, error = x.value + y.value, x.error + y.error
+        return Bounded(value, error + self.u * (value.norm(dim=-1) + error))
+
+    def _norm(self, x: Bounded) -> Bounded:
+        """RMS norm: around x its Lipschitz constant is 1 / the root of the mean square."""
+        D = x.value.shape[-1]
+        root = (x.value.square().mean(dim=-1) + _EPS).sqrt()
+        nearest = (root - x.error / sqrt(D)).clamp(min=0)
+        rounding = (self.gamma(D + 3) / 2 + 10 * self.u) * sqrt(D)
+        return Bounded(x.value / root.unsqueeze(-1), x.error / nearest + rounding)
+
+    def _network(self, x: Bounded, keys_values: list[list[Bounded]], present: Tensor) -> Bounded:
+        """All layers, as `LocalRecursiveModel.network`."""
+        for matrices, (keys, values) in zip(self.layers, keys_values, strict=True):
+            query, _, _, out, gate, up, down = matrices
+            gamma = self.gamma(x.value.shape[-1] + 2)
+            mixed = self._attention(query(x, gamma), keys, values, present)
+            x = self._norm(self._sum(x, _whole(out(mixed, gamma))))
+            x = self._norm(self._sum(x, self._swiglu(x, gate, up, down)))
+        return x
+
+    def _attention(self, q: Bounded, k: Bounded, v: Bounded, present: Tensor) -> Bounded:
+        """Of queries [N, heads, d], keys and values [N, ways, heads, d]: [N, D]."""
+        u, d = self.u, q.value.shape[-1]
+        q = Bounded(q.value * d**-0.5, (q.error + 2 * u * q.norm) * d**-0.5)
+        q = Bounded(q.value.unsqueeze(1), q.error.unsqueeze(1))
+        there = present.unsqueeze(-1)  # [N, ways, 1]
+        alone = ~there.any(dim=1)  # [N, 1]
+        scores = ((q.value * k.value).sum(-1) + self.bias).masked_fill(~there, -torch.inf)
+        scores = scores.masked_fill(alone.unsqueeze(1), 0)  # [N, ways, heads]
+        weights = torch.softmax(scores, dim=1)
+        # Scores that move by d_j around their mean make weights exp(d_j) / sum(w_i exp(d_i)) times
+        # as large, and that sum is 1 to exp(max(d)² / 2) (Jensen, Hoeffding).
+        own = k.error * q.norm + self.gamma(d + 3) * q.norm * k.norm + 4 * u * self.bias.abs()
+        own = own.masked_fill(~there, 0)
+        mean = (weights.unsqueeze(-1) * k.value).sum(1, keepdim=True)
+        moved = (k.value - mean).norm(dim=-1) * q.error + own + (weights * own).sum(1, keepdim=True)
+        most = moved.masked_fill(~there, 0).amax(1, keepdim=True)
+        grown = torch.expm1(moved + most.square() / 2)
+        span = (scores.amax(1, keepdim=True) - scores).masked_fill(~there, 0).amax(1, keepdim=True)
+        rounding = u * (20 + 3 * span)
+        mixed = (weights.unsqueeze(-1) * v.value).sum(1, keepdim=True)
+        away = (v.value - mixed).norm(dim=-1)
+        each = grown * away + (1 + grown) * ((1 + rounding) * v.error + rounding * v.norm)
+        error = (weights * each).sum(1).norm(dim=-1)  # heads are beside each other
+        value = mixed.flatten(1)
+        return Bounded(value.masked_fill(alone, 0), error.masked_fill(alone[:, 0], 0))
+
+    def _swiglu(self, x: Bounded, gate: _Matrix, up: _Matrix, down: _Matrix) -> Bounded:
+        """down(silu(g) · u) of g = gate(x) and u = up(x).
+
+        It moves by (a · gate + b · up)(dx) to first order, a = silu'(g) · u, b = silu(g), of which
+        the Frobenius norm is known row by row; silu'' is at most 1/2, silu' at most 1.1.
+        """
+        gamma = self.gamma(x.value.shape[-1])
+        g, h = _whole(gate(x, gamma)), _whole(up(x, gamma))
+        sigmoid = torch.sigmoid(g.value)
+        b = g.value * sigmoid
+        a = h.value * (sigmoid + b * (1 - sigmoid))
+        most_a, most_b = a.abs().amax(-1), b.abs().amax(-1)
+        gg, gh, hh = ((p * q).sum(1) for p, q in _pairs(gate.weight, up.weight))
+        frobenius = (a.square() * gg + 2 * a * b * gh + b.square() * hh).sum(-1).clamp(min=0).sqrt()
+        slope = torch.minimum(most_a * gate.norm + most_b * up.norm, frobenius * _UP)
+        rounded = most_a * gate.size * gamma * x.norm + most_b * up.size * gamma * x.norm
+        second = h.value.abs().amax(-1) * g.error.square() / 4 + 1.1 * g.error * h.error
+        error = slope * x.error + rounded + second
+        value = b * h.value
+        error = error + 12 * self.u * (value.norm(dim=-1) + error)
+        return _whole(down(Bounded(value, error), self.gamma(value.shape[-1])))
+
+    def _margins(self, z: Bounded, labels: Mapping[str, Tensor]) -> Tensor:
+        """The smallest of all outputs: the right logit, less each other one, less their error."""
+        least = torch.full_like(z.error, torch.inf)
+        gamma, start = self.gamma(z.value.shape[-1] + 2), 0
+        for name, size in self.model.outputs.items():
+            weight, bias = (part[start : start + size] for part in self.head)
+            logits = F.linear(z.value, weight, bias)  # [N, C]
+            summed = F.linear(z.value.abs(), weight.abs(), bias.abs())
+            summed = summed + weight.norm(dim=-1) * z.error.unsqueeze(-1)
+            label = labels[name].clamp(min=0)
+            apart = torch.cdist(weight, weight)[label] * _UP * z.error.unsqueeze(-1)
+            apart = apart + gamma * (summed + summed.gather(1, label[:, None]))
+            margin = logits.gather(1, label[:, None]) - logits - apart
+            margin = margin.scatter(1, label[:, None], torch.inf).amin(1)
+            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+            start += size
+        return least.masked_fill(least.isnan(), -torch.inf)  # an error without bounds
+
+
+def _whole(x: Bounded) -> Bounded:
+    """Vectors of one head, [N, 1, D], as [N, D]."""
+    return Bounded(x.value.flatten(1), x.error[:, 0])
+
+
+def _stacked(tables: list[Bounded], codes: Tensor) -> Bounded:
+    """What stands in each direction's table for its code, [N, ways, heads, d]."""
+    found = [(t.value[c], t.error[c]) for t, c in zip(tables, codes.unbind(1), strict=True)]
+    values, errors = zip(*found, strict=True)
+    return Bounded(torch.stack(values, 1), torch.stack(errors, 1))
+
+
+def _pairs(a: Tensor, b: Tensor) -> tuple[tuple[Tensor, Tensor], ...]:
+    return (a, a), (a, b), (b, b)

@@ -1,0 +1,226 @@
+"""The program that a network has learned: tables from what a cell sees to what it does.
+
+Each output depends on few of the inputs; the others are left out as long as the table stays a
+function. A `Program` solves pages with numpy alone, of any size, as the network does.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from canvas.symbols import BLANK, CHARACTERS, MASK
+from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule
+from trm.files import replacing
+from trm.proof.prove import Judged
+
+FORMAT = 1  # of a table's file
+TOKEN = "token"  # the symbol that stands in a cell, or the mask
+SEES = {"left": "right", "down": "above", "down_right": "above_left"}  # whom, by who hands on
+
+
+@dataclass(frozen=True)
+class Table:
+    """One output of a cell.
+
+    Attributes:
+        inputs: what it depends on: `TOKEN`; whether there is a neighbour, by the names of `SEES`;
+            or a field that one hands on, like ``right.carry``.
+        keys: their values, uint8 [E, inputs], in order.
+        values: of the output, uint8 [E].
+    """
+
+    inputs: tuple[str, ...]
+    keys: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, np.ndarray], output: np.ndarray) -> Self:
+        """The table of N inputs and outputs, each input left out that nothing depends on.
+
+        Left out first is what says whether a neighbour is there, then what the cell above says,
+        which most cells learn from others, too.
+        """
+        names = list(inputs)
+        keys = np.stack([inputs[name] for name in names], axis=1).astype(np.uint8)
+        keys, values = _function(keys, output.astype(np.uint8)) or (keys, output)
+        for name in sorted(names, key=lambda name: ("." in name, not name.startswith("above."))):
+            kept = [i for i, other in enumerate(names) if other != name]
+            if found := _function(keys[:, kept], values):
+                keys, values = found
+                names.remove(name)
+        return cls(tuple(names), keys, values)
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The output for N inputs, uint8 [N]; ValueError: there is no such entry."""
+        count = len(next(iter(inputs.values())))
+        key = np.stack([np.broadcast_to(0, count), *(inputs[name] for name in self.inputs)], axis=1)
+        number = _numbers(key[:, 1:], self._sizes)
+        at = np.searchsorted(self._keys, number).clip(max=len(self.values) - 1)
+        missing = (self._keys[at] != number) | (key[:, 1:] >= self._sizes).any(axis=1)
+        if missing.any():
+            first = key[int(np.argmax(missing)), 1:].tolist()
+            seen = ", ".join(f"{name} {n}" for name, n in zip(self.inputs, first, strict=True))
+            raise ValueError(
+                f"the table has no entry for {seen}: it knows no page with such a cell"
+            )
+        return self.values[at]
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        return _sizes(self.keys)
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        return _numbers(self.keys, self._sizes)
+
+
+def _sizes(keys: np.ndarray) -> np.ndarray:
+    """One more than the largest value of each input, int64."""
+    return keys.max(axis=0, initial=0).astype(np.int64) + 1
+
+
+def _numbers(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Keys [N, inputs] as one number each, int64 [N], in the same order."""
+    number = np.zeros(len(keys), dtype=np.int64)
+    for part, size in zip(keys.T, sizes, strict=True):
+        number = number * size + part
+    return number
+
+
+def _function(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Different keys in order, with their values; None if one key has two values."""
+    sizes = _sizes(keys)
+    both = np.sort(_numbers(keys, sizes) * 256 + values)
+    both = both[np.append(True, both[1:] != both[:-1])]
+    number, value = np.divmod(both, 256)
+    if (number[1:] == number[:-1]).any():
+        return None
+    found = np.zeros((len(value), len(sizes)), dtype=np.uint8)
+    for i in reversed(range(len(sizes))):
+        number, found[:, i] = np.divmod(number, sizes[i])
+    return found, value.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that a cell does, as tables.
+
+    Attributes:
+        layout, base: of the pages that it fills in.
+        messages: the fields that a cell hands on in each direction of `NEIGHBOURS`.
+        tables: by output: `SYMBOL`, an id, and every field, a class.
+    """
+
+    layout: str
+    base: int
+    messages: Mapping[str, tuple[str, ...]]
+    tables: Mapping[str, Table]
+
+    @classmethod
+    def extract(cls, layout: str, rule: LocalRule, judged: Judged) -> Self:
+        """What a network does with all windows, as it was run."""
+        windows = rule.windows(judged.numbers)
+        inputs = {TOKEN: windows.token.astype(np.uint8)}
+        for (way, names), code in zip(rule.messages.items(), windows[1:], strict=True):
+            message = rule.message(names, code)
+            inputs[SEES[way]] = message.present.astype(np.uint8)
+            inputs |= {f"{SEES[way]}.{n}": c.astype(np.uint8) for n, c in message.fields.items()}
+        tables = {}
+        asked = rule.asks(windows)
+        for name, output in judged.outputs.items():
+            some = asked if name == SYMBOL else np.ones(len(asked), dtype=bool)
+            tables[name] = Table.of({n: part[some] for n, part in inputs.items()}, output[some])
+        return cls(layout, rule.base, rule.messages, tables)
+
+    def save(self, file: Path) -> None:
+        """As a compressed archive of numpy, with what describes it as JSON."""
+        about = {"format": FORMAT, "layout": self.layout, "base": self.base}
+        about |= {"messages": self.messages, "symbols": CHARACTERS}
+        about |= {"inputs": {name: table.inputs for name, table in self.tables.items()}}
+        arrays = {"about": np.array(json.dumps(about))}
+        for name, table in self.tables.items():
+            arrays |= {f"{name}.keys": table.keys, f"{name}.values": table.values}
+        with replacing(file) as part, part.open("wb") as written:
+            np.savez_compressed(written, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From such a file, or the folder of a proof; ValueError: it is none."""
+        file = Path(path) / TABLE if Path(path).is_dir() else Path(path)
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                about = json.loads(str(arrays["about"]))
+                tables = {
+                    name: Table(tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"])
+                    for name, inputs in about["inputs"].items()
+                }
+            if about["format"] != FORMAT or about["symbols"] != CHARACTERS:
+                raise ValueError("it is of another version")
+            messages = {way: tuple(names) for way, names in about["messages"].items()}
+            return cls(about["layout"], about["base"], messages, tables)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"there is no table {file}; `trm prove --output {path}` writes one"
+            ) from None
+        except Exception as error:  # an archive that is none can fail in any way
+            raise ValueError(f"{file} is no table of trm prove ({error})") from None
+
+    def solve(self, tokens: np.ndarray) -> np.ndarray:
+        """Work pages out, as `trm.models.local.work_in_order`: ids [B, H, W] to uint8 of the same.
+
+        All cells of a front at once: of each row one, two columns behind the row above.
+        """
+        filled = tokens.astype(np.uint8)
+        B, H, W = filled.shape
+        inside, asked = _page(filled)
+        fields = [name for name in self.tables if name != SYMBOL]
+        handed = {name: np.zeros((3, B, H + 1), np.uint8) for name in ("", *fields)}
+        wanted = {name for table in self.tables.values() for name in table.inputs}
+        for time in range(W + 2 * (H - 1)):
+            first, last = max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2)
+            rows = np.arange(first, last + 1)
+            columns = W - 1 - (time - 2 * rows)
+            page, at = inside[:, rows, columns].nonzero()
+            row, column = rows[at], columns[at]
+            for part in handed.values():
+                part[time % 3] = 0
+            if not len(row):
+                continue
+            inputs = {TOKEN: filled[page, row, column]}
+            for way, (down, right) in NEIGHBOURS.items():
+                who = SEES[way]
+                for name in ("", *self.messages[way]):
+                    key = f"{who}.{name}" if name else who
+                    if key in wanted:  # what row r hands on stands at r + 1
+                        front = (time + 2 * down - right) % 3
+                        inputs[key] = handed[name][front, page, row + 1 + down]
+            for name in fields:
+                handed[name][time % 3, page, row + 1] = self.tables[name](inputs)
+            handed[""][time % 3, page, row + 1] = 1
+            asks = asked[page, row, column]
+            some = {name: part[asks] for name, part in inputs.items()}
+            filled[page[asks], row[asks], column[asks]] = self.tables[SYMBOL](some)
+        return filled
+
+
+TABLE = "table.npz"  # in the folder of a proof
+
+
+def _page(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The box of each page, from its first row to the last that is asked, and what is asked."""
+    asked, filled = tokens == MASK, tokens != BLANK
+    rows, columns = filled.any(axis=2), filled.any(axis=1)
+    rows_asked = asked.any(axis=2)
+    last = np.where(rows_asked.any(axis=1)[:, None], rows_asked, rows)
+    inside = _from_first(rows) & _from_first(last[:, ::-1])[:, ::-1]
+    across = _from_first(columns) & _from_first(columns[:, ::-1])[:, ::-1]
+    return inside[:, :, None] & across[:, None, :], asked
+
+
+def _from_first(some: np.ndarray) -> np.ndarray:
+    return np.maximum.accumulate(some, axis=1)

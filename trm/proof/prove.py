@@ -1,0 +1,194 @@
+"""Whether a model is right at every length: all windows, run through the network that solves.
+
+A model that hands on decided messages sees one of finitely many windows in every cell
+(`canvas.windows`). If it does on each of them what the layout's rule says, induction over the cells
+in the order of writing proves every page of every size; docs/proof.md has it in full.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canvas.render import draw_worked
+from canvas.sampling import sample
+from canvas.task import Task
+from canvas.windows import SYMBOL, LocalRule, Windows, closure, page_windows
+from trm.models.local import LocalRecursiveModel
+from trm.proof.bound import RoundingBound
+
+PROVED, REFUTED, OPEN = "proved", "refuted", "open"
+Report = Callable[[str, int, int], None]  # what is done, how much of how many
+
+_BATCH = 8192  # windows run at once
+_DRAWN = 20_000  # problems of the training range that are looked through
+_AT_ONCE = 1000
+
+
+class NotProvableError(ValueError):
+    """A model of which nothing can be proved, with the reason."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a network does with each of N windows.
+
+    Attributes:
+        numbers: int64 [N], sorted, the windows as `LocalRule.number` has them.
+        outputs: by name, the symbol or the class that it decides on, uint8 [N] each.
+        right: bool [N], whether all that is asked of it is right.
+        margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.
+        left: float64 [N], what remains of it in the worst case of rounding.
+        float32: bool [N], whether that is for float32; else it is for float64.
+    """
+
+    numbers: np.ndarray
+    outputs: dict[str, np.ndarray]
+    right: np.ndarray
+    margin: np.ndarray
+    left: np.ndarray
+    float32: np.ndarray
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """The numbers of the windows that it gets wrong."""
+        return self.numbers[~self.right]
+
+    @property
+    def arithmetic(self) -> str | None:
+        """In which all windows are right, however sums are rounded; None: in none that is known."""
+        if not (self.right & (self.left > 0)).all():
+            return None
+        return "float32" if self.float32.all() else "float64"
+
+
+def provable(model: torch.nn.Module, task: Task) -> LocalRule:
+    """The rule that a model has to follow.
+
+    Raises:
+        NotProvableError: there is none, or the model is not one of decided messages.
+    """
+    declared = task.rules.local_rule
+    if declared is None:
+        raise NotProvableError(
+            f"the layout {task.layout} declares no local rule, so that there is nothing to prove a "
+            "model against; the layouts lattice and column do, and docs/extending.md tells how"
+        )
+    if not isinstance(model, LocalRecursiveModel):
+        raise NotProvableError(
+            f"a {type(model).__name__} hands on more than decided messages, so that its cells see "
+            "more than can be enumerated; --search looks for a problem that it gets wrong"
+        )
+    rule = declared(task.base)
+    wanted = {way: list(names) for way, names in rule.messages.items()}
+    if model.ways != wanted or model.fields != rule.fields:
+        raise NotProvableError(
+            f"the model's cells hand on other messages than the layout {task.layout} in base "
+            f"{task.base} declares: train it with those"
+        )
+    if not all(torch.isfinite(tensor).all() for tensor in model.state_dict().values()):
+        raise NotProvableError("the model's weights are not all finite numbers")
+    return rule
+
+
+@torch.no_grad()
+def judge(
+    model: LocalRecursiveModel,
+    rule: LocalRule,
+    numbers: np.ndarray | None = None,
+    report: Report | None = None,
+) -> Judged:
+    """Run a network on windows, by the path that solves, and bound what rounding can do.
+
+    Args:
+        model: in evaluation mode, on a CPU, in float32.
+        rule: its own, see `provable`.
+        numbers: of the windows, sorted; None: all of pages of any size.
+        report: is told how far it is.
+    """
+    report = report or (lambda *_: None)
+    if numbers is None:
+        report("enumerating", 0, 1)
+        numbers = closure(rule)
+    tables = model.message_tables()
+    bounds = {name: RoundingBound(model, name) for name in ("float32", "float64")}
+    hopeless = False  # for float32: the bound is far too coarse for so many cycles
+    parts = []
+    for start in range(0, len(numbers), _BATCH):
+        windows = rule.windows(numbers[start : start + _BATCH])
+        tokens, codes, labels = _tensors(rule, windows)
+        outputs, _ = model.cells(tokens, codes, tables)
+        symbol, decided = model.decide(outputs)
+        margin, chosen = _margins(model, outputs, labels)
+        handed = model.encode_messages({name: labels[name] for name in model.fields})
+        right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
+        left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
+        if not hopeless:
+            left = bounds["float32"].left(tokens, codes, labels)
+        float32 = left > 0
+        hopeless = hopeless or not float32.any()
+        rest = ~float32 & right
+        some = {name: label[rest] for name, label in labels.items()}
+        left[rest] = bounds["float64"].left(tokens[rest], codes[rest], some)
+        parts.append((right, margin, left, float32, *chosen.values()))
+        report("judging", start + len(tokens), len(numbers))
+    found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
+    by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
+    return Judged(numbers, by_name, *found[:4])
+
+
+def _tensors(rule: LocalRule, windows: Windows) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Tokens, codes and labels; the symbol's is −1 where it is given."""
+    labels = rule.apply(windows)
+    labels[SYMBOL] = np.where(rule.asks(windows), labels[SYMBOL], -1)
+    codes = np.stack(windows[1:], axis=1)
+    found = {name: torch.from_numpy(label) for name, label in labels.items()}
+    return torch.from_numpy(windows.token), torch.from_numpy(codes), found
+
+
+def _margins(
+    model: LocalRecursiveModel, outputs: Tensor, labels: dict[str, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The smallest margin of each window, of all that is asked, and the likeliest classes."""
+    least = torch.full((len(outputs),), torch.inf)
+    chosen = {}
+    for name, logits in model.parts(outputs).items():
+        label = labels[name].clamp(min=0)[:, None]
+        others = logits.scatter(1, label, -torch.inf).amax(1)
+        margin = logits.gather(1, label)[:, 0] - others
+        least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+        chosen[name] = logits.argmax(dim=1)
+    return least, chosen
+
+
+def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:
+    """Which windows problems of the training range show: bool [N], of so many that are drawn."""
+    seen = np.zeros(len(numbers), dtype=bool)
+    random = np.random.default_rng(0)
+    for start in range(0, _DRAWN, _AT_ONCE):
+        problems = sample(task, 0, "train", 0, np.arange(start, start + _AT_ONCE))
+        worked = task.rules.work(problems)
+        left, beside = random.integers(0, 3, size=2)
+        width = int(worked.widths.max() + left + beside)
+        place = random.integers(0, width - worked.widths + 1)
+        drawing = draw_worked(worked, int(worked.heights.max()), width, 0, place)
+        shown = rule.number(page_windows(rule, task.rules, problems, drawing).windows)
+        seen[np.searchsorted(numbers, np.unique(shown))] = True
+    return seen, _DRAWN
+
+
+def weights_hash(model: torch.nn.Module) -> str:
+    """SHA-256 of all tensors, by their names."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def windows_hash(numbers: np.ndarray) -> str:
+    """SHA-256 of the numbers of windows, as sorted int64 in little-endian order."""
+    return hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()

@@ -1,0 +1,282 @@
+"""A problem that a model gets wrong: the smallest one, or one that is looked for.
+
+First come all small problems, in order of their size. Then structured ones, as long chains of
+carries, and mutations of those that came nearest to going wrong. Of a model that sees windows a
+problem can only go wrong if one of its windows does, which takes no network to find out.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import torch
+
+from canvas.problems import Problems
+from canvas.render import WorkedDrawing, draw_worked
+from canvas.sampling import FAMILIES, family_problems
+from canvas.symbols import MASK
+from canvas.task import Task
+from canvas.windows import LocalRule, page_windows
+from trm.models.local import LocalRecursiveModel, work_in_order
+from trm.proof.prove import Judged, Report
+from trm.solving.solver import Solver
+
+# How near each of B problems comes to going wrong, float [B]: 0 or less may be wrong.
+Score = Callable[[Problems], np.ndarray]
+
+_SMALL = 30_000  # problems of a size at most, where all of it are looked through
+_AT_ONCE = 500
+_KEPT = 50  # problems that are mutated
+_MARGINS = (0, 1)  # blank columns on both sides of a page
+_TARGETS = 64  # wrong windows that problems are made to show
+_LONGEST = 40  # digits of a mutated operand
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A problem that went wrong.
+
+    Attributes:
+        problem: as people write it.
+        operands: of it.
+        canvas, truth, given: as it was worked out, and as it should be, uint8 [H, W]; bool [H, W].
+        smallest: whether all smaller problems were looked at, and none goes wrong.
+    """
+
+    problem: str
+    operands: tuple[int, ...]
+    canvas: np.ndarray
+    truth: np.ndarray
+    given: np.ndarray
+    smallest: bool = False
+
+
+class Judge:
+    """What a search asks of a model: `score` many problems, and `solve` one for certain."""
+
+    task: Task
+
+    def score(self, problems: Problems) -> np.ndarray:
+        """How near each comes to going wrong, float [B]; 0 or less: it may."""
+        raise NotImplementedError
+
+    def solve(self, problem: Problems) -> Counterexample | None:
+        """One problem, as the model solves it; None: it is right in every cell."""
+        raise NotImplementedError
+
+
+class BySolving(Judge):
+    """Of any model: a problem is solved, and is the nearer to going wrong the less sure it is."""
+
+    def __init__(self, solver: Solver):
+        self.solver, self.task = solver, solver.task
+
+    def score(self, problems: Problems) -> np.ndarray:
+        found = self.solver.solve(problems, with_truth=True)
+        return np.array([one.confidence if one.exact else 0.0 for one in found])
+
+    def solve(self, problem: Problems) -> Counterexample | None:
+        (one,) = self.solver.solve(problem, with_truth=True)
+        if one.exact or one.truth is None:
+            return None
+        return Counterexample(one.problem, one.operands, one.canvas, one.truth, one.given)
+
+
+class ByWindows(Judge):
+    """Of a model whose windows have been judged.
+
+    A problem scores by how many of its inputs a window differs from a wrong one; where there is no
+    wrong one, by the smallest margin.
+    """
+
+    def __init__(self, model: LocalRecursiveModel, rule: LocalRule, task: Task, judged: Judged):
+        self.model, self.rule, self.task, self.judged = model, rule, task, judged
+        wrong = judged.wrong
+        some = np.random.default_rng(0).permutation(len(wrong))[:_TARGETS]
+        self.targets = _parts(rule, wrong[some]) if len(wrong) else None
+
+    def score(self, problems: Problems) -> np.ndarray:
+        found = np.full(len(problems), np.inf)
+        for index, drawing in pages(self.task, problems):
+            seen = page_windows(self.rule, self.task.rules, problems[index], drawing)
+            number = self.rule.number(seen.windows)
+            at = np.searchsorted(self.judged.numbers, number).clip(max=len(self.judged.numbers) - 1)
+            if self.targets is None:
+                score = self.judged.margin[at].astype(float)
+            else:
+                parts = _parts(self.rule, number)
+                score = np.full(len(number), np.inf)
+                for target in self.targets:
+                    np.minimum(score, (parts != target).sum(axis=1), out=score)
+                score[~self.judged.right[at]] = 0
+            np.minimum.at(found, index[seen.page], score)
+        return found
+
+    def solve(self, problem: Problems) -> Counterexample | None:
+        for _, drawing in pages(self.task, problem):
+            tokens = drawing.canvases.copy()
+            tokens[asked(drawing)] = MASK
+            canvas = work_in_order(self.model, torch.from_numpy(tokens)).tokens.numpy()
+            if (canvas != drawing.truth).any():
+                found = (canvas[0].astype(np.uint8), drawing.truth[0], drawing.given[0])
+                return Counterexample(self.task.names(problem)[0], problem.to_ints()[0], *found)
+        return None
+
+
+def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
+    """Problems of one size after the other, int64 indices, on canvases with and without margins."""
+    sizes = np.stack(task.rules.sizes(problems), axis=1)
+    different, which = np.unique(sizes, axis=0, return_inverse=True)
+    for number, (height, width) in enumerate(different.tolist()):
+        index = np.flatnonzero(which.reshape(-1) == number)
+        worked = task.rules.work(problems[index])
+        for margin in _MARGINS:
+            yield index, draw_worked(worked, height, width + 2 * margin, 0, margin)
+
+
+def asked(drawing: WorkedDrawing) -> np.ndarray:
+    """All cells of pages that are to be worked out, bool [B, H, W]."""
+    row = np.arange(drawing.truth.shape[1]) - drawing.top[:, None]
+    below = (row >= drawing.first_step[:, None]) & (row < drawing.heights[:, None])
+    return below[:, :, None] & ~drawing.given
+
+
+def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
+    """What windows show, input by input, int64 [N, inputs]."""
+    token, *codes = rule.windows(numbers)
+    parts = [token]
+    for names, code in zip(rule.messages.values(), codes, strict=True):
+        message = rule.message(names, code)
+        parts += [message.present.astype(np.int64), *message.fields.values()]
+    return np.stack(parts, axis=1)
+
+
+def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:
+    """Look through all problems, small ones first, as long as a size has few.
+
+    Returns:
+        The smallest that goes wrong, and how many were looked through.
+    """
+    looked = 0
+    for operands in small_problems(judge.task):
+        problems = judge.task.problems(operands)
+        report("small problems", looked, looked + len(problems))
+        for i in np.flatnonzero(judge.score(problems) <= 0):
+            if found := judge.solve(problems[i : i + 1]):
+                return replace(found, smallest=True), looked + int(i) + 1
+        looked += len(problems)
+    return None, looked
+
+
+def small_problems(task: Task) -> Iterator[list[tuple[int, ...]]]:
+    """All problems by digits in all, then by their largest operand, at most `_AT_ONCE` at once."""
+    fewest, most = task.arity
+    digits = fewest
+    while True:
+        found: list[tuple[int, ...]] = []
+        for count in range(fewest, min(most, fewest + 1) + 1):
+            for lengths in product(range(1, digits + 1), repeat=count):
+                if sum(lengths) == digits:
+                    found += product(*(_numbers_of(task, n) for n in lengths))
+            if len(found) > _SMALL:
+                return
+        found.sort(key=lambda operands: (max(operands), operands))
+        yield from (found[i : i + _AT_ONCE] for i in range(0, len(found), _AT_ONCE))
+        digits += 1
+
+
+def _numbers_of(task: Task, digits: int) -> range:
+    """All numbers of so many digits."""
+    return range(task.base ** (digits - 1) if digits > 1 else task.smallest, task.base**digits)
+
+
+def hunt(judge: Judge, most: int, report: Report, seed: int = 0) -> Counterexample | None:
+    """Look through structured problems, and mutations of what comes nearest to going wrong.
+
+    Args:
+        judge: of a model.
+        most: problems that are looked through.
+        report: is told how far it is.
+    """
+    task, random = judge.task, np.random.default_rng(seed)
+    nearest: list[tuple[float, tuple[int, ...]]] = []
+    known: set[tuple[int, ...]] = set()
+    looked = 0
+    structured = _structured(task)
+    while looked < most:
+        batch = next(structured, None) if looked < most / 2 else None
+        if batch is None:
+            parents = [one for _, one in nearest]
+            batch = [_mutated(task, parents, random) for _ in range(_AT_ONCE)]
+        batch = [one for one in dict.fromkeys(batch) if one not in known]
+        known.update(batch)
+        looked += max(1, len(batch))
+        if not batch:
+            continue
+        problems = task.problems(batch)
+        scores = judge.score(problems)
+        for i in np.flatnonzero(scores <= 0):
+            if found := judge.solve(problems[i : i + 1]):
+                return shrunk(judge, found)
+        nearest = sorted({*nearest, *zip(scores.tolist(), batch, strict=True)})[:_KEPT]
+        report("structured problems, and what is near to going wrong", min(looked, most), most)
+    return None
+
+
+def _structured(task: Task) -> Iterator[list[tuple[int, ...]]]:
+    """Of each family some of each length: those that a model gets wrong first."""
+    for digits in (1, 2, 3, 4, 6, 8, 12, 16, 24):
+        for family in FAMILIES:
+            yield family_problems(task, family, digits, 20, seed=digits).to_ints()
+
+
+def _mutated(
+    task: Task, parents: list[tuple[int, ...]], random: np.random.Generator
+) -> tuple[int, ...]:
+    """One of the parents with a digit or two changed, added or left out."""
+    operands = [list(_digits(n, task.base)) for n in parents[random.integers(len(parents))]]
+    for _ in range(random.integers(1, 4)):
+        digits = operands[random.integers(len(operands))]
+        place, what = random.integers(len(digits)), random.integers(4)
+        if what == 0 and len(digits) < _LONGEST:
+            digits.insert(place, int(random.integers(task.base)))
+        elif what == 1 and len(digits) > 1:
+            del digits[place]
+        else:
+            digits[place] = int(random.integers(task.base))
+    return tuple(max(task.smallest, _number(digits, task.base)) for digits in operands)
+
+
+def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
+    """A smaller problem that goes wrong as well: digits left out, or made smaller, one by one."""
+    task = judge.task
+    while True:
+        smaller: set[tuple[int, ...]] = set()
+        for k, number in enumerate(found.operands):
+            digits = list(_digits(number, task.base))
+            for place, digit in enumerate(digits):
+                rest = digits[:place], digits[place + 1 :]
+                for middle in ([], *([d] for d in range(digit))):
+                    value = max(task.smallest, _number([*rest[0], *middle, *rest[1]], task.base))
+                    smaller.add((*found.operands[:k], value, *found.operands[k + 1 :]))
+        ordered = sorted(smaller - {found.operands}, key=lambda operands: (max(operands), operands))
+        problems = task.problems(ordered) if ordered else None
+        better = None
+        for i in np.flatnonzero(judge.score(problems) <= 0) if problems else ():
+            if better := judge.solve(problems[i : i + 1]):  # type: ignore[index]
+                break
+        if better is None:
+            return found
+        found = better
+
+
+def _digits(number: int, base: int) -> Iterator[int]:
+    """From the lowest up."""
+    yield number % base
+    while number := number // base:
+        yield number % base
+
+
+def _number(digits: list[int], base: int) -> int:
+    return sum(digit * base**place for place, digit in enumerate(digits))
