@@ -1,5 +1,8 @@
 """The program that is read off: the network's answers, and Python's, on pages of any size."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from canvas.symbols import MASK
 from trm.models.local import work_in_order
 from trm.proof.program import Program
 from trm.proof.search import asked
+from trm.proof.written import write_python
 
 MODELS = ("binary", "ternary", "sums")
 
@@ -84,6 +88,25 @@ def test_what_is_no_table_is_refused(programs, tmp_path):
     (tmp_path / "table.npz").write_text("no archive")
     with pytest.raises(ValueError, match=r"table.npz is no table of trm prove"):
         Program.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "answer"),
+    [("ternary", ("21201", "1022"), "100222122"), ("sums", ("2101", "222", "12"), "10112")],
+)
+def test_the_written_program_runs_by_itself(name, operands, answer, programs, tmp_path):
+    base = programs[name].base
+    numbers = [int(one, base) for one in operands]
+    right = sum(numbers) if name == "sums" else numbers[0] * numbers[1]
+    assert int(answer, base) == right
+    file = tmp_path / "program.py"
+    file.write_text(write_python(programs[name]))
+    assert len(file.read_text().splitlines()) < 200
+    words = [sys.executable, "-I", file, *operands]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    page, _, last = ran.stdout.strip().rpartition("\n\n")
+    assert last == answer
+    assert operands[0] in page
 
 
 def test_a_page_of_another_kind_has_no_entry(programs):

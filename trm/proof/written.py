@@ -1,0 +1,132 @@
+"""A program as a Python file that a person can read, and that runs by itself."""
+
+from canvas.symbols import CHARACTERS
+from canvas.windows import SYMBOL
+from trm.proof.program import SEES, TOKEN, Program, Table
+
+_CLASSES = "-0123456789abcdefghijklmnopqrstuv"  # none, and digits
+_MISSING = "?"  # no page has such a cell
+
+_OPERANDS = {
+    "lattice": '''
+def given(a, b):
+    """The page of a x b: a on top, the digits of b in the margin, from the lowest down."""
+    return [f"_{a}_*", *(f"{'.' * (len(a) + 2)}{digit}" for digit in reversed(b))]
+
+
+def answer(page):
+    """The lowest digits of all rows, and then the whole last row."""
+    return page[-1][:-2].strip("_") + "".join(row[-3] for row in page[-2:0:-1])
+''',
+    "column": '''
+def given(*numbers):
+    """The page of a sum: the sign before the last number, and a row to be worked out."""
+    more = next(n for n in range(9) if BASE**n >= len(numbers))
+    width = max(max(map(len, numbers)) + more, len(numbers[-1]) + 2)
+    rows = (*numbers[:-1], f"+_{numbers[-1]}")
+    return [*(row.rjust(width, "_") for row in rows), "." * width]
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+''',
+}
+_OTHERS = '''
+def given(*rows):
+    """The page itself, row by row; a dot for a cell to be worked out."""
+    return list(rows)
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+'''
+
+_FILE = '''"""What a network has learned, read off from it: a cell is a look into these tables.
+
+    python program.py {example}
+
+A page is worked out row by row, each from the right to the left. A cell sees the symbol that
+stands in it (a dot: to be worked out) and what the cells on its right, above and above left hand
+on: a digit, or - for none. It writes a symbol, and hands on what the other tables say.
+
+Of each table the line says the first inputs, the group in the line the last but one, and the place
+in the group the last one. {missing}: no page has such a cell.
+"""
+
+import sys
+
+BASE = {base}
+CLASSES, SYMBOLS = "{classes}", "{symbols}"
+HANDED = {handed}  # to whom what is handed on
+TABLES = {{}}
+{tables}
+{operands}
+
+def look(name, sees):
+    """What a table says of what a cell sees."""
+    inputs, text = TABLES[name]
+    letters = [sees[name] for name in inputs.split()]
+    start = "".join(letters[:-2])
+    line = next(line for line in text.strip().split("\\n") if line.startswith(f"{{start}}:"))
+    numbers = [(SYMBOLS if n == "token" else CLASSES).index(sees[n]) for n in inputs.split()]
+    group, place = [0, 0, *numbers][-2:]
+    return line.split(": ")[1].split()[group][place]
+
+
+def work(page):
+    """All cells that are to be worked out, in order."""
+    page, handed = [list(row) for row in page], {{}}
+    for y, row in enumerate(page):
+        for x in reversed(range(len(row))):
+            sees = {{"token": row[x]}}
+            cells = {{"right": (y, x + 1), "above": (y - 1, x), "above_left": (y - 1, x - 1)}}
+            for who, place in cells.items():  # whether there is one, and what it hands on
+                cell = handed.get(place)
+                sees[who] = "0" if cell else "-"
+                sees |= {{f"{{who}}.{{n}}": cell[n] if cell else "-" for n in HANDED[who]}}
+            handed[y, x] = {{name: look(name, sees) for name in TABLES if name != "symbol"}}
+            if row[x] == ".":
+                row[x] = look("symbol", sees)
+    return ["".join(row) for row in page]
+
+
+if __name__ == "__main__":
+    solved = work(given(*sys.argv[1:]))
+    print("\\n".join(solved), answer(solved), sep="\\n\\n")
+'''
+
+
+def write_python(program: Program) -> str:
+    """The file's text."""
+    handed = {SEES[way]: list(names) for way, names in program.messages.items()}
+    return _FILE.format(
+        example={"lattice": "123 456", "column": "87 604 9"}.get(program.layout, "ROW ROW ..."),
+        missing=_MISSING,
+        base=program.base,
+        classes=_CLASSES,
+        symbols=CHARACTERS,
+        handed=handed,
+        tables="\n".join(_table(name, table) for name, table in program.tables.items()),
+        operands=_OPERANDS.get(program.layout, _OTHERS),
+    )
+
+
+def _table(name: str, table: Table) -> str:
+    """``TABLES["carry"] = (inputs, text)``."""
+    values = CHARACTERS if name == SYMBOL else _CLASSES
+    sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]
+    across, places = ([1, 1, *sizes])[-2:]
+    lines: dict[str, list[list[str]]] = {}
+    for key, value in zip(table.keys.tolist(), table.values.tolist(), strict=True):
+        group, place = [0, 0, *key][-2:]
+        named = zip(table.inputs[:-2], key, strict=False)
+        start = "".join((CHARACTERS if of == TOKEN else _CLASSES)[n] for of, n in named)
+        blank = [[_MISSING] * places for _ in range(across)]
+        line = lines.setdefault(start, blank)
+        line[group][place] = values[value]
+    text = "\n".join(
+        f"{start}: {' '.join(''.join(group) for group in line)}" for start, line in lines.items()
+    )
+    return f'TABLES["{name}"] = "{" ".join(table.inputs)}", """\n{text}"""'
