@@ -29,6 +29,7 @@ from trm.processes import (
 COMMANDS = {
     "render": ("trm.commands.render", "draw a problem in the terminal or to a file"),
     "solve": ("trm.commands.solve", "solve problems with a trained model"),
+    "prove": ("trm.commands.prove", "prove a model right at every length, or find where it fails"),
     "inspect": (
         "trm.commands.inspect",
         "a model at work on one problem: steps, attention; its weights as a file",
@@ -59,6 +60,7 @@ examples:
   trm solve 123x456                                     # with the shipped model
   trm solve --input problems.csv --output answers.jsonl
   trm solve --checkpoint runs/quickstart --demo
+  trm prove --checkpoint runs/quickstart --output proof
   trm inspect 123x456 --output inspected
   trm analyse probe --checkpoint runs/standard_base3 --output probed
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid

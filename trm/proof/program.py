@@ -14,11 +14,12 @@ from typing import Self
 import numpy as np
 
 from canvas.symbols import BLANK, CHARACTERS, MASK
-from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule
+from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, Windows
 from trm.files import replacing
-from trm.proof.prove import Judged
 
 FORMAT = 1  # of a table's file
+TABLE = "table.npz"  # in the folder of a proof
+_SAMPLE = 2**15  # entries by which inputs are chosen at first
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
 SEES = {"left": "right", "down": "above", "down_right": "above_left"}  # whom, by who hands on
 
@@ -45,65 +46,82 @@ class Table:
         Left out first is what says whether a neighbour is there, then what the cell above says,
         which most cells learn from others, too.
         """
-        names = list(inputs)
-        keys = np.stack([inputs[name] for name in names], axis=1).astype(np.uint8)
-        keys, values = _function(keys, output.astype(np.uint8)) or (keys, output)
-        for name in sorted(names, key=lambda name: ("." in name, not name.startswith("above."))):
-            kept = [i for i, other in enumerate(names) if other != name]
-            if found := _function(keys[:, kept], values):
-                keys, values = found
-                names.remove(name)
-        return cls(tuple(names), keys, values)
+        order = sorted(inputs, key=lambda name: ("." in name, not name.startswith("above.")))
+        values, size = output.astype(np.uint8), _SAMPLE
+        random = np.random.default_rng(0).permutation(len(values))
+        while True:  # what some entries need is needed; in the end all of them are looked at
+            names, some = list(inputs), random[:size]
+            for name in order:
+                kept = [other for other in names if other != name]
+                if _function([inputs[k][some] for k in kept], values[some]):
+                    names = kept
+            if found := _function([inputs[name] for name in names], values):
+                return cls(tuple(names), *found)
+            size *= 4
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """The output for N inputs, uint8 [N]; ValueError: there is no such entry."""
-        count = len(next(iter(inputs.values())))
-        key = np.stack([np.broadcast_to(0, count), *(inputs[name] for name in self.inputs)], axis=1)
-        number = _numbers(key[:, 1:], self._sizes)
+        parts = [inputs[name] for name in self.inputs]
+        number = _numbers(parts, self._sizes)
         at = np.searchsorted(self._keys, number).clip(max=len(self.values) - 1)
-        missing = (self._keys[at] != number) | (key[:, 1:] >= self._sizes).any(axis=1)
+        missing = self._keys[at] != number
+        for part, size in zip(parts, self._sizes, strict=True):
+            missing |= part >= size
         if missing.any():
-            first = key[int(np.argmax(missing)), 1:].tolist()
-            seen = ", ".join(f"{name} {n}" for name, n in zip(self.inputs, first, strict=True))
+            first = int(np.argmax(missing))
+            seen = ", ".join(
+                f"{n} {int(p[first])}" for n, p in zip(self.inputs, parts, strict=True)
+            )
             raise ValueError(
                 f"the table has no entry for {seen}: it knows no page with such a cell"
             )
         return self.values[at]
 
     @cached_property
-    def _sizes(self) -> np.ndarray:
-        return _sizes(self.keys)
+    def _sizes(self) -> list[int]:
+        return _sizes(list(self.keys.T))
 
     @cached_property
     def _keys(self) -> np.ndarray:
-        return _numbers(self.keys, self._sizes)
+        return _numbers(list(self.keys.T), self._sizes)
 
 
-def _sizes(keys: np.ndarray) -> np.ndarray:
-    """One more than the largest value of each input, int64."""
-    return keys.max(axis=0, initial=0).astype(np.int64) + 1
+def _sizes(parts: list[np.ndarray]) -> list[int]:
+    """One more than the largest value of each input."""
+    return [int(part.max(initial=0)) + 1 for part in parts]
 
 
-def _numbers(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Keys [N, inputs] as one number each, int64 [N], in the same order."""
-    number = np.zeros(len(keys), dtype=np.int64)
-    for part, size in zip(keys.T, sizes, strict=True):
-        number = number * size + part
+def _numbers(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+    """Several inputs, [N] each, as one number, int64 [N], in the order of the inputs."""
+    number = np.zeros(len(parts[0]) if parts else 1, dtype=np.int64)
+    for part, size in zip(parts, sizes, strict=True):
+        number *= size
+        number += part
     return number
 
 
-def _function(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Different keys in order, with their values; None if one key has two values."""
-    sizes = _sizes(keys)
-    both = np.sort(_numbers(keys, sizes) * 256 + values)
+def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Different keys in order, and their values; None if one key has two values."""
+    sizes = _sizes(parts)
+    both = np.sort(_numbers(parts, sizes) * 256 + values)
     both = both[np.append(True, both[1:] != both[:-1])]
     number, value = np.divmod(both, 256)
     if (number[1:] == number[:-1]).any():
         return None
-    found = np.zeros((len(value), len(sizes)), dtype=np.uint8)
+    keys = np.zeros((len(value), len(sizes)), dtype=np.uint8)
     for i in reversed(range(len(sizes))):
-        number, found[:, i] = np.divmod(number, sizes[i])
-    return found, value.astype(np.uint8)
+        number, keys[:, i] = np.divmod(number, sizes[i])
+    return keys, value.astype(np.uint8)
+
+
+def inputs_of(rule: LocalRule, windows: Windows) -> dict[str, np.ndarray]:
+    """All that can be an input of a `Table`, uint8 [N] each."""
+    inputs = {TOKEN: windows.token.astype(np.uint8)}
+    for (way, names), code in zip(rule.messages.items(), windows[1:], strict=True):
+        message = rule.message(names, code)
+        inputs[SEES[way]] = message.present.astype(np.uint8)
+        inputs |= {f"{SEES[way]}.{n}": c.astype(np.uint8) for n, c in message.fields.items()}
+    return inputs
 
 
 @dataclass(frozen=True)
@@ -122,17 +140,15 @@ class Program:
     tables: Mapping[str, Table]
 
     @classmethod
-    def extract(cls, layout: str, rule: LocalRule, judged: Judged) -> Self:
-        """What a network does with all windows, as it was run."""
-        windows = rule.windows(judged.numbers)
-        inputs = {TOKEN: windows.token.astype(np.uint8)}
-        for (way, names), code in zip(rule.messages.items(), windows[1:], strict=True):
-            message = rule.message(names, code)
-            inputs[SEES[way]] = message.present.astype(np.uint8)
-            inputs |= {f"{SEES[way]}.{n}": c.astype(np.uint8) for n, c in message.fields.items()}
+    def extract(
+        cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
+    ) -> Self:
+        """What a network does with all windows, as it was run: see `trm.proof.prove.Judged`."""
+        windows = rule.windows(numbers)
+        inputs = inputs_of(rule, windows)
         tables = {}
         asked = rule.asks(windows)
-        for name, output in judged.outputs.items():
+        for name, output in outputs.items():
             some = asked if name == SYMBOL else np.ones(len(asked), dtype=bool)
             tables[name] = Table.of({n: part[some] for n, part in inputs.items()}, output[some])
         return cls(layout, rule.base, rule.messages, tables)
@@ -206,9 +222,6 @@ class Program:
             some = {name: part[asks] for name, part in inputs.items()}
             filled[page[asks], row[asks], column[asks]] = self.tables[SYMBOL](some)
         return filled
-
-
-TABLE = "table.npz"  # in the folder of a proof
 
 
 def _page(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,6 @@ from canvas.windows import SYMBOL, LocalRule, Windows, closure, page_windows
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 
-PROVED, REFUTED, OPEN = "proved", "refuted", "open"
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
 _BATCH = 8192  # windows run at once

@@ -24,7 +24,10 @@ def programs(request):
     found = {}
     for name in MODELS:
         trained = request.getfixturevalue(name)
-        found[name] = Program.extract(trained.task.layout, trained.rule, trained.judged)
+        judged = trained.judged
+        found[name] = Program.extract(
+            trained.task.layout, trained.rule, judged.numbers, judged.outputs
+        )
     return found
 
 

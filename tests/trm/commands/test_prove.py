@@ -1,0 +1,115 @@
+"""`trm prove`: proofs, refutations, folders, and what can be done with them."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.canvas_size import Canvas
+from canvas.tasks import task_data
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
+from trm.checkpoints.loading import pack, plain
+from trm.models.local import LocalRecursiveModel
+
+FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
+
+
+def saved(folder: Path, task, model: LocalRecursiveModel) -> Path:
+    about = {"format": FORMAT, "family": "local"}
+    about |= {"network": "trm.models.local.LocalRecursiveModel", "model": plain(model.config)}
+    data = {"task": task_data(task), "canvas": plain(Canvas())}
+    file = folder / "model.safetensors"
+    content = {CHECKPOINT_KEY: about, DATA_KEY: data}
+    file.write_bytes(pack(content, {}, dict(model.state_dict())))
+    return file
+
+
+@pytest.fixture(scope="module")
+def proof(ternary, command, tmp_path_factory):
+    """The folder of a proof, and what was said."""
+    folder = tmp_path_factory.mktemp("ternary")
+    file = saved(folder, ternary.task, ternary.model)
+    ran = command("prove", "--checkpoint", file, "--output", "proof", folder=folder)
+    assert ran.code == 0, ran.err
+    return folder / "proof", ran.out
+
+
+@pytest.fixture
+def spoilt(ternary, tmp_path):
+    """The same model, which now writes 0 where a digit 2 belongs."""
+    model = copy.deepcopy(ternary.model)
+    with torch.no_grad():
+        model.lm_head.bias[3] -= 1000
+    return saved(tmp_path, ternary.task, model)
+
+
+def test_a_proof_says_what_it_rests_on(proof, ternary):
+    folder, said = proof
+    assert {file.name for file in folder.iterdir()} == FILES
+    assert "right on every problem of any length" in said
+    assert "1,368" in said
+    assert "right.multiplier" in said
+    record = json.loads((folder / "proof.json").read_text())
+    assert record["verdict"] == "proved"
+    assert (record["windows"], record["wrong_windows"]) == (1368, 0)
+    assert record["smallest_margin"] > record["margin_left_by_rounding"] > 0
+    assert record["outputs"]["carry"]["entries"] == 26
+    assert record["counterexample"] is None
+    assert record["task"]["base"] == 3
+    assert len(record["weights_sha256"]) == len(record["windows_sha256"]) == 64
+
+
+def test_a_proof_is_checked_again(proof, command, tmp_path):
+    folder, _ = proof
+    ran = command("prove", "--check", folder)
+    assert (ran.code, ran.err) == (0, "")
+    assert "proved: lattice in base 3, all 1,368 windows" in ran.out
+    words = [sys.executable, "-I", folder / "check.py", folder]
+    alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (alone.returncode, alone.stdout) == (0, ran.out)
+    with np.load(folder / "table.npz") as arrays:
+        changed = dict(arrays)
+    changed["carry.values"][5] += 1
+    np.savez(tmp_path / "table.npz", **changed)
+    ran = command("prove", "--check", tmp_path)
+    assert ran.code == 1
+    assert "not proved: in row b" in ran.out
+
+
+def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path):
+    words = ("prove", "--checkpoint", spoilt, "--output", "refuted")
+    ran = command(*words, folder=tmp_path)
+    assert ran.code == 1, ran.err
+    assert "refuted: 1 x 2 goes wrong, and no smaller problem does" in ran.out
+    assert "[" in ran.out  # the wrong cell
+    record = json.loads((tmp_path / "refuted/proof.json").read_text())
+    assert record["counterexample"]["problem"] == "1 x 2"
+    assert record["counterexample"]["right"] == ["_1_*", "_2_2"]
+    assert record["counterexample"]["worked"] != record["counterexample"]["right"]
+    assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
+
+
+def test_the_record_as_json(proof, command):
+    ran = command("prove", "--checkpoint", proof[0].parent / "model.safetensors", "--json")
+    assert json.loads(ran.out) == json.loads((proof[0] / "proof.json").read_text())
+
+
+def test_any_model_can_be_searched_for_what_it_gets_wrong(checkpoint, command):
+    ran = command("prove", "--checkpoint", checkpoint)
+    assert ran.code == 2
+    assert "hands on more than decided messages" in ran.err
+    ran = command("prove", "--checkpoint", checkpoint, "--search", 50)
+    assert ran.code == 1, ran.err
+    assert "refuted: " in ran.out
+
+
+def test_wrong_calls_are_answered_at_once(command, tmp_path):
+    assert command("prove", "--check", tmp_path).code == 2
+    ran = command("prove", "--check", tmp_path, "--json")
+    assert ran.code == 2
+    assert "--check takes the folder of a proof, and goes alone" in ran.err

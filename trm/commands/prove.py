@@ -1,0 +1,182 @@
+"""`trm prove`: is a model right on problems of any length, and if not, on which is it wrong?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from canvas.picture import to_terminal
+from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.commands.arguments import add_checkpoint, add_import, info_console, whole
+
+if TYPE_CHECKING:
+    from trm.proof.proof import Proof
+    from trm.proof.prove import Report
+
+FIGURE = "margins.png"
+EXAMPLES = """\
+examples:
+  trm prove                                              # the shipped model
+  trm prove --checkpoint runs/quickstart --output proof
+  trm prove --check proof                                # the same as: python proof/check.py proof
+  trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
+
+A model whose cells hand on decided messages sees one of finitely many windows in each cell. All are
+run through it; if it is right on each, it is right at every length (docs/proof.md). The folder of a
+proof holds the record, a picture of margins, the table that was learned, the same as a Python file
+that a person can read, and what checks the table with numpy alone.
+
+Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be proved.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
+    add_checkpoint(parser)
+    add_import(parser)
+    add = parser.add_argument
+    add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
+    what = "of a proof, or a table: check it again, without the model"
+    add("--check", metavar="DIR", help=what)
+    what = "where it is not proved, look through N structured problems and mutations of what went "
+    what += "nearly wrong; of any model"
+    add("--search", type=whole(1), default=0, metavar="N", help=what)
+    add("--json", action="store_true", help="print the record as JSON instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prove, refute, or check."""
+    if args.check is not None:
+        if args.output or args.search or args.json or args.checkpoint != SHIPPED:
+            raise ValueError("--check takes the folder of a proof, and goes alone")
+        from trm.proof import check
+
+        return check.main(args.check)
+    find_checkpoint(args.checkpoint)
+
+    from trm.checkpoints.loading import load_solver
+    from trm.proof.proof import PROVED, prove, refute
+    from trm.proof.prove import NotProvableError
+
+    solver = load_solver(args.checkpoint, device="cpu")
+    with _progress(args.quiet) as report:
+        try:
+            proof = prove(solver, report, args.search)
+        except NotProvableError:
+            if not args.search:
+                raise
+            proof = refute(solver, args.search, report)
+    if args.json:
+        print(json.dumps(proof.record()))
+    else:
+        show(Console(highlight=False), proof)
+    if args.output:
+        folder = Path(args.output)
+        proof.write(folder)
+        _draw(proof, folder / FIGURE)
+        info_console(args).print(f"proof  {folder}")
+    return 0 if proof.verdict == PROVED else 1
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Report]:
+    """A bar on standard error for what goes on."""
+    from rich.progress import MofNCompleteColumn, Progress
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("")
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield report
+
+
+def show(console: Console, proof: Proof) -> None:
+    """The verdict in plain words, and what it rests on."""
+    from rich.table import Table
+
+    task, judged = proof.solver.task, proof.judged
+    console.print(f"{task.name}, {task.layout} in base {task.base}", end="")
+    console.print(f"; trained on {proof.solver.trained_on}\n", markup=False)
+    if judged is not None:
+        numbers = Table.grid(padding=(0, 3))
+        numbers.add_column()
+        numbers.add_column(justify="right")
+        left = judged.left[judged.right].min(initial=float("inf"))
+        shown, drawn = proof.shown
+        for row in (
+            ("windows", f"{len(judged.numbers):,}", "all that a cell of any page can see"),
+            ("of them wrong", f"{len(judged.wrong):,}", ""),
+            ("smallest margin", f"{judged.margin.min():.3f}", "of the right logit, as computed"),
+            ("left of it", f"{left:.3f}", _rounding(proof)),
+            ("seen in training", f"{shown:,}", f"windows that {drawn:,} drawn problems show"),
+        ):
+            numbers.add_row(*row)
+        console.print(numbers)
+        console.print()
+    console.print(sentence(proof), style="bold", soft_wrap=True)
+    if found := proof.counterexample:
+        console.print()
+        console.print(to_terminal(found.canvas, truth=found.truth, given=found.given))
+    if proof.program:
+        table = Table("output", "depends on", "entries", title="what it has learned")
+        for name, one in proof.program.tables.items():
+            table.add_row(name, ", ".join(one.inputs), f"{len(one.values):,}")
+        console.print()
+        console.print(table)
+
+
+def _rounding(proof: Proof) -> str:
+    judged = proof.judged
+    assert judged is not None
+    if judged.arithmetic == "float32":
+        return "whatever way sums are rounded in float32"
+    share = judged.float32.mean()
+    return f"whatever way sums are rounded: in float32 for {share:.1%}, else in float64"
+
+
+def sentence(proof: Proof) -> str:
+    """The verdict, as one says it."""
+    judged, found = proof.judged, proof.counterexample
+    if found is not None:
+        least = ", and no smaller problem does" if found.smallest else ""
+        return f"refuted: {found.problem} goes wrong{least}"
+    if judged is None:
+        return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
+    if proof.program:
+        return f"proved, in {judged.arithmetic}: right on every problem of any length"
+    if len(judged.wrong):
+        return (
+            f"open: {len(judged.wrong):,} windows are wrong, and none of {proof.looked:,} problems "
+            "shows one; train it longer"
+        )
+    return "open: no window is wrong, but margins are too small for any rounding; train it longer"
+
+
+def _draw(proof: Proof, file: Path) -> None:
+    """The margins, over what meets in a cell."""
+    if proof.judged is None or proof.rule is None:
+        return
+    from trm.figures.margins import margins_figure
+    from trm.files import replacing
+    from trm.proof.program import Program
+
+    task, judged, rule = proof.solver.task, proof.judged, proof.rule
+    program = proof.program
+    if program is None:  # of what it should have learned
+        ideal = rule.apply(rule.windows(judged.numbers))
+        program = Program.extract(task.layout, rule, judged.numbers, ideal)
+    with replacing(file) as part:
+        figure = margins_figure(program, rule, judged, sentence(proof))
+        figure.savefig(part, format="png")

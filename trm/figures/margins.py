@@ -1,0 +1,55 @@
+"""How sure a model is of what it does, over what meets in a cell."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from canvas.picture import INK, blank_figure
+from canvas.windows import LocalRule
+from trm.proof.program import TOKEN, Program, inputs_of
+from trm.proof.prove import Judged
+
+_WRONG = "#d55e00"
+_ACROSS = 3  # panels
+
+
+def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure:
+    """A panel for each output that depends on two inputs or more: the last two of them.
+
+    Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
+    Crosses: a window is wrong.
+    """
+    inputs = inputs_of(rule, rule.windows(judged.numbers))
+    pairs: dict[tuple[str, ...], list[str]] = {}
+    for name, table in program.tables.items():
+        fields = tuple(i for i in table.inputs if i != TOKEN and "." in i)[-2:]
+        if len(fields) == 2:
+            pairs.setdefault(fields, []).append(name)
+    rows = -(-len(pairs) // _ACROSS)
+    figure = blank_figure(1500, 110 + 470 * rows)
+    figure.set_layout_engine("constrained")
+    figure.suptitle(title, fontsize=13, color=INK)
+    panels = figure.subplots(rows, min(len(pairs), _ACROSS), squeeze=False)
+    least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
+    for (fields, names), panel in zip(pairs.items(), panels.flat, strict=False):
+        down, across = (inputs[name].astype(int) for name in fields)
+        smallest = np.full((rule_size(rule, fields[0]), rule_size(rule, fields[1])), np.inf)
+        np.minimum.at(smallest, (down, across), judged.margin)
+        smallest[np.isinf(smallest)] = np.nan
+        image = panel.imshow(smallest, vmin=least, vmax=most, cmap="viridis", origin="lower")
+        wrong = np.argwhere(smallest <= 0)
+        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=_WRONG)
+        panel.set_title(", ".join(names), fontsize=11)
+        for axis, field in ((panel.xaxis, fields[1]), (panel.yaxis, fields[0])):
+            size = rule_size(rule, field)
+            axis.set_ticks(range(size), ["none", *map(str, range(size - 1))], fontsize=8)
+            axis.set_label_text(field.replace("_", " ").replace(".", ": "), fontsize=9)
+    for panel in panels.flat[len(pairs) :]:
+        panel.set_visible(False)
+    bar = figure.colorbar(image, ax=list(panels.flat), shrink=0.7, pad=0.01)
+    bar.set_label("smallest margin between the right logit and the next")
+    return figure
+
+
+def rule_size(rule: LocalRule, name: str) -> int:
+    """How many classes an input has."""
+    return rule.fields[name.partition(".")[2]]

@@ -1,0 +1,147 @@
+"""A proof of a model, a refutation, or neither: found, and written as a folder."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from canvas import symbols
+from canvas.tasks import task_data
+from canvas.windows import LocalRule
+from trm import __version__
+from trm.files import make_own_folder, replacing, write_object
+from trm.proof import check
+from trm.proof.program import TABLE, Program
+from trm.proof.prove import (
+    Judged,
+    Report,
+    judge,
+    provable,
+    shown_in_training,
+    weights_hash,
+    windows_hash,
+)
+from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
+from trm.proof.written import write_python
+from trm.solving.solver import Solver
+
+PROVED, REFUTED, OPEN = "proved", "refuted", "open"
+FORMAT = 1
+RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
+SEARCHED = 20_000  # structured problems that are looked through where a window is wrong
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known of a model at all lengths.
+
+    Attributes:
+        solver: of it.
+        verdict: `PROVED`: right on every page of any size; `REFUTED`: with a counterexample;
+            `OPEN`: neither is known.
+        looked: problems that were looked through for a counterexample.
+        counterexample: a problem that goes wrong.
+        rule, judged: its windows; None of a model that has none.
+        shown: how many windows problems of training show, and of how many that were drawn.
+        program: what it has learned; of a proved model.
+    """
+
+    solver: Solver
+    verdict: str
+    looked: int = 0
+    counterexample: Counterexample | None = None
+    rule: LocalRule | None = None
+    judged: Judged | None = None
+    shown: tuple[int, int] = (0, 0)
+    program: Program | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        model = self.solver.predictor.model
+        found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
+        found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
+        found |= {"parameters": sum(p.numel() for p in model.parameters())}
+        if (judged := self.judged) is not None:
+            found |= {
+                "arithmetic": judged.arithmetic,
+                "windows": len(judged.numbers),
+                "windows_sha256": windows_hash(judged.numbers),
+                "wrong_windows": len(judged.wrong),
+                "smallest_margin": float(judged.margin.min()),
+                "margin_left_by_rounding": _finite(judged.left[judged.right].min(initial=np.inf)),
+                "proved_in_float32": int((judged.float32 & judged.right).sum()),
+                "shown_in_training": dict(zip(("windows", "problems"), self.shown, strict=True)),
+            }
+        if self.program:
+            tables = self.program.tables.items()
+            found["outputs"] = {
+                n: {"inputs": t.inputs, "entries": len(t.values)} for n, t in tables
+            }
+        found |= {"looked_through": self.looked, "counterexample": self._counterexample()}
+        versions = {"trm": __version__, "torch": torch.__version__, "numpy": np.__version__}
+        return found | {"dtype": "float32", "versions": versions}
+
+    def _counterexample(self) -> dict[str, Any] | None:
+        if (found := self.counterexample) is None:
+            return None
+        pages = {"worked": found.canvas, "right": found.truth}
+        rows = {name: [symbols.decode(row) for row in page] for name, page in pages.items()}
+        return {"problem": found.problem, "smallest": found.smallest} | rows
+
+    def write(self, folder: Path) -> None:
+        """The record; of a proved model the table, the program, and what checks them, too."""
+        make_own_folder(folder, "trm prove", (RECORD, TABLE, PYTHON, CHECKER), "verdict")
+        for name in (TABLE, PYTHON, CHECKER):
+            (folder / name).unlink(missing_ok=True)
+        if self.program:
+            self.program.save(folder / TABLE)
+            with replacing(folder / PYTHON) as part:
+                part.write_text(write_python(self.program), encoding="utf-8")
+            shutil.copyfile(check.__file__, folder / CHECKER)
+        write_object(folder / RECORD, json.loads(json.dumps(self.record())))
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
+
+
+def prove(solver: Solver, report: Report, search: int = 0) -> Proof:
+    """Prove a model right at every length, or look for a problem that it gets wrong.
+
+    Args:
+        solver: of it, on a CPU.
+        report: is told how far it is.
+        search: structured problems that are looked through in any case where it is not proved.
+
+    Raises:
+        NotProvableError: nothing can be proved of it.
+    """
+    task, model = solver.task, solver.predictor.model
+    rule = provable(model, task)
+    judged = judge(model, rule, report=report)
+    seen, drawn = shown_in_training(rule, task, judged.numbers)
+    known = {"rule": rule, "judged": judged, "shown": (int(seen.sum()), drawn)}
+    if judged.arithmetic:
+        report("reading the program off", 0, 1)
+        program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
+        return Proof(solver, PROVED, program=program, **known)  # type: ignore[arg-type]
+    windows, looked = ByWindows(model, rule, task, judged), 0
+    found = None
+    if len(judged.wrong):
+        found, looked = smallest_wrong(windows, report)
+        search = search or SEARCHED
+    if found is None and search:
+        found = hunt(windows, search, report)
+        looked += search
+    verdict = REFUTED if found else OPEN
+    return Proof(solver, verdict, looked, found, **known)  # type: ignore[arg-type]
+
+
+def refute(solver: Solver, problems: int, report: Report) -> Proof:
+    """Look for a problem that any model gets wrong, among so many."""
+    found = hunt(BySolving(solver), problems, report)
+    return Proof(solver, REFUTED if found else OPEN, problems, found)
