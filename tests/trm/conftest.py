@@ -215,7 +215,8 @@ def trained_on_windows(task: Task, steps: int = 250, **size: int) -> Trained:
     model = LocalRecursiveModel(LocalConfig(messages=messages, **shape))
     numbers = closure(rule)
     windows = rule.windows(numbers)
-    labels = {name: torch.from_numpy(label) for name, label in rule.apply(windows).items()}
+    applied = rule.apply(windows).items()
+    labels = {name: torch.from_numpy(label).long() for name, label in applied}
     labels[SYMBOL][torch.from_numpy(~rule.asks(windows))] = -100
     tokens, codes = torch.from_numpy(windows.token), torch.from_numpy(np.stack(windows[1:], 1))
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)

@@ -74,6 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     add_solver(parser)
+    what = "the folder of a proof, or its table: solve with what a model has learned, without it"
+    add("--program", metavar="PATH", help=what)
     add_precision(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     what = "show the canvas as it fills, after every supervision step of a recursive model"
@@ -104,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
             "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
             "the three"
         )
+    if args.program and not args.problems:
+        raise ValueError("--program works on problems that are named, like 123x456")
     if args.demo:
         return _demo(args)
     if (args.input is None) != (args.output is None):
@@ -114,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     solver = _solver(args, one_device(args))
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
-    if args.checkpoint == SHIPPED:
+    if args.checkpoint == SHIPPED and not args.program:
         info_console(args).print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
@@ -126,6 +130,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solver(args: argparse.Namespace, device: str) -> Solver:
+    if args.program:
+        from trm.proof.program_predictor import load_program
+
+        return load_program(args.program)
     from trm.checkpoints.loading import load_solver
 
     solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)

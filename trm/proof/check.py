@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-BLANK, MASK = 11, 13  # ids; the digit d has the id 1 + d, and as a class, too
+BLANK, MASK, DIGITS = 11, 13, [*range(1, 11), *range(18, 24)]  # ids; the digit d as a class: 1 + d
 IDS = {"_": [BLANK], ".": [MASK], "*": [12], "+": [17]}
 # Rows, with those that can be above, and columns: name, place, ids that can stand there (d for the
 # digits, D without 0), and names of those that can be on the left.
@@ -33,7 +33,7 @@ PLACES = ("end", "margin", "sign", "gap", "units", "tens", "rest")
 
 
 def value(number):
-    """The digit of a class; 0, none, counts 0."""
+    """The digit of a class; none counts 0."""
     return np.maximum(number - 1, 0)
 
 
@@ -94,7 +94,7 @@ class Check:
         self.size = dict.fromkeys([*names[0], *names[1]], self.base + 1) | {"sum_carry": 3}
         self.left, self.down = ((n, tuple(self.size[name] for name in n)) for n in names)
         self.most = 1 + (self.base + 1) ** 2  # codes of what is handed down; 0: no such cell
-        ids = IDS | {"d": range(1, self.base + 1), "D": range(2, self.base + 1)}
+        ids = IDS | {"d": DIGITS[: self.base], "D": DIGITS[1 : self.base]}
         self.rows, self.below, self.windows = {}, [], []
         for row, (above, columns) in ((row, text.split(": ")) for row, text in page.items()):
             self.below += [(row, one) for one in above.split(",")]
@@ -162,7 +162,8 @@ class Check:
                 laws.append((f"there is an entry of {output}", known))
                 out[output] = values[at]
         laws += [(f"{field} has {n} classes", out[field] < n) for field, n in self.size.items()]
-        number = np.where(out["symbol"] <= self.base, out["symbol"], 0)
+        digit = np.array(DIGITS[: self.base]) == out["symbol"][:, None]
+        number = digit @ np.arange(1, self.base + 1)
         known = (number > 0) | (out["symbol"] == BLANK) | (token != MASK)
         laws.append(("a digit or a blank is written", known))
         laws += self.laws(self.base, row, PLACES[self.rows[row][name][0]], seen, out, number)
@@ -171,7 +172,7 @@ class Check:
                 cell = {n: int(v[np.argmin(holds)]) for n, v in {**seen, **out}.items()}
                 raise AssertionError(f"in row {row}, {name}, against '{law}': {cell}")
         code = (right * self.most + above) * self.most + corner
-        self.windows.append(np.unique(code * 18 + token))
+        self.windows.append(np.unique(code * 24 + token))
         return out
 
 

@@ -22,7 +22,7 @@ from trm.proof.bound import RoundingBound
 
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
-_BATCH = 8192  # windows run at once
+_BATCH = 2048  # windows run at once
 _DRAWN = 20_000  # problems of the training range that are looked through
 _AT_ONCE = 1000
 
@@ -141,7 +141,7 @@ def judge(
 
 def _tensors(rule: LocalRule, windows: Windows) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Tokens, codes and labels; the symbol's is −1 where it is given."""
-    labels = rule.apply(windows)
+    labels = {name: label.astype(np.int64) for name, label in rule.apply(windows).items()}
     labels[SYMBOL] = np.where(rule.asks(windows), labels[SYMBOL], -1)
     codes = np.stack(windows[1:], axis=1)
     found = {name: torch.from_numpy(label) for name, label in labels.items()}

@@ -1,10 +1,10 @@
 """A program as a Python file that a person can read, and that runs by itself."""
 
-from canvas.symbols import CHARACTERS
+from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS
 from canvas.windows import SYMBOL
 from trm.proof.program import SEES, TOKEN, Program, Table
 
-_CLASSES = "-0123456789abcdefghijklmnopqrstuv"  # none, and digits
+_CLASSES = f"-{DIGIT_CHARACTERS}"  # none, and digits
 _MISSING = "?"  # no page has such a cell
 
 _OPERANDS = {

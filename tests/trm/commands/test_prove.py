@@ -94,6 +94,25 @@ def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, comman
     assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
 
 
+def test_the_table_solves_as_the_model_does(proof, command, tmp_path):
+    folder, _ = proof
+    problems = ("2102112x1200212", "2x1")
+    alone = command("solve", "--program", folder, *problems)
+    assert (alone.code, alone.err) == (0, "")
+    model = command("solve", "--checkpoint", folder.parent / "model.safetensors", *problems)
+    answers = [line for line in model.out.splitlines() if " = " in line]
+    assert len(answers) == 2
+    assert [line for line in alone.out.splitlines() if " = " in line] == answers
+    assert all("right" in line for line in answers)
+    table = tmp_path / "alone.npz"
+    table.write_bytes((folder / "table.npz").read_bytes())
+    ran = command("solve", "--program", table, *problems)
+    assert [line for line in ran.out.splitlines() if " = " in line] == answers
+    ran = command("solve", "--program", folder, "--demo")
+    assert ran.code == 2
+    assert "--program works on problems that are named" in ran.err
+
+
 def test_the_record_as_json(proof, command):
     ran = command("prove", "--checkpoint", proof[0].parent / "model.safetensors", "--json")
     assert json.loads(ran.out) == json.loads((proof[0] / "proof.json").read_text())
