@@ -17,7 +17,7 @@ from trm.commands.arguments import add_checkpoint, add_import, info_console, who
 
 if TYPE_CHECKING:
     from trm.proof.proof import Proof
-    from trm.proof.prove import Report
+    from trm.proof.prove import Judged, Report
 
 FIGURE = "margins.png"
 EXAMPLES = """\
@@ -113,13 +113,14 @@ def show(console: Console, proof: Proof) -> None:
         numbers = Table.grid(padding=(0, 3))
         numbers.add_column()
         numbers.add_column(justify="right")
-        left = judged.left[judged.right].min(initial=float("inf"))
         shown, drawn = proof.shown
+        exact = (judged.float32 & judged.right).mean()
         for row in (
             ("windows", f"{len(judged.numbers):,}", "all that a cell of any page can see"),
-            ("of them wrong", f"{len(judged.wrong):,}", ""),
-            ("smallest margin", f"{judged.margin.min():.3f}", "of the right logit, as computed"),
-            ("left of it", f"{left:.3f}", _rounding(proof)),
+            ("of them wrong", f"{len(judged.wrong):,}", "as computed in float32"),
+            ("smallest margin", f"{judged.margin.min():.3f}", "of a right logit over the next"),
+            ("safe in float32", f"{exact:.2%}", "right whatever way sums are rounded"),
+            ("left of margins", f"{judged.least_left:.3f}", _rounding(judged)),
             ("seen in training", f"{shown:,}", f"windows that {drawn:,} drawn problems show"),
         ):
             numbers.add_row(*row)
@@ -137,13 +138,11 @@ def show(console: Console, proof: Proof) -> None:
         console.print(table)
 
 
-def _rounding(proof: Proof) -> str:
-    judged = proof.judged
-    assert judged is not None
+def _rounding(judged: Judged) -> str:
+    """Of which arithmetic the margins are left."""
     if judged.arithmetic == "float32":
-        return "whatever way sums are rounded in float32"
-    share = judged.float32.mean()
-    return f"whatever way sums are rounded: in float32 for {share:.1%}, else in float64"
+        return "at least, in float32, with the most that rounding can take"
+    return "at least, in float64, of the windows that are not safe in float32"
 
 
 def sentence(proof: Proof) -> str:

@@ -72,7 +72,7 @@ class Proof:
                 "windows_sha256": windows_hash(judged.numbers),
                 "wrong_windows": len(judged.wrong),
                 "smallest_margin": float(judged.margin.min()),
-                "margin_left_by_rounding": _finite(judged.left[judged.right].min(initial=np.inf)),
+                "margin_left_by_rounding": _finite(judged.least_left),
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
                 "shown_in_training": dict(zip(("windows", "problems"), self.shown, strict=True)),
             }

@@ -63,6 +63,12 @@ class Judged:
             return None
         return "float32" if self.float32.all() else "float64"
 
+    @property
+    def least_left(self) -> float:
+        """What is left of margins at least: of all in float32, or of those that need float64."""
+        needed = self.right & (self.float32.all() | ~self.float32)
+        return float(self.left[needed].min(initial=np.inf))
+
 
 def provable(model: torch.nn.Module, task: Task) -> LocalRule:
     """The rule that a model has to follow.

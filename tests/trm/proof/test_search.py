@@ -1,0 +1,129 @@
+"""Problems that go wrong: the smallest, those that are hunted, and smaller ones than was found."""
+
+import copy
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.addition import Addition
+from canvas.multiplication import Multiplication
+from trm.proof.proof import OPEN, PROVED, REFUTED, prove, refute
+from trm.proof.prove import judge
+from trm.proof.search import (
+    ByWindows,
+    Counterexample,
+    Judge,
+    hunt,
+    shrunk,
+    small_problems,
+    smallest_wrong,
+)
+from trm.solving.local_predictor import LocalPredictor
+from trm.solving.solver import Solver
+
+
+def silent(*_: object) -> None:
+    pass
+
+
+class Fails(Judge):
+    """A model that fails where a condition on the operands holds."""
+
+    def __init__(self, task, wrong, near=None):
+        self.task, self.wrong, self.near = task, wrong, near
+        self.solved = 0
+
+    def score(self, problems):
+        found = problems.to_ints()
+        near = [0.5 if self.near is None else self.near(*one) for one in found]
+        return np.array(
+            [0.0 if self.wrong(*one) else n for one, n in zip(found, near, strict=True)]
+        )
+
+    def solve(self, problem):
+        self.solved += 1
+        (operands,) = problem.to_ints()
+        blank = np.zeros((1, 1), dtype=np.uint8)
+        name = self.task.names(problem)[0]
+        return (
+            Counterexample(name, operands, blank, blank, blank) if self.wrong(*operands) else None
+        )
+
+
+def test_small_problems_come_in_the_order_of_their_digits():
+    first = [one for batch in islice(small_problems(Multiplication()), 6) for one in batch]
+    assert first[:4] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert len(first) == len(set(first))
+    assert first.index((9, 9)) < first.index((1, 10)) < first.index((9, 99)) < first.index((10, 10))
+    sums = [one for batch in islice(small_problems(Addition(base=2)), 3) for one in batch]
+    assert {len(one) for one in sums} == {2, 3}
+
+
+def test_the_smallest_is_found_and_is_said_to_be_the_smallest():
+    judge = Fails(Multiplication(), lambda a, b: a >= 7 and b >= 38)
+    found, looked = smallest_wrong(judge, silent)
+    assert found is not None
+    assert (found.operands, found.smallest) == ((7, 38), True)
+    assert looked > 81
+
+
+def test_structured_problems_are_hunted_and_made_smaller():
+    """Long runs of nines: no small problem has one."""
+    judge = Fails(Multiplication(), lambda a, b: "99999" in str(a) and b > 1)
+    found = hunt(judge, 5000, silent)
+    assert found is not None
+    assert found.operands == (99999, 2)
+
+
+def test_mutations_climb_to_what_goes_wrong():
+    """The model is the less sure, the more sevens a has."""
+    judge = Fails(
+        Multiplication(),
+        lambda a, b: str(a).count("7") >= 6,
+        near=lambda a, b: 1 / (1 + str(a).count("7")),
+    )
+    found = hunt(judge, 30_000, silent)
+    assert found is not None
+    assert found.operands == (777777, 1)
+
+
+def test_nothing_is_found_where_nothing_is_wrong():
+    judge = Fails(Multiplication(), lambda a, b: False)
+    assert hunt(judge, 1000, silent) is None
+    assert judge.solved == 0
+
+
+def test_a_problem_that_cannot_be_made_smaller_stays():
+    judge = Fails(Multiplication(), lambda a, b: a == 101 and b == 11)
+    found = Counterexample("101 x 11", (101, 11), *[np.zeros((1, 1), np.uint8)] * 3)
+    assert shrunk(judge, found) is found
+
+
+@pytest.fixture
+def solver(binary):
+    return Solver(LocalPredictor(binary.model), binary.task)
+
+
+def test_a_right_model_is_proved(solver):
+    assert prove(solver, silent).verdict == PROVED
+
+
+def test_wrong_windows_are_shown_by_problems(binary, solver):
+    """A product is never 1."""
+    model = copy.deepcopy(binary.model)
+    with torch.no_grad():
+        start = sum(islice(model.outputs.values(), list(model.outputs).index("product")))
+        model.lm_head.bias[start + 2] -= 1000
+    spoilt = Solver(LocalPredictor(model), binary.task)
+    proof = prove(spoilt, silent)
+    assert proof.verdict == REFUTED
+    assert proof.counterexample is not None
+    assert proof.counterexample.smallest
+    assert max(proof.counterexample.operands) < 4
+    judged = judge(model, binary.rule, binary.judged.numbers)
+    windows = ByWindows(model, binary.rule, binary.task, judged)
+    assert windows.score(binary.task.problems([(1, 1)])) == 0
+    assert refute(spoilt, 100, silent).verdict == REFUTED
+    assert refute(solver, 100, silent).verdict == OPEN
