@@ -42,6 +42,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
     calls = {
         "render": ["12x3"],
         "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
+        "prove": ["--output", "proof", "--search", "100"],
         "inspect": ["12x3", "--output", "glass"],
         "analyse": ["probe", "--output", "probed", "--digits-a", "1..3", "--steps", "1..4,8"],
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
@@ -59,6 +60,8 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["solve", "--input", "nowhere.csv", "--output", "answers"],
         ["solve", "--input", ".", "--output", "answers.csv"],
         ["inspect", "12xy3", "--output", "glass"],
+        ["prove", "--checkpoint", "nowhere.ckpt"],
+        ["prove", "--check", "nowhere"],
         ["solve", "--checkpoint", "nowhere.ckpt", "--demo"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
         ["analyse", "probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],

@@ -119,7 +119,8 @@ def judge(
         report("enumerating", 0, 1)
         numbers = closure(rule)
     tables = model.message_tables()
-    bounds = {name: RoundingBound(model, name) for name in ("float32", "float64")}
+    coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
+    exact = RoundingBound(model, "float64")
     hopeless = False  # for float32: the bound is far too coarse for so many cycles
     parts = []
     for start in range(0, len(numbers), _BATCH):
@@ -131,13 +132,12 @@ def judge(
         handed = model.encode_messages({name: labels[name] for name in model.fields})
         right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
-        if not hopeless:
-            left = bounds["float32"].left(tokens, codes, labels)
-        float32 = left > 0
+        for bound in (exact,) if hopeless else (coarse, fine, exact):
+            rest = ~(left > 0) & right
+            some = {name: label[rest] for name, label in labels.items()}
+            float32 = left > 0
+            left[rest] = bound.left(tokens[rest], codes[rest], some)
         hopeless = hopeless or not float32.any()
-        rest = ~float32 & right
-        some = {name: label[rest] for name, label in labels.items()}
-        left[rest] = bounds["float64"].left(tokens[rest], codes[rest], some)
         parts.append((right, margin, left, float32, *chosen.values()))
         report("judging", start + len(tokens), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
