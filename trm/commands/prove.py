@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from canvas.picture import to_terminal
-from trm.checkpoints import SHIPPED, find_checkpoint
-from trm.commands.arguments import add_checkpoint, add_import, info_console, whole
+from trm.checkpoints import SHIPPED
+from trm.commands.arguments import (
+    add_checkpoint,
+    add_import,
+    find_checkpoints,
+    info_console,
+    whole,
+)
 
 if TYPE_CHECKING:
     from trm.proof.proof import Proof
@@ -59,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         from trm.proof import check
 
         return check.main(args.check)
-    find_checkpoint(args.checkpoint)
+    find_checkpoints(args)
 
     from trm.checkpoints.loading import load_solver
     from trm.proof.proof import PROVED, prove, refute
