@@ -192,13 +192,9 @@ class RoundingBound:
         else:
             gg, gh, hh = (
                 (p * q).sum(1)
-                for p, q in (
-                    (gate.weight, gate.weight),
-                    (gate.weight, up.weight),
-                    (up.weight, up.weight),
-                )
+                for p, q in ((gate.weight, gate.weight), (gate.weight, up.weight), (up.weight,) * 2)
             )
-            frobenius = (a.square() * gg + 2 * a * b * gh + b.square() * hh).sum(-1).clamp(min=0)
+            frobenius = (a.square() @ gg + 2 * (a * b) @ gh + b.square() @ hh).clamp(min=0)
             plain = most_a * gate.norm + most_b * up.norm
             slope = 1 + down.norm * torch.minimum(plain, frobenius.sqrt() * _UP)
         value = b * h.value

@@ -133,11 +133,11 @@ def judge(
         right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         for bound in (exact,) if hopeless else (coarse, fine, exact):
-            rest = ~(left > 0) & right
-            some = {name: label[rest] for name, label in labels.items()}
-            float32 = left > 0
-            left[rest] = bound.left(tokens[rest], codes[rest], some)
-        hopeless = hopeless or not float32.any()
+            float32, rest = left > 0, ~(left > 0) & right
+            if rest.any():
+                some = {name: label[rest] for name, label in labels.items()}
+                left[rest] = bound.left(tokens[rest], codes[rest], some)
+        hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen.values()))
         report("judging", start + len(tokens), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
