@@ -23,6 +23,7 @@ from trm.proof.bound import RoundingBound
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
 _BATCH = 2048  # windows run at once
+_NARROW = 1.0  # what has to be left of a margin, or it is looked at more finely
 _DRAWN = 20_000  # problems of the training range that are looked through
 _AT_ONCE = 1000
 
@@ -133,10 +134,11 @@ def judge(
         right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         for bound in (exact,) if hopeless else (coarse, fine, exact):
-            float32, rest = left > 0, ~(left > 0) & right
+            float32 = left > 0
+            rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
                 some = {name: label[rest] for name, label in labels.items()}
-                left[rest] = bound.left(tokens[rest], codes[rest], some)
+                left[rest] = left[rest].maximum(bound.left(tokens[rest], codes[rest], some))
         hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen.values()))
         report("judging", start + len(tokens), len(numbers))
