@@ -109,20 +109,21 @@ def _finite(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
 
 
-def prove(solver: Solver, report: Report, search: int = 0) -> Proof:
+def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
     """Prove a model right at every length, or look for a problem that it gets wrong.
 
     Args:
         solver: of it, on a CPU.
         report: is told how far it is.
         search: structured problems that are looked through in any case where it is not proved.
+        bounded: whether to bound what rounding can do, see `judge`.
 
     Raises:
         NotProvableError: nothing can be proved of it.
     """
     task, model = solver.task, solver.predictor.model
     rule = provable(model, task)
-    judged = judge(model, rule, report=report)
+    judged = judge(model, rule, report=report, bounded=bounded)
     seen, drawn = shown_in_training(rule, task, judged.numbers)
     known = {"rule": rule, "judged": judged, "shown": (int(seen.sum()), drawn)}
     if judged.arithmetic:

@@ -43,6 +43,7 @@ class Judged:
         margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.
         left: float64 [N], what remains of it in the worst case of rounding.
         float32: bool [N], whether that is for float32; else it is for float64.
+        bounded: whether rounding was bounded at all; else ``left`` is minus infinity.
     """
 
     numbers: np.ndarray
@@ -51,6 +52,7 @@ class Judged:
     margin: np.ndarray
     left: np.ndarray
     float32: np.ndarray
+    bounded: bool = True
 
     @property
     def wrong(self) -> np.ndarray:
@@ -60,6 +62,8 @@ class Judged:
     @property
     def arithmetic(self) -> str | None:
         """In which all windows are right, however sums are rounded; None: in none that is known."""
+        if not self.bounded:
+            return "float32 as it is computed here" if self.right.all() else None
         if not (self.right & (self.left > 0)).all():
             return None
         return "float32" if self.float32.all() else "float64"
@@ -106,6 +110,7 @@ def judge(
     rule: LocalRule,
     numbers: np.ndarray | None = None,
     report: Report | None = None,
+    bounded: bool = True,
 ) -> Judged:
     """Run a network on windows, by the path that solves, and bound what rounding can do.
 
@@ -114,6 +119,7 @@ def judge(
         rule: its own, see `provable`.
         numbers: of the windows, sorted; None: all of pages of any size.
         report: is told how far it is.
+        bounded: whether to bound it, which takes most of the time.
     """
     report = report or (lambda *_: None)
     if numbers is None:
@@ -133,18 +139,21 @@ def judge(
         handed = model.encode_messages({name: labels[name] for name in model.fields})
         right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
-        for bound in (exact,) if hopeless else (coarse, fine, exact):
+        bounds = (exact,) if hopeless else (coarse, fine, exact)
+        for bound in bounds if bounded else ():
             float32 = left > 0
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
                 some = {name: label[rest] for name, label in labels.items()}
                 left[rest] = left[rest].maximum(bound.left(tokens[rest], codes[rest], some))
+        if not bounded:
+            float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen.values()))
         report("judging", start + len(tokens), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
-    return Judged(numbers, by_name, *found[:4])
+    return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
 def _tensors(rule: LocalRule, windows: Windows) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
