@@ -1,4 +1,4 @@
-# make quickstart   train a small model, watch it multiply, learn how often it is right
+# make quickstart   train a small model, prove it right at every length, watch it multiply
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
 # make install      only install into .venv
@@ -11,6 +11,7 @@ INSTALLED := .venv/.installed
 
 quickstart: $(INSTALLED)
 	$(BIN)/trm fit --config configs/quickstart.yaml
+	-$(BIN)/trm prove --checkpoint runs/quickstart --as-computed
 	$(BIN)/trm solve --checkpoint runs/quickstart --demo
 
 test: $(INSTALLED)

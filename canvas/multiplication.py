@@ -336,7 +336,7 @@ class Lattice(Layout):
             carried = add_row(above, digit_classes(partial), a.base)[1]
             yield HintRow("sum_carry", carried, 0, row, present, 1)
             above = digit_classes(total)
-            yield HintRow("addend", above, 0, row, present)
+            yield HintRow("addend", above, 0, row, present, written=True)
             above = above[:, 1:]
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:

@@ -120,6 +120,12 @@ class LocalRule(ABC):
         """The fields that are handed in each direction, by the names of `NEIGHBOURS`."""
         return {name: getattr(self, name) for name in NEIGHBOURS}
 
+    @property
+    def message_classes(self) -> dict[str, dict[str, int]]:
+        """`messages` with the classes of each field, as a model's config has them."""
+        ways = self.messages.items()
+        return {way: {name: self.fields[name] for name in names} for way, names in ways if names}
+
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
         """How many codes there are for what comes from the right, above, and above left."""

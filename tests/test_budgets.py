@@ -24,13 +24,13 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        26_110,
+        29_000,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 21_300),
+    "tests": (lambda: lines("tests/**/*.py"), 22_200),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_800),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_930),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
-    "commands": (lambda: len(COMMANDS) + len(TRAINING), 13),
+    "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }
 
 

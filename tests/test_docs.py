@@ -165,9 +165,11 @@ def test_parameters_are_counted_as_the_tables_say(path):
     network, canvas = settings["model"]["init_args"]["network"], settings["data"]["canvas"]
     size = {side: canvas[side] for side in ("height", "width") if canvas.get(side)}
     kind = getattr(trm.models, network["class_path"].removeprefix("trm.models."))
+    task = settings["data"]["task"]
+    made = load_class(task["class_path"], Task, "task")(**task["init_args"])
+    if "messages" in config_class(kind).__dataclass_fields__:
+        size = {"messages": made.rules.local_rule(made.base).message_classes}
     if learned := settings["model"]["init_args"].get("hints"):
-        task = settings["data"]["task"]
-        made = load_class(task["class_path"], Task, "task")(**task["init_args"])
         classes = hint_classes(made.rules, made.base)
         if settings["data"].get("transforms"):
             classes[ORIENTATION] = 8

@@ -53,6 +53,7 @@ OF_LATTICES = {
     "product": "row_kind multiplicand^< multiplier> symbol> carry>",
     "carry": "row_kind multiplicand^< multiplier> symbol> carry>",
     "sum_carry": "row_kind row_kind^ sum_carry> multiplicand multiplicand> symbol^< product>",
+    "addend": "row_kind row_kind^ symbol symbol^< product> sum_carry>",
     WRITTEN: "row_kind row_kind^ symbol^< product> sum_carry>",
 }
 OF_SUMS = {
@@ -60,6 +61,7 @@ OF_SUMS = {
     "sum": "row_kind^ sum^ symbol^ sum_carry>",
     "sum_carry": "row_kind^ sum_carry> sum^ symbol^ symbol^>",
     "carry": "sum_carry sum_carry> carry^",
+    "addend": "row_kind symbol",
     WRITTEN: "row_kind sum carry",
 }
 

@@ -125,6 +125,7 @@ def multiplication(layout: Layout, a: int, b: int, base: int) -> Expected:
             expected.kind(1 + i, ANSWER if i == n - 1 else SUM)
             product(i, 1 + i, 0, above // base)
             above = above // base + a * digits_b[i]
+            expected.digit_row("addend", 1 + i, digits(above, base))
         return expected
 
     height = {"direct": 3, "standard": n + 3, "accumulate": n + 2}.get(layout.name, 2 * n + 2)
@@ -182,6 +183,8 @@ def addition(layout: Layout, operands: tuple[int, ...], base: int) -> Expected:
     n = len(operands)
     for row in range(n + 1 + (layout.name == "column_carries")):
         expected.kind(row, GIVEN if row < n else ANSWER)
+        if row < n and layout.name == "column":
+            expected.digit_row("addend", row, digits(operands[row], base))
     for row in range(1, n + 1):
         expected.digit_row("sum", row, digits(sum(operands[:row]), base))
         expected.carries("sum_carry", row, 0, sum(operands[: row - 1]), operands[row - 1])

@@ -32,6 +32,7 @@ from trm.analysis.record import (
     Site,
     StepRecorder,
     attention_of,
+    check_cells,
 )
 from trm.evaluation.grid import size_name
 from trm.evaluation.statistics import bootstrap
@@ -151,6 +152,7 @@ def open_pair(
 
     That is ``int64 [h, w]``; -1: there is none.
     """
+    check_cells(predictor.model)
     _, height, width = labels.shape
     if isinstance(predictor.model, GPT):
         last = int(np.argwhere(inputs[0] == MASK)[0, 0]) + 1  # below, nothing is read

@@ -12,7 +12,7 @@ from canvas.render import RowSteps, row_steps
 from canvas.task import Task
 from trm.analysis.rasp import NAMES, Cells, Selector
 from trm.analysis.rasp_programs import check_program, write_row
-from trm.analysis.record import SequenceRecorder, cell_attention
+from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid import size_name
 from trm.models.draws import drawn_anew
@@ -233,6 +233,7 @@ def compare_heads(
     task, predictor = solver.task, solver.predictor
     check_program(task.layout)
     low, high = size.values()
+    check_cells(predictor.model)
     name = size_name(tuple(size), (low, high))
     asked = cell_problems(task, task.of_size(**size), problems, seed)
     if not len(asked):

@@ -23,6 +23,7 @@ from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
 from trm.models.layers import Attention
+from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import Predictor
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
@@ -403,6 +404,17 @@ def cell_attention(
         name: torch.stack([on_canvas(values[site][0]) for site in sites]).cpu()
         for name, sites in by_update.items()
     }, steps
+
+
+def check_cells(model: nn.Module) -> None:
+    """ValueError for a model between whose cells nothing passes but decided messages."""
+    if isinstance(model, LocalRecursiveModel):
+        raise ValueError(
+            "the cells of a local model see decided messages of their neighbours and nothing of "
+            "each other's states, so that there is nothing to patch or compare between cells: "
+            "`trm prove` says what each of its outputs depends on. Of the lattice's models, "
+            "docs/models/lattice-seed0.safetensors has attention between cells"
+        )
 
 
 def attention_of(model: nn.Module) -> list[Attention]:

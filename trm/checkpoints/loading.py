@@ -90,7 +90,9 @@ def load_solver(
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
     try:
-        predictor = _predictor(about, network_weights(content), steps)
+        card = content.get("card") or {}
+        proved = card.get("proof", {}).get("verdict") == "proved"  # of an exported file
+        predictor = _predictor(about, network_weights(content), steps, proved)
         settings = dict(data["task"])
         name = settings.pop("task")
         check_imported(str(name), "task", _PACKAGES)
@@ -167,8 +169,9 @@ def pack(
     content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
 ) -> bytes:
     """The bytes of a safetensors file, with the weights of a checkpoint's content or others."""
-    header = {name: content.get(key) for name, key in _HEADER.items()}
-    header |= {"symbols": CHARACTERS, "card": card}
+    header: dict[str, Any] = {name: content.get(key) for name, key in _HEADER.items()}
+    known = CHARACTERS[: header["model"]["model"].get("vocab_size")]
+    header |= {"symbols": known, "card": card}
     weights = network_weights(content) if weights is None else weights
     # Weights that share memory, as tied embeddings do, are stored one by one.
     tensors = {name: value.clone().contiguous() for name, value in weights.items()}
@@ -262,7 +265,9 @@ def config_class(kind: type[nn.Module]) -> type:
     return get_type_hints(kind.__init__)["config"]
 
 
-def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
+def _predictor(
+    about: dict[str, Any], weights: dict[str, Tensor], steps: int | None, proved: bool
+) -> Predictor:
     if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     if about["family"] == "gpt":
@@ -270,7 +275,7 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
         loops = steps if gpt.config.loops > 1 else None
         return GPTPredictor(gpt, restored(Calibration, about["calibration"]), loops=loops)
     if about["family"] == "local":
-        return LocalPredictor(_network(about, LocalRecursiveModel, weights))
+        return LocalPredictor(_network(about, LocalRecursiveModel, weights), proved=proved)
     if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
     network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]

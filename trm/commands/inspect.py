@@ -29,7 +29,7 @@ from trm.commands.arguments import (
     read_problems,
     whole,
 )
-from trm.files import fingerprint, make_folder, replacing
+from trm.files import fingerprint, make_folder, read_object, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +53,15 @@ states.png (how far states still move), hints.png (what a model that was trained
 of each), and with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
 """
 BY = ("cells", "rows", "columns", "heads", "steps")
+# Of a proof, what a model card repeats.
+_CARD_PROOF: tuple[str, ...] = (
+    "verdict",
+    "arithmetic",
+    "weights_sha256",
+    "windows",
+    "windows_sha256",
+)
+_CARD_PROOF += ("smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
@@ -82,8 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--patch-by", choices=BY, help=f"{what}supervision step")
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
     add("--export", metavar=f"FILE{SUFFIX}", help="what to write; no other weights are replaced")
-    what = "a folder of trm evaluate: its figures of this checkpoint go into the model card"
-    add("--figures", metavar="DIR", help=what)
+    what = "folders of trm evaluate and trm prove: what they say of this checkpoint goes into the "
+    what += "model card; the confidence of a model with a proof is 1"
+    add("--figures", metavar="DIR", nargs="+", help=what)
     what = "weights as float16: half as large. They are rounded, so measure the file itself"
     add("--half", action="store_true", help=what)
     what = "weights drawn anew, as before training: for what the architecture alone can do"
@@ -368,7 +378,9 @@ def _export(args: argparse.Namespace) -> int:
     from trm.models.draws import drawn_anew
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
-    card = {} if args.figures is None else _card(checkpoint, args.figures)
+    card: dict[str, Any] = {}
+    for folder in args.figures or ():
+        card |= _proof(solver, folder) or _card(checkpoint, folder)
     content = load_checkpoint(checkpoint)
     weights = network_weights(content)
     if args.untrained:
@@ -394,6 +406,19 @@ def _export(args: argparse.Namespace) -> int:
     parameters = sum(p.numel() for p in solver.predictor.model.parameters())
     info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
+
+
+def _proof(solver: Solver, folder: str) -> dict[str, Any]:
+    """What a folder of trm prove says of a model; ValueError: it is of another one."""
+    from trm.proof.proof import RECORD
+    from trm.proof.prove import weights_hash
+
+    if not (file := Path(folder) / RECORD).is_file():
+        return {}
+    record = read_object(file) or {}
+    if record.get("weights_sha256") != weights_hash(solver.predictor.model):
+        raise ValueError(f"{file} is of other weights: prove this checkpoint first")
+    return {"proof": {name: record.get(name) for name in _CARD_PROOF}}
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.render import Drawing
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel
 from trm.models.looped import LoopedTransformer
-from trm.models.ordered import RowCache, runs_along_fronts, work_along_fronts, work_in_order
+from trm.models.ordered import RowCache, work_in_order
 from trm.solving.iteration import StepTrace, SymbolTrace, Trace, hints_after, iterate, likeliest
-from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
+from trm.solving.rollout import OnStep, Prediction, Predictor
 
 _MOST = 4096  # canvases of which is kept what is known of their rows
 _MOST_BYTES = 2**28
@@ -112,35 +111,6 @@ class IterativePredictor(Predictor):
             return hints_after(self.model, inputs, np.full(len(inputs), self.max_steps))
         found = self.model.read_hints(worked.state, worked.context)
         return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
-
-    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`; many rows at once, where `trm.models.ordered` can do so."""
-        watched = on_row is not None or self.on_step is not None
-        first = drawing.row_of_step(0)
-        used = (drawing.canvases != symbols.BLANK) | drawing.answer_cells(0)
-        used &= (np.arange(used.shape[1]) <= first[:, None])[:, :, None]
-        whole = used.any(axis=1)[:, [0, -1]].all()  # in its whole width, from the first row on
-        model = self.model
-        if watched or not whole or not (self.in_order and runs_along_fronts(model)):
-            return super().free_running(drawing, on_row)
-        assert isinstance(model, LoopedTransformer)
-        rollout = Rollout.begun(drawing)
-        answer = np.zeros(drawing.canvases.shape, dtype=bool)
-        for step in range(int(drawing.steps.max())):
-            answer |= drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
-        places = np.stack([used.any(axis=2).argmax(axis=1), first, drawing.steps], axis=1)
-        for place in np.unique(places, axis=0):  # of a batch, those whose rows lie alike
-            these = (places == place).all(axis=1)
-            top, begin, steps = place.tolist()
-            shown, cells = (
-                torch.from_numpy(part[these]).to(self._device)
-                for part in (rollout.canvases, answer)
-            )
-            rows = list(range(begin, begin + steps))
-            filled, halt_logits = work_along_fronts(model, shown, cells, top, rows)
-            rollout.canvases[these] = filled.cpu().numpy()
-            rollout.confidence[these, :steps] = halt_logits.sigmoid().cpu().numpy()
-        return rollout
 
     @torch.no_grad()
     def __call__(

@@ -16,13 +16,16 @@ class LocalPredictor(Predictor):
     Args:
         model: on the device where it is to run.
         on_step: shown of each cell as it is worked out.
+        proved: whether it is right at every length, so that there is nothing to doubt.
     """
 
     translation_invariant = True
     in_order = True
 
-    def __init__(self, model: LocalRecursiveModel, on_step: OnStep | None = None) -> None:
-        self.model, self.on_step = model, on_step
+    def __init__(
+        self, model: LocalRecursiveModel, on_step: OnStep | None = None, proved: bool = False
+    ) -> None:
+        self.model, self.on_step, self.proved = model, on_step, proved
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -31,7 +34,7 @@ class LocalPredictor(Predictor):
         return self.model.pairs(height, width)
 
     def watched(self, on_step: OnStep) -> "LocalPredictor":
-        return LocalPredictor(self.model, on_step)
+        return LocalPredictor(self.model, on_step, self.proved)
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:
         raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
@@ -44,7 +47,7 @@ class LocalPredictor(Predictor):
         worked, page = self._work(inputs, log_probs)
         cells = worked.tokens.byte().cpu().numpy()
         # Of the rows that were asked for; where there is none, of nothing.
-        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        confidence = self._confidence(worked)
         confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
         self._show(cells, masked, confidence)
         log = None
@@ -62,7 +65,7 @@ class LocalPredictor(Predictor):
             asked |= rows[-1]
         worked, _ = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
         filled = worked.tokens.byte().cpu().numpy()
-        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        confidence = self._confidence(worked)
         canvases = rollout.canvases
         for step, row in enumerate(rows):
             here = np.flatnonzero(drawing.steps > step)
@@ -88,6 +91,11 @@ class LocalPredictor(Predictor):
         worked, page = self._work(inputs, states=True)
         found = self.model.read_hints(worked.state, page)
         return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
+
+    def _confidence(self, worked: InOrder) -> np.ndarray:
+        """Of each row of canvases, float32 [B, H]."""
+        sure = worked.halt_logits.sigmoid().cpu().numpy()
+        return np.ones_like(sure) if self.proved else sure
 
     def _work(self, canvases: np.ndarray, states: bool = False) -> tuple[InOrder, Page]:
         tokens = torch.from_numpy(canvases).to(next(self.model.parameters()).device)

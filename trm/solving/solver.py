@@ -126,7 +126,7 @@ class Solver:
             n = int(drawing.steps[i])
             reading = self._read(rollout.canvases[i], operands)
             reasons = []
-            if not in_range[i]:
+            if not in_range[i] and not self.predictor.proved:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)

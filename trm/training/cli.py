@@ -248,9 +248,7 @@ class TrainingCLI(LightningCLI):
                 f"the layout {task.layout} does not declare what its cells hand on: take "
                 f"{' or '.join(known)}, or give it a local_rule, see docs/extending.md"
             )
-        rule = kind(task.base)
-        ways = rule.messages.items()
-        return {way: {name: rule.fields[name] for name in names} for way, names in ways if names}
+        return kind(task.base).message_classes
 
     def _task(self, config: Namespace) -> Task:
         made: Any = load_class(config.data.task.class_path, Task, "task")

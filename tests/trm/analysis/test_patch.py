@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import PATCHED, HeadEffects, head_effects, open_pair, patch, replacement
 from trm.analysis.record import Change, Recorder, Site, StepRecorder, attention_of
-from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.commands import inspect
 from trm.solving.solver import Solver
+
+LATTICE = Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors"
 
 FOUR = {"digits_a": 4, "digits_b": 4}
 ADDED = {"digits": 5, "addends": 2}
@@ -27,7 +29,7 @@ ADDED = {"digits": 5, "addends": 2}
 
 @pytest.fixture(scope="module")
 def lattice() -> Solver:
-    return load_solver(SHIPPED, device="cpu")
+    return load_solver(LATTICE, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +162,7 @@ def trained(repository, stepping) -> Make:
     """A trained model of each family."""
     models = {
         "stepwise": stepping,
-        "in order": load_solver(SHIPPED, device="cpu"),
+        "in order": load_solver(LATTICE, device="cpu"),
         "gpt": load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu"),
     }
     return models.__getitem__

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
 from trm.analysis.rasp_heads import Comparison, Head, Overlaps, compare_heads, one_row, watch
 from trm.analysis.record import SequenceRecorder
-from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Solver
+
+LATTICE = Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors"
 
 CELLS = np.arange(3)
 LEFT = select(CELLS, CELLS - 1, np.equal)
@@ -118,7 +120,7 @@ FOUR = {"digits_a": 4, "digits_b": 4}
 
 @pytest.fixture(scope="module")
 def shipped() -> Solver:
-    return load_solver(SHIPPED, device="cpu")
+    return load_solver(LATTICE, device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from trm.models.local import LocalRecursiveModel, all_right, work_in_order
 
 TASK = Multiplication(layout="lattice", base=3)
 RULE = TASK.rules.local_rule(3)  # type: ignore[misc]
-MESSAGES = {way: {f: RULE.fields[f] for f in names} for way, names in RULE.messages.items()}
+MESSAGES = RULE.message_classes
 
 
 def model(**settings: object) -> LocalRecursiveModel:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequences, to_sequences
-from canvas.symbols import BLANK, END, MASK, ROW_END, START
+from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
@@ -50,6 +51,7 @@ class Knowing(torch.nn.Module):
     def __init__(self, drawing: WorkedDrawing) -> None:
         super().__init__()
         self.anchor = torch.nn.Parameter(torch.zeros(1))
+        self.config = SimpleNamespace(vocab_size=VOCAB_SIZE)
         ids = to_sequences(drawing.truth)
         self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
         self.asked: list[np.ndarray] = []

@@ -19,6 +19,7 @@ from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, Sched
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
+ANY = Problems.from_ints([(1, 1)])  # what an iterative model's loss does not ask for
 NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
 
 
@@ -83,10 +84,10 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
         monkeypatch.setattr(
             mine.model, name, lambda *args, r=real, n=name: (calls.append(n), r(*args))[1]
         )
-    loss, weight = mine.loss_on(drawing)
+    loss, weight = mine.loss_on(ANY, drawing)
     assert (calls.count("iterate"), calls.count("read")) == (steps, losses)
     assert weight == 3
-    parts = [mine.loss_on(drawing[np.array([i])])[0] for i in range(3)]
+    parts = [mine.loss_on(ANY, drawing[np.array([i])])[0] for i in range(3)]
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
@@ -102,12 +103,12 @@ def test_the_loss_of_a_model_that_works_in_order_is_that_of_steps_without_end(mo
     mine = module(depth=DepthConfig(no_grad_steps=(60, 60), supervised_steps=1)).eval()
     mine.model = LoopedTransformer(LoopedConfig(**NETWORK, **settings)).eval()
     _, drawing = some_problems()
-    loss, weight = mine.loss_on(drawing)
+    loss, weight = mine.loss_on(ANY, drawing)
     assert weight == 3
     monkeypatch.setattr(LoopedTransformer, "in_order", False)
-    assert loss == pytest.approx(mine.loss_on(drawing)[0], rel=1e-5)
+    assert loss == pytest.approx(mine.loss_on(ANY, drawing)[0], rel=1e-5)
     mine.depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1)
-    assert loss != pytest.approx(mine.loss_on(drawing)[0], rel=1e-3)
+    assert loss != pytest.approx(mine.loss_on(ANY, drawing)[0], rel=1e-3)
 
 
 def test_a_checkpoint_says_which_model_it_holds():
