@@ -136,7 +136,10 @@ def _page(
     seconds = _mean([state.cost["seconds"] for state in states.values() if state.cost])
     left = sum(not state.trained for state in states.values())
     if seconds and left:
-        parts.append(f"To train the others takes about {_duration(left * seconds)} of one job.")
+        took = _duration(left * seconds)
+        parts.append(
+            f"To train the others takes one job about {took}, beside starts and evaluations."
+        )
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
     running = []
     for run, stage in stages.items():
