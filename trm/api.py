@@ -150,7 +150,7 @@ def render(
         problem: as text, like ``321x654``, or as operands.
         layout, task: names, or classes of your own, like ``mine.Totals``; None: the task's first
             layout, and the task by the text's sign, multiplication of operands.
-        base: of the digits, 2 to 10.
+        base: of the digits, 2 to 16.
         step: from 1, draws the input of this step: the rows so far, the next one masked.
         view: the symmetry in which it is shown, a name in `augment.symmetry.SYMMETRIES`.
 

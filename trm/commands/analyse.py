@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         else:
             what = "of the program alone (default: standard, and of addition column)"
             add("--layout", help=what)
-            add("--base", type=int, choices=range(2, 11), metavar="2..10")
+            add("--base", type=int, choices=range(2, 17), metavar="2..16")
             what = "that is drawn, from 1 (default: the last)"
             add("--row", type=whole(1), metavar="N", help=what)
         add_devices(kind)

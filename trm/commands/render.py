@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--layout", help=f"{layouts}; or a class of your own (default: {_DEFAULTS})")
     more = "work out many problems in a layout of your own, and name the first row that is wrong"
     add("--check", metavar="LAYOUT", help=more)
-    add("--base", type=int, default=10, choices=range(2, 11), metavar="2..10")
+    add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
     add_canvas_size(parser, "the worked solution and one cell around it")
     for name, first in (("--top", "row"), ("--left", "column")):
         more = f"first {first} of the worked solution (default: centred)"
