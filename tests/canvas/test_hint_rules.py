@@ -53,7 +53,7 @@ OF_LATTICES = {
     "product": "row_kind multiplicand^< multiplier> symbol> carry>",
     "carry": "row_kind multiplicand^< multiplier> symbol> carry>",
     "sum_carry": "row_kind row_kind^ sum_carry> multiplicand multiplicand> symbol^< product>",
-    "addend": "row_kind row_kind^ symbol symbol^< product> sum_carry>",
+    "addend": ("row_kind row_kind^ symbol symbol^< product> sum_carry> multiplicand multiplier>"),
     WRITTEN: "row_kind row_kind^ symbol^< product> sum_carry>",
 }
 OF_SUMS = {

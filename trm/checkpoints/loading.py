@@ -29,7 +29,7 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
-from canvas.symbols import CHARACTERS
+from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from canvas.tasks import task_class
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, find_checkpoint
 from trm.models.gpt import GPT
@@ -169,9 +169,8 @@ def pack(
     content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
 ) -> bytes:
     """The bytes of a safetensors file, with the weights of a checkpoint's content or others."""
-    header: dict[str, Any] = {name: content.get(key) for name, key in _HEADER.items()}
-    known = CHARACTERS[: header["model"]["model"].get("vocab_size")]
-    header |= {"symbols": known, "card": card}
+    header = {name: content.get(key) for name, key in _HEADER.items()}
+    header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
     weights = network_weights(content) if weights is None else weights
     # Weights that share memory, as tied embeddings do, are stored one by one.
     tensors = {name: value.clone().contiguous() for name, value in weights.items()}

@@ -212,7 +212,7 @@ def run(args: argparse.Namespace) -> int:
     console, info = Console(highlight=False, soft_wrap=True), info_console(args)
     if stepwise:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
-    elif iterative:
+    elif predictor.in_order:
         console.print("this model works out each cell once, in the order of writing")
     else:
         shown = "rows and hints" if believed else "rows alone"

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,7 +43,6 @@ from trm.analysis.probe_study import (
     share,
 )
 from trm.analysis.record import StepRecorder, token_of_cell
-from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import Share
 from trm.models.iterative import Loop, named
@@ -117,7 +117,9 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
 
 
 def test_a_page_that_is_finished_is_what_a_model_in_order_writes(monkeypatch):
-    solver = load_solver(SHIPPED, device="cpu")
+    solver = load_solver(
+        Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors", device="cpu"
+    )
     problems = Problems.from_ints([(253, 83), (97, 46)])
     every, taken = examples(solver, problems), []
     step = Loop.step

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ from trm.analysis.record import (
     cell_attention,
     state_changes,
 )
-from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models import bias
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
@@ -255,7 +255,9 @@ def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch
 
 
 def test_a_model_that_works_in_order_is_read_once_nothing_changes_any_more():
-    solver = load_solver(SHIPPED, device="cpu")
+    solver = load_solver(
+        Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors", device="cpu"
+    )
     drawing = solver.draw_worked(Problems.from_ints([(253, 83)]))
     inputs = np.where(drawing.answer_cells(0), MASK, drawing.canvases).astype(np.uint8)
     found, steps = cell_attention(solver.predictor, inputs)

@@ -191,7 +191,7 @@ def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_
     assert "the first 3 problems of each cell" in ran.out
     (model,) = grid["models"]
     assert about["about"] | {"model": "lattice"} == about["about"]
-    assert (model["name"], model["parameters"]) == ("lattice", 346905)
+    assert (model["name"], model["parameters"]) == ("lattice", 50853)
     assert model["ranges"] == {"digits_a": [1, 4], "digits_b": [1, 4]}
     assert {cell["region"] for cell in model["cells"]} == {"in range"}
     assert (grid["settings"]["problems"], grid["settings"]["rows"]) == (3, [1, 2])

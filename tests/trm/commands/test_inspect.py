@@ -10,6 +10,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from trm.checkpoints.loading import unpack
 
+LATTICE = "docs/models/lattice-seed0.safetensors"
+
 CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
 
@@ -52,8 +54,9 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     assert sites[-1].startswith(f"step {steps[0]}, ")
 
 
-def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
-    ran = command("inspect", "2539x839", "--row", "2", "--lens", "--output", tmp_path)
+def test_a_model_that_works_in_order_is_shown_as_it_writes(command, repository, tmp_path):
+    lattice = ("--checkpoint", repository / LATTICE)
+    ran = command("inspect", "2539x839", *lattice, "--row", "2", "--lens", "--output", tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
     assert pictures(tmp_path) == {"rows.png", "attention.png", "hints.png", "lens.png"}
@@ -71,8 +74,9 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
 @pytest.mark.parametrize(
     ("by", "place"), [("columns", "input, column 5"), ("heads", "layer 1, head 8")]
 )
-def test_one_digit_of_the_multiplicand_reaches_the_answer(command, tmp_path, by, place):
+def test_one_digit_of_the_multiplicand_reaches_the_answer(command, repository, tmp_path, by, place):
     words = ["inspect", "2411x2", "--patch", "2431x2", "--patch-by", by, "--output", tmp_path]
+    words += ["--checkpoint", repository / LATTICE]
     ran = command(*words)
     assert ran.code == 0, ran.err
     assert "row 1 of 2411 × 2 with activations of 2431 × 2" in ran.out
@@ -126,7 +130,7 @@ def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right
         ("123x45 --output D --patch 123x45", "its row 2 reads as that of 123x45"),
         ("123x45 --output D --patch 123x95 --row 1", "Take a --row that differs: 2"),
         ("123x45 --output D --patch-by heads", "needs another problem, like --patch 123x457"),
-        ("123x45 --output D --patch 124x45 --patch-by steps", "takes no supervision steps here"),
+        ("123x45 --output D --patch 124x45", "the cells of a local model see decided messages"),
         ("123x45 --output D --patch 124x45 --patch-by layers", "invalid choice: 'layers'"),
         ("12x3 --export m.safetensors", "leave out the problem"),
         ("--export m.safetensors --untrained --figures grid", "draws others: take one"),

@@ -72,7 +72,7 @@ def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, stu
     assert "3 of 4 runs are done" in text
     assert "- c, seed 1: out of \\*memory\\*" in text
     assert "- c, seed 1: training, epoch 2, step 9: y" in text
-    assert "about 2 min of one job" in text
+    assert "about 2 min, beside starts" in text
     assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
     assert "![Whole solutions right](study.png)" in text
