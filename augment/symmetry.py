@@ -61,22 +61,3 @@ def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
     if isinstance(array, np.ndarray):
         return np.flip(array, tuple(flipped))
     return array.flip(flipped) if flipped else array
-
-
-def recognise(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which symmetry canvases, perhaps rolled, have undergone: ``int64 [B]``, as in `SYMMETRIES`.
-
-    From the rows and columns that their cells stood in, ``uint8 [B, H, W]`` each.
-    """
-
-    def slope(numbers: np.ndarray, axis: int) -> np.ndarray:
-        """1, -1 or 0 as numbers rise, fall or stay along an axis, but for where a roll has cut."""
-        return np.sign(np.median(np.diff(numbers.astype(np.int16), axis=axis), axis=(1, 2)))
-
-    down, right = slope(rows, 1), slope(columns, 2)
-    transposed = down == 0
-    down = np.where(transposed, slope(columns, 1), down)
-    right = np.where(transposed, slope(rows, 2), right)
-    order = {moves: index for index, moves in enumerate(SYMMETRIES.values())}
-    moves = zip(transposed.tolist(), (down < 0).tolist(), (right < 0).tolist(), strict=True)
-    return np.array([order[Symmetry(*some)] for some in moves], dtype=np.int64)

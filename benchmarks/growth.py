@@ -3,8 +3,7 @@
 The shipped model, which works in order, and docs/models/decimal-seed0, which takes supervision
 steps, solve held-out problems, each row built on their own rows. A slope is that of the logarithms
 between a point and the one before: 1 is proportional, 2 is with the square. Views are symmetries
-and shifts on a canvas of 12 x 12, of problems that docs/models/lattice-all-views-seed0 solves in
-all of them and votes on at the end.
+and shifts on a canvas of 12 x 12, in which decimal-seed0 solves problems and votes on at the end.
 """
 
 import argparse
@@ -24,6 +23,7 @@ from typing import Any
 import torch
 from timing import in_turn
 
+from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.problems import Problems
 from trm import load_solver
@@ -33,7 +33,7 @@ from trm.solving.voting_settings import Voting
 
 MODELS = Path(__file__).parents[1] / "docs/models"
 STEPWISE = MODELS / "decimal-seed0.safetensors"
-ANY_VIEW, SIDE = MODELS / "lattice-all-views-seed0.safetensors", 12
+SIDE = 12
 
 
 def drawn(solver: Solver, digits: int, number: int) -> Problems:
@@ -97,11 +97,11 @@ def main() -> None:
     for name, (solver, _) in models.items():
         asked = {n: drawn(solver, 4, n) for n in options.batches}
         grown(f"4 x 4 problems at once, {name}: seconds", asked, solver, options.repeats)
-    placed = replace(load_solver(ANY_VIEW, device="cpu"), canvas=Canvas(SIDE, SIDE))
+    placed = replace(models["decimal-seed0, in steps"][0], canvas=Canvas(SIDE, SIDE))
     problems = drawn(placed, 4, 16)
-    print(f"\nviews of 16 problems of 4 x 4 on {SIDE} x {SIDE}, {ANY_VIEW.stem}: seconds")
-    voting = {n: Voting(n, per="solution") if n > 1 else None for n in options.views}
-    voters = {n: placed.with_voting(vote) if vote else placed for n, vote in voting.items()}
+    print(f"\nviews of 16 problems of 4 x 4 on {SIDE} x {SIDE}, decimal-seed0: seconds")
+    voting = {n: Voting(n, symmetries=tuple(SYMMETRIES), per="solution") for n in options.views}
+    voters = {n: placed.with_voting(v) if n > 1 else placed for n, v in voting.items()}
     table(
         {n: partial(solver.solve, problems) for n, solver in voters.items()},
         options.repeats,

@@ -20,7 +20,6 @@ from canvas.render import Drawing
 
 NONE = 0
 UNDEFINED = 255
-ORIENTATION = "orientation"  # of any layout: which of the eight symmetries a page has undergone
 
 
 def hint_classes(layout: Layout, base: int) -> dict[str, int]:
@@ -43,10 +42,9 @@ def draw_hints(
     """The hints of a drawing's problems, by name ``uint8 [B, H, W]`` classes.
 
     At a ``step [B]``, None the last one, below whose row cells are undefined. ``names`` of hints or
-    sub-tasks, else a ValueError; None: all hints. `ORIENTATION` is 0 in every cell.
+    sub-tasks, else a ValueError; None: all hints.
     """
-    asked = tuple(layout.hints if names is None else names)
-    wanted = [name for name in asked if name != ORIENTATION]
+    wanted = tuple(layout.hints if names is None else names)
     if unknown := [name for name in wanted if name not in (*layout.hints, *layout.subtasks)]:
         known = ", ".join(layout.hints) or "none"
         raise ValueError(f"the layout {layout.name} has no hint {unknown[0]!r}; its hints: {known}")
@@ -67,8 +65,6 @@ def draw_hints(
         found[name] = cells = content.reshape(-1).take(index)
         cells *= inside
         cells |= below
-    if ORIENTATION in asked:
-        found[ORIENTATION] = np.zeros((B, H, W), dtype=np.uint8)
     return found
 
 

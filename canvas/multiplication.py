@@ -29,7 +29,13 @@ from canvas.layouts import (
     table,
     write,
 )
-from canvas.local_rules import LatticeRule
+from canvas.local_rules import (
+    AccumulateRule,
+    InterleavedRule,
+    LatticeRule,
+    RunningSumRule,
+    StandardRule,
+)
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
 
@@ -99,6 +105,7 @@ class Standard(RowLayout):
     """a; ``*_b``; the partial products; the product. What schools teach."""
 
     name = "standard"
+    local_rule = StandardRule
     hints = (
         "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry",
         "diagonal", "adding",
@@ -145,6 +152,7 @@ class RunningSum(RowLayout):
     """All partial products, then all running sums: the additions are written out, too."""
 
     name = "running_sum"
+    local_rule = RunningSumRule
     hints = (
         "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
         "carry", "total", "sum_carry", "diagonal", "adding",
@@ -193,6 +201,7 @@ class Interleaved(RowLayout):
     """Each partial product followed at once by the running sum: a row needs those just above."""
 
     name = "interleaved"
+    local_rule = InterleavedRule
     hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum")
 
     def row_kinds(self, digits_b: int) -> list[int]:
@@ -238,6 +247,7 @@ class Accumulate(RowLayout):
     """One row a multiplier digit: the running total so far."""
 
     name = "accumulate"
+    local_rule = AccumulateRule
     hints = (
         "row_kind", "multiplicand", "column_multiplier", "multiplier", "product", "carry",
         "sum_carry",

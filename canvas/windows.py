@@ -1,13 +1,19 @@
 """Windows: all that a cell can see where it works from decided messages of its neighbours.
 
 In a layout that is worked out in the order of writing (rows downwards, each from the right to the
-left) a cell sees its own symbol and what three neighbours hand on: that on its right, that above,
-and that above left. What is handed on is a few named classes, so that a *window* is one of finitely
-many, however long the numbers are. A layout declares this as its `LocalRule`: which quantities are
-handed where, what follows from a window, and which rows and columns a page has. From that follow
+left) a cell sees its own symbol and what up to four neighbours hand on: that on its right, that
+above, and those above left and above right. What is handed on is a few named classes, so that a
+*window* is one of finitely many, however long the numbers are. A layout declares this as its
+`LocalRule`: which quantities are handed where, what follows from a window, and which rows and
+columns a page has. From that follow
 
 - the windows of any drawn page (`page_windows`), to train on;
 - a set of windows that holds all of every page of any size (`closure`), to prove on.
+
+A cell can work in steps. Each is a *head*: it reads some of the quantities, by name, among them
+what heads before it have decided, and says others. What one head reads is a *sight*. A rule with
+one head, which reads all, has a sight for each window; one of many heads has few sights, and all of
+them occur on small pages.
 """
 
 from abc import ABC, abstractmethod
@@ -15,19 +21,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canvas import symbols
-from canvas.hints import draw_hints
-from canvas.layouts import Layout
-from canvas.problems import Problems
+from canvas.hints import UNDEFINED
 from canvas.render import WorkedDrawing
 
 END = -1  # in place of a column's successor: the page ends on its left
 SYMBOL = "symbol"  # what a cell writes, beside the fields that it hands on
-NEIGHBOURS = {"left": (0, 1), "down": (-1, 0), "down_right": (-1, -1)}  # who hands a cell what
+TOKEN = "token"  # the symbol that stands in a cell, or the mask
+OWN = "own"  # what a cell has decided itself, in place of a neighbour
+NEIGHBOURS = {  # who hands a cell what, as rows down and columns right
+    "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
+}  # fmt: skip
+SEES = {  # what a cell calls it
+    "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
+    OWN: OWN,
+}  # fmt: skip
 
 
 class Windows(NamedTuple):
@@ -41,23 +53,141 @@ class Windows(NamedTuple):
     right: np.ndarray  # handed to the left
     above: np.ndarray  # handed down
     above_left: np.ndarray  # handed down and to the right
+    above_right: np.ndarray  # handed down and to the left
 
     def take(self, index: np.ndarray) -> "Windows":
         """Some of them, by bool [N] or int64 indices."""
         return Windows(*(part[index] for part in self))
 
 
-class Message(NamedTuple):
-    """What N neighbours hand on, taken apart."""
+class Head(NamedTuple):
+    """A step of a cell: what it decides, of what it reads.
 
-    present: np.ndarray  # bool [N], whether there is such a cell
-    fields: dict[str, np.ndarray]  # classes of each, int64 [N]; 0, none, where there is no cell
+    `TOKEN`; whether there is a neighbour, by the names of `SEES`; or a field that one hands on, or
+    the cell itself has decided, like ``right.carry`` and ``own.product``. None: all but the last.
+    """
+
+    says: tuple[str, ...]
+    reads: tuple[str, ...] | None = None
+
+
+class Sights(NamedTuple):
+    """What heads see, N times: which head, the symbol, and a code for each way; see `Heads`."""
+
+    head: Any  # int64 [N]
+    token: Any  # int64 [N], 0 if it does not read it
+    codes: Any  # int64 [N, ways]
+
+
+class Heads:
+    """How what each head reads is a code for each way, of the same for arrays of any library.
+
+    A head that reads all has codes as `Windows`. Of the others, a code is the fields that they
+    read, as one number of mixed radix; where there is no such cell all are none.
+
+    Attributes:
+        ways: the fields that are handed in each way that there is, `OWN` last.
+        heads: in the order in which they decide.
+        reads: for each head and way the fields, "" for whether there is such a cell.
+        sizes: for each head and way the number of codes.
+        levels: numbers of the heads that can decide at once.
+    """
+
+    def __init__(
+        self,
+        messages: Mapping[str, Sequence[str]],
+        classes: Mapping[str, int],
+        heads: Sequence[Head],
+    ) -> None:
+        self.heads, self.classes = list(heads), dict(classes)
+        own = tuple(dict.fromkeys(n[4:] for h in heads for n in h.reads or () if n[:4] == "own."))
+        self.ways = {way: tuple(messages[way]) for way in NEIGHBOURS if messages.get(way)}
+        if own:
+            self.ways[OWN] = own
+        self.reads = [[self._fields(head, way) for way in self.ways] for head in heads]
+        self.sizes = [
+            [prod(self._size(name) for name in names) + (head.reads is None) for names in of]
+            for head, of in zip(heads, self.reads, strict=True)
+        ]
+        self.levels: list[list[int]] = []
+        known: set[str] = set()
+        while len(known) < sum(len(head.says) for head in heads):
+            ready = [
+                number
+                for number, head in enumerate(heads)
+                if known.issuperset(n[4:] for n in head.reads or () if n[:4] == "own.")
+                and not known.issuperset(head.says)
+            ]
+            if not ready:
+                raise ValueError("heads read what none before them decides")
+            self.levels.append(ready)
+            known.update(name for number in ready for name in heads[number].says)
+
+    def _fields(self, head: Head, way: str) -> tuple[str, ...]:
+        if head.reads is None:
+            return self.ways[way] if way != OWN else ()
+        who = SEES[way]
+        names = ("",) if who in head.reads else ()
+        return (*names, *(n for n in self.ways[way] if f"{who}.{n}" in head.reads))
+
+    def _size(self, name: str) -> int:
+        return self.classes[name] if name else 2
+
+    def weights(self, number: int) -> list[dict[str, int]]:
+        """For each way, how much each field counts in a head's code; "" for a cell's presence."""
+        found = []
+        for names in self.reads[number]:
+            counts, unit = {}, 1
+            for name in reversed(names):
+                counts[name] = unit
+                unit *= self._size(name)
+            if self.heads[number].reads is None and names:
+                counts[""] = 1
+            found.append(counts)
+        return found
+
+    def fields(self, number: int, way: int, code: Any) -> dict[str, Any]:
+        """The fields of codes: what `weights` made numbers of; "" for presence."""
+        names, found = self.reads[number][way], {}
+        if self.heads[number].reads is None and names:
+            found[""] = (code > 0) * 1
+            code = code - found[""]
+        for name in reversed(names):
+            found[name] = code % self._size(name)
+            code = code // self._size(name)
+        return found
+
+
+class Message:
+    """What N neighbours hand on, or a cell has decided, by name int64 [N].
+
+    Of what a head does not read there is nothing.
+    """
+
+    def __init__(self, fields: Mapping[str, np.ndarray], who: str = "") -> None:
+        self.fields, self._who = fields, who
 
     def __getattr__(self, name: str) -> np.ndarray:
         try:
             return self.fields[name]
         except KeyError:
-            raise AttributeError(name) from None
+            raise AttributeError(f"a head looks at {self._who}.{name} unasked") from None
+
+    @property
+    def present(self) -> np.ndarray:
+        """Whether there is such a cell, bool [N]."""
+        return self.fields[""] > 0
+
+
+class Seen(NamedTuple):
+    """What a head sees of N cells."""
+
+    token: Any  # int64 [N], None where it does not read the symbol
+    right: Message
+    above: Message
+    above_left: Message
+    above_right: Message
+    own: Message
 
 
 class Column(NamedTuple):
@@ -81,14 +211,20 @@ class LocalRule(ABC):
 
     Attributes:
         base: of the digits.
-        left, down, down_right: the fields that a cell hands in each direction. Those handed left
-            depend on its row, the others are all that rows below learn of it.
+        left, down, down_right, down_left: the fields that a cell hands in each direction. Those
+            handed left depend on its row, the others are all that rows below learn of it.
+        steps: the heads, in order; none: one that reads all.
+        kept_together: whether `closure` keeps together what comes from the right and what stands
+            above, class by class; else, where nothing follows from both, what `kept` keeps of it.
         rows: the kinds of rows that a page has, by name; more than pages show, never less.
     """
 
     left: tuple[str, ...]
     down: tuple[str, ...]
     down_right: tuple[str, ...] = ()
+    down_left: tuple[str, ...] = ()
+    steps: tuple[Head, ...] = ()
+    kept_together = True
     rows: Mapping[str, RowKind]
 
     def __init__(self, base: int) -> None:
@@ -100,38 +236,58 @@ class LocalRule(ABC):
         """How many classes a field has, the first of which is none."""
 
     @abstractmethod
-    def cell(
-        self, token: np.ndarray, right: Message, above: Message, above_left: Message
-    ) -> dict[str, np.ndarray]:
-        """What follows from N windows: the id of the `SYMBOL` to write, and the class of each
-        field, int64 [N].
+    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        """What follows from N sights of the head that says something: int64 [N] each.
 
-        A function of the windows alone: of each, never of its place on a page.
+        The id of the `SYMBOL` to write, and the class of each field. A function of the sights
+        alone: of each, never of its place on a page.
         """
+
+    def kept(self, field: str, classes: np.ndarray) -> np.ndarray:
+        """What `closure` remembers of neighbouring columns: a few numbers, `classes` to the same.
+
+        That a field is none, its first class, or another.
+        """
+        return np.minimum(classes, 2)
 
     @cached_property
     def fields(self) -> dict[str, int]:
-        """All fields that are handed on, and how many classes each has."""
-        names = dict.fromkeys((*self.left, *self.down, *self.down_right))
-        return {name: self.classes(name) for name in names}
+        """All fields, and how many classes each has: those that are handed on, then the others."""
+        handed = (name for way in self.messages.values() for name in way)
+        decided = (name for head in self.steps for name in head.says if name != SYMBOL)
+        return {name: self.classes(name) for name in dict.fromkeys((*handed, *decided))}
 
     @property
     def messages(self) -> dict[str, tuple[str, ...]]:
         """The fields that are handed in each direction, by the names of `NEIGHBOURS`."""
         return {name: getattr(self, name) for name in NEIGHBOURS}
 
+    @cached_property
+    def heads(self) -> Heads:
+        """The heads, and how what they see is coded."""
+        steps = self.steps or (Head((SYMBOL, *self.fields)),)
+        return Heads(self.messages, self.fields, steps)
+
     @property
-    def message_classes(self) -> dict[str, dict[str, int]]:
-        """`messages` with the classes of each field, as a model's config has them."""
-        ways = self.messages.items()
-        return {way: {name: self.fields[name] for name in names} for way, names in ways if names}
+    def network(self) -> dict[str, Any]:
+        """What a model's config has to say of it."""
+        ways = {way: {n: self.fields[n] for n in names} for way, names in self.messages.items()}
+        found: dict[str, Any] = {"messages": {way: names for way, names in ways.items() if names}}
+        if self.steps:
+            found["heads"] = [
+                {"says": list(head.says), "reads": list(head.reads or ())} for head in self.steps
+            ]
+            handed = {name for names in self.messages.values() for name in names}
+            found["own"] = {n: size for n, size in self.fields.items() if n not in handed}
+        return found
 
     @cached_property
-    def sizes(self) -> tuple[int, int, int]:
-        """How many codes there are for what comes from the right, above, and above left."""
-        ways = self.messages.values()
-        right, above, corner = (1 + prod(map(self.fields.get, way)) if way else 1 for way in ways)  # type: ignore[arg-type]
-        return right, above, corner
+    def sizes(self) -> dict[str, int]:
+        """How many codes there are of each way's messages."""
+        return {
+            way: 1 + prod(self.fields[name] for name in names) if names else 1
+            for way, names in self.messages.items()
+        }
 
     def code(self, names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Messages of these fields as numbers from 1 up, int64 as the classes; of no field 0."""
@@ -142,39 +298,118 @@ class LocalRule(ABC):
             number = number * self.fields[name] + np.asarray(values[name], dtype=np.int64)
         return np.asarray(1 + number)
 
-    def message(self, names: Sequence[str], code: np.ndarray) -> Message:
-        """What `code` made numbers of; 0 is an absent cell."""
-        rest, found = np.maximum(np.asarray(code) - 1, 0), {}
+    def message(self, names: Sequence[str], code: np.ndarray) -> dict[str, np.ndarray]:
+        """What `code` made numbers of, "" for whether there is such a cell."""
+        found = {"": (np.asarray(code) > 0).astype(np.int64)}
+        rest = np.asarray(code) - found[""]
         for name in reversed(names):
             rest, found[name] = np.divmod(rest, self.fields[name])
-        return Message(np.asarray(code) > 0, found)
-
-    def number(self, windows: Windows) -> np.ndarray:
-        """Windows as one number each, int64 [N]; see `windows`."""
-        number = windows.token.astype(np.int64)
-        for part, size in zip(windows[1:], self.sizes, strict=True):
-            number = number * size + part
-        return number
-
-    def windows(self, numbers: np.ndarray) -> Windows:
-        """What `number` made numbers of."""
-        rest, parts = numbers, []
-        for size in reversed(self.sizes):
-            rest, part = np.divmod(rest, size)
-            parts.append(part)
-        return Windows(rest, *reversed(parts))
+        return found
 
     def apply(self, windows: Windows) -> dict[str, np.ndarray]:
-        """`cell` of windows as they are coded."""
-        seen = (
-            self.message(self.messages[way], part)
-            for way, part in zip(NEIGHBOURS, windows[1:], strict=True)
-        )
-        return self.cell(windows.token, *seen)
+        """All that follows from windows, head after head."""
+        found: dict[str, np.ndarray] = {}
+        around = {
+            SEES[way]: self.message(names, code)
+            for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
+        }
+        for head in self.heads.heads:
+            if head.reads is None:
+                parts = {**around, OWN: {}}
+            else:
+                parts = {
+                    who: {n: m for n, m in message.items() if _named(who, n) in head.reads}
+                    for who, message in {**around, OWN: found}.items()
+                }
+            reads_token = head.reads is None or TOKEN in head.reads
+            seen = {who: Message(fields, who) for who, fields in parts.items()}
+            found |= self.cell(head.says, Seen(windows.token if reads_token else None, **seen))
+        return found
 
-    def asks(self, windows: Windows) -> np.ndarray:
-        """Whose symbol is to be written, rather than given: bool [N]."""
-        return windows.token == symbols.MASK
+    def seen(
+        self, windows: Windows, outputs: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sights of windows, as numbers, and of which window each is: int64 [M] each.
+
+        Where a symbol is given nothing is asked of a head that says the symbol alone.
+        """
+        around = {
+            way: self.message(names, code)
+            for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
+        }
+        around[OWN] = dict(outputs)
+        numbers, of = [], []
+        for h, head in enumerate(self.heads.heads):
+            here = np.arange(len(windows.token))
+            if head.says == (SYMBOL,):
+                here = np.flatnonzero(windows.token == symbols.MASK)
+            codes = [
+                sum((around[way][n][here] * unit for n, unit in counts.items()), np.int64(0))
+                for way, counts in zip(self.heads.ways, self.heads.weights(h), strict=True)
+            ]
+            reads_token = head.reads is None or TOKEN in head.reads
+            number = windows.token[here].astype(np.int64) * reads_token
+            for code, size in zip(codes, self.heads.sizes[h], strict=True):
+                number = number * size + code
+            numbers.append(self._starts[h] + number)
+            of.append(here)
+        return np.concatenate(numbers), np.concatenate(of)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """The number of the first sight of each head, and of what would come next."""
+        ids = symbols.vocab_size(self.base)
+        sizes = [ids * prod(sizes) for sizes in self.heads.sizes]
+        return np.cumsum([0, *sizes])
+
+    def sights(self, numbers: np.ndarray) -> Sights:
+        """What `seen` made numbers of."""
+        head = np.searchsorted(self._starts, numbers, side="right") - 1
+        rest = numbers - self._starts[head]
+        codes = np.zeros((len(numbers), len(self.heads.ways)), dtype=np.int64)
+        sizes = np.array(self.heads.sizes, dtype=np.int64).reshape(len(self.heads.heads), -1)
+        for way in reversed(range(codes.shape[1])):
+            rest, codes[:, way] = np.divmod(rest, sizes[head, way])
+        return Sights(head, rest, codes)
+
+    def inputs(self, head: int, sights: Sights) -> dict[str, np.ndarray]:
+        """What sights of one head show, by the names that a `Head` reads, int64 [N] each."""
+        reads = self.heads.heads[head].reads
+        found = {TOKEN: sights.token} if reads is None or TOKEN in reads else {}
+        for i, way in enumerate(self.heads.ways):
+            fields = self.heads.fields(head, i, sights.codes[:, i])
+            found |= {_named(SEES[way], name): part for name, part in fields.items()}
+        return found
+
+    def answers(self, sights: Sights) -> dict[str, np.ndarray]:
+        """What follows from sights: int64 [N] by output, −1 where a head does not say it.
+
+        The symbol's is −1 where it is given, too.
+        """
+        found = {
+            name: np.full(len(sights.head), -1, dtype=np.int64) for name in (SYMBOL, *self.fields)
+        }
+        for h, head in enumerate(self.heads.heads):
+            here = np.flatnonzero(sights.head == h)
+            if not len(here):
+                continue
+            some = Sights(*(part[here] for part in sights))
+            parts: dict[str, dict[str, np.ndarray]] = {who: {} for who in SEES.values()}
+            for i, way in enumerate(self.heads.ways):
+                parts[SEES[way]] = self.heads.fields(h, i, some.codes[:, i])
+            seen = {who: Message(fields, who) for who, fields in parts.items()}
+            said = self.cell(head.says, Seen(some.token, **seen))
+            for name in head.says:
+                found[name][here] = said[name]
+            if head.reads is None:
+                given = some.token != symbols.MASK
+                found[SYMBOL][here[given]] = -1
+        return found
+
+
+def _named(who: str, field: str) -> str:
+    """The name by which heads read it."""
+    return f"{who}.{field}" if field else who
 
 
 @dataclass(frozen=True)
@@ -182,59 +417,84 @@ class PageWindows:
     """The windows of all cells of B pages, N together, as training takes them."""
 
     windows: Windows
+    outputs: dict[str, np.ndarray]  # what follows from them, int64 [N] each
     page: np.ndarray  # int64 [N], which page each is of
     row: np.ndarray  # int64 [N], and which of its canvas rows
     column: np.ndarray
 
 
 def page_windows(
-    rule: LocalRule,
-    layout: Layout,
-    problems: Problems,
-    drawing: WorkedDrawing,
-    known_rows: np.ndarray | None = None,
+    rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
 ) -> PageWindows:
-    """What every cell of worked pages sees, with the true messages.
+    """What every cell of worked pages sees, worked out by the rule in the order of writing.
 
     A page begins with its first row, ends with its last one, and is as wide as the canvas.
 
     Args:
-        rule, layout, problems: those of the drawing.
+        rule: that of the drawing's layout.
         known_rows: ``int64 [B]``, how many of the rows to be worked out are shown as they are
             written, from the first one; their cells are seen by themselves alone. None: no row.
     """
     B, H, W = drawing.truth.shape
     row = np.arange(H) - drawing.top[:, None]
-    inside = np.broadcast_to(((row >= 0) & (row < drawing.heights[:, None]))[..., None], (B, H, W))
+    inside = (row >= 0) & (row < drawing.heights[:, None])
     shown = drawing.first_step if known_rows is None else drawing.first_step + known_rows
     given = drawing.given | (row < shown[:, None])[..., None]
-    tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK))
-    classes = draw_hints(layout, problems, drawing, None, rule.fields)
-    seen = []
-    for way, (down, right) in NEIGHBOURS.items():
-        code = np.where(inside, rule.code(rule.messages[way], classes), 0)
-        around = np.pad(code, ((0, 0), (1, 0), (1, 1)))
-        seen.append(around[:, 1 + down : 1 + down + H, 1 + right : 1 + right + W][inside])
-    return PageWindows(Windows(tokens[inside].astype(np.int64), *seen), *inside.nonzero())
+    tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
+    # With what is handed on by cells beyond the edges, which is nothing.
+    handed = {way: np.zeros((B, H + 1, W + 2), dtype=np.int64) for way in NEIGHBOURS}
+    found: list[tuple[Windows, dict[str, np.ndarray], tuple[np.ndarray, ...]]] = []
+    for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above
+        rows = np.arange(max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2) + 1)
+        page, at = inside[:, rows].nonzero()
+        r = rows[at]
+        c = W - 1 - (time - 2 * r)
+        if not len(r):
+            continue
+        codes = (
+            handed[way][page, r + 1 + down, c + 1 + right]
+            for way, (down, right) in NEIGHBOURS.items()
+        )
+        windows = Windows(tokens[page, r, c], *codes)
+        outputs = rule.apply(windows)
+        for way, names in rule.messages.items():
+            handed[way][page, r + 1, c + 1] = rule.code(names, outputs)
+        found.append((windows, outputs, (page, r, c)))
+    windows = Windows(*map(np.concatenate, zip(*(one for one, _, _ in found), strict=True)))
+    outputs = {name: np.concatenate([one[name] for _, one, _ in found]) for name in found[0][1]}
+    where = map(np.concatenate, zip(*(one for _, _, one in found), strict=True))
+    return PageWindows(windows, outputs, *where)
+
+
+def draw_fields(rule: LocalRule, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
+    """All that cells of worked pages decide, by field uint8 [B, H, W], as `draw_hints` hints."""
+    found, maps = page_windows(rule, drawing), {}
+    last = drawing.top + drawing.heights - 1
+    below = np.arange(drawing.truth.shape[1]) > last[:, None]
+    for name in rule.fields:
+        maps[name] = np.zeros(drawing.truth.shape, dtype=np.uint8)
+        maps[name][found.page, found.row, found.column] = found.outputs[name]
+        maps[name][below] = UNDEFINED
+    return maps
 
 
 def closure(rule: LocalRule) -> np.ndarray:
-    """Windows that hold all of every page of any size, and are closed under the rule.
+    """Sights that hold all of every page of any size, and are closed under the rule.
 
     Rows are worked out from the upper edge down, and each from its right edge to the left, until
     nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can
     hand down, and which `_kept` classes of these can lie side by side: more than any page has.
 
     Returns:
-        Their numbers, see `LocalRule.number`, int64, sorted.
+        Their numbers, see `LocalRule.seen`, int64, sorted.
     """
     found = _Closure(rule)
     while found.grow():
         pass
-    return _distinct(np.concatenate(found.windows))
+    return _distinct(np.concatenate(found.sights))
 
 
-_EDGE = 0  # the class of no cell at all
+_EDGE = 0  # the mark of no cell at all
 
 
 def _distinct(numbers: np.ndarray) -> np.ndarray:
@@ -248,23 +508,30 @@ class _Closure:
 
     Attributes:
         handed: of each kind of row and of column the messages that can be handed down.
-        pairs: of each kind of row who can lie side by side: kinds of two columns, that on the right
-            first, each with the class of what it hands down.
+        pairs: of each kind of row who can lie side by side, as numbers of two marks, that on the
+            right first. A mark is a kind of column with what is kept of what it hands down; 0: the
+            page's edge.
     """
 
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
-        self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right)))
+        self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
         self.handed: dict[tuple[str, str], np.ndarray] = {}
-        self.pairs: dict[str, set[tuple[str, int, str, int]]] = {name: set() for name in rule.rows}
-        self.windows: list[np.ndarray] = []
+        self.pairs: dict[str, set[int]] = {name: set() for name in rule.rows}
+        self.sights: list[np.ndarray] = []
         self._worked_out: dict[tuple[str, str], object] = {}
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
         self._messages = 1 + prod(rule.fields[name] for name in self.joint)
-        self._classes = 1 + 3 ** len(self.joint)
-        # A state: the message from the right, that from above, and what is on the right.
-        self._beside = 1 + len(self._kinds) * self._classes
+        kept = {name: rule.kept(name, np.arange(rule.fields[name])) for name in self.joint}
+        self._kept = {name: (numbers, 1 + int(numbers.max())) for name, numbers in kept.items()}
+        self._classes = prod(count for _, count in self._kept.values())
+        self._marks = 1 + len(self._kinds) * self._classes
+        # A state: the message from the right, what is known of the cells above right and above,
+        # and the mark of that on the right.
+        exact = rule.kept_together
+        self._above = self._messages if exact else self._marks
+        self._beyond = rule.sizes["down_left"] if exact else self._marks
 
     def grow(self) -> bool:
         """Work every kind of row out below every other; whether there was anything new to do."""
@@ -287,17 +554,24 @@ class _Closure:
             return np.zeros(1, np.int64)
         return self.handed.get((row, kind), np.zeros(0, np.int64))
 
-    def _kept(self, down: np.ndarray) -> np.ndarray:
-        """What is remembered of messages: whether each field is none, its first class, another."""
+    def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
+        """The marks of what a kind of column hands down."""
+        if not kind:
+            return np.full_like(down, _EDGE)
         number = np.zeros_like(down)
-        for field in self.rule.message(self.joint, down).fields.values():
-            number = number * 3 + np.minimum(field, 2)
-        return np.where(down > 0, 1 + number, _EDGE)
+        fields = self.rule.message(self.joint, down)
+        for name, (numbers, count) in self._kept.items():
+            number = number * count + numbers[fields[name]]
+        return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + number, _EDGE)
 
     def _row(self, name: str, above: str) -> None:
         """Work out one kind of row below another."""
-        row = self.rule.rows[name]
-        todo = {one: self._handed(above, row.columns[one].kind) * self._beside for one in row.first}
+        row, todo = self.rule.rows[name], {}
+        for one in row.first:
+            kind = row.columns[one].kind
+            over = self._handed(above, kind)
+            key = over if self.rule.kept_together else _distinct(self._mark(kind, over))
+            todo[one] = key * self._marks
         seen = {one: np.zeros(0, np.int64) for one in row.columns}
         while todo:
             found: dict[str, list[np.ndarray]] = {}
@@ -320,56 +594,109 @@ class _Closure:
 
         What lies above left has to go with what lies above.
         """
-        rule, kind = self.rule, column.kind
-        cells, of = np.unique(states // self._beside, return_inverse=True)
-        right, over = np.divmod(cells, self._messages)
-        beside = states % self._beside
-        classes = self._kept(over)
+        rule, kind, exact = self.rule, column.kind, self.rule.kept_together
+        cells, of = np.unique(states // self._marks, return_inverse=True)
+        beside = _Lists(of.reshape(-1), states % self._marks, len(cells))
+        rest, over = np.divmod(cells, self._above)
+        right, beyond = np.divmod(rest, self._beyond)
+        marks = self._mark(kind, over) if exact else over
+        pairs = np.array(sorted(self.pairs.get(above, ())), dtype=np.int64).reshape(-1)
         for target in column.left:
             there = "" if target == END else rule.rows[name].columns[str(target)].kind
-            options = self._handed(above, there)
-            option_class = self._kept(options)
-            for c in np.unique(classes):
-                next_to = [
-                    q for k, p, j, q in self.pairs.get(above, ()) if (k, p, j) == (kind, c, there)
-                ]
-                some = options[np.isin(option_class, next_to)] if above else options
-                here = np.flatnonzero(classes == c)
-                which, corner = np.repeat(here, len(some)), np.tile(some, len(here))
+            corners = self._handed(above, there)
+            corner_marks = self._mark(there, corners)
+            for mark, after in np.unique(np.stack((marks, beyond)), axis=1).T.tolist():
+                fits = np.ones(len(corners), dtype=bool)
+                if above:
+                    fits = np.isin(corner_marks, pairs[pairs // self._marks == mark] % self._marks)
+                here = np.flatnonzero((marks == mark) & (beyond == after))
+                # What is above left looks alike from here where it differs in other fields alone.
+                keys = corners[fits] if exact else corner_marks[fits]
+                looks, like = np.unique(
+                    self._seen(rule.down_right, corners[fits]), return_inverse=True
+                )
+                options = _distinct(like.reshape(-1) * self._above + keys)
+                options_of = _Lists(options // self._above, options % self._above, len(looks))
+                which, up, away, corner = self._products(
+                    here, over if exact else None, above, kind, mark, after, len(looks)
+                )
                 for token in column.tokens if len(which) else ():
-                    seen = (self._seen(rule.down, over[which]), self._seen(rule.down_right, corner))
-                    windows = Windows(np.full(len(which), token), right[which], *seen)
-                    self.windows.append(rule.number(windows))
+                    tokens = np.full(len(which), token)
+                    windows = Windows(tokens, right[which], up, looks[corner], away)
                     out = rule.apply(windows)
+                    self.sights.append(_distinct(rule.seen(windows, out)[0]))
                     down = rule.code(self.joint, out)
                     known = np.zeros(self._messages, dtype=bool)
                     known[down] = known[self._handed(name, kind)] = True
                     self.handed[name, kind] = np.flatnonzero(known)
-                    handed = self._kept(down)
-                    for mine in np.flatnonzero(np.bincount(handed)).tolist():
-                        says = np.zeros(len(cells), dtype=bool)
-                        says[which[handed == mine]] = True
-                        self._note(name, np.flatnonzero(np.bincount(beside[says[of]])), kind, mine)
-                        if target == END:
-                            self.pairs[name].add((kind, mine, "", _EDGE))
+                    mine = self._mark(kind, down)
+                    cell, says = np.divmod(_distinct(which * self._marks + mine), self._marks)
+                    at, index = beside.of(cell)
+                    both = _distinct(at * self._marks + says[index])
+                    self.pairs[name].update(both[both >= self._marks].tolist())
                     if target == END:
+                        self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
                         continue
-                    after = 1 + self._kinds.index(kind) * self._classes + handed
-                    state = rule.code(rule.left, out) * self._messages + corner
-                    found.setdefault(str(target), []).append(
-                        _distinct(state * self._beside + after)
-                    )
+                    # What goes on to the left, with each key of what looks like this above it.
+                    on = rule.code(rule.left, out) * self._beyond
+                    on += self._seen(rule.down_left, over[which]) if exact else mark
+                    on = _distinct((on * len(looks) + corner) * self._marks + mine)
+                    on, says = np.divmod(on, self._marks)
+                    on, look = np.divmod(on, len(looks))
+                    key, index = options_of.of(look)
+                    state = (on[index] * self._above + key) * self._marks + says[index]
+                    found.setdefault(str(target), []).append(state)
 
-    def _note(self, name: str, beside: np.ndarray, kind: str, mine: int) -> None:
-        """Note what can lie on the right of a column that hands down a class."""
-        for one in beside.tolist():
-            if one:  # 0 is the page's right edge
-                k, p = divmod(one - 1, self._classes)
-                self.pairs[name].add((self._kinds[k], p, kind, mine))
+    def _products(
+        self,
+        here: np.ndarray,
+        over: np.ndarray | None,
+        above: str,
+        kind: str,
+        mark: int,
+        after: int,
+        looks: int,
+    ) -> tuple[np.ndarray, ...]:
+        """All that cells with a mark above, and one above right, can see; int64 [N] each.
+
+        Which cell, what it sees above and above right, and which of the looks above left.
+        """
+        rule = self.rule
+        if over is not None:
+            which, corner = np.repeat(here, looks), np.tile(np.arange(looks), len(here))
+            return which, self._seen(rule.down, over[which]), np.full(len(which), after), corner
+        parts = [here]
+        ways = ((kind, mark, rule.down), (self._kind_of(after), after, rule.down_left))
+        for of, number, names in ways:
+            there = self._handed(above, of) if number else np.zeros(1, np.int64)
+            there = there[self._mark(of, there) == number]
+            parts.append(_distinct(self._seen(names, there)))
+        return tuple(
+            part.reshape(-1) for part in np.meshgrid(*parts, np.arange(looks), indexing="ij")
+        )
+
+    def _kind_of(self, mark: int) -> str:
+        return self._kinds[(mark - 1) // self._classes] if mark else ""
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """The code of what is handed in one direction, of all that is handed down."""
         if names == self.joint:
             return joint
-        values = self.rule.message(self.joint, joint).fields
+        values = self.rule.message(self.joint, joint)
         return np.where(joint > 0, self.rule.code(names, values), 0)
+
+
+class _Lists:
+    """As many lists as ``count``: of ``values``, int64 [N], each is in the list ``of``."""
+
+    def __init__(self, of: np.ndarray, values: np.ndarray, count: int) -> None:
+        self._values = values[np.argsort(of, kind="stable")]
+        self._counts = np.bincount(of, minlength=count)
+        self._starts = np.cumsum(self._counts) - self._counts
+
+    def of(self, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All numbers of some lists, one after the other, and the index of each one's list."""
+        many = self._counts[lists]
+        index = np.repeat(np.arange(len(lists)), many)
+        step = np.arange(len(index)) - np.repeat(np.cumsum(many) - many, many)
+        return self._values[self._starts[lists[index]] + step], index

@@ -16,7 +16,7 @@ import yaml
 
 import trm.models
 from canvas.choices import load_class
-from canvas.hints import ORIENTATION, hint_classes
+from canvas.hints import hint_classes
 from canvas.task import Task
 from trm.checkpoints.loading import config_class
 from trm.cli import TRAINING, command_parser
@@ -73,6 +73,8 @@ def test_links_lead_somewhere(page):
     for link in links:
         if link.startswith(("http:", "https:")):
             continue
+        if page.parent == LOG and "/configs/" in link:
+            continue  # no entry is rewritten: its config may be in the git history alone
         file, _, anchor = link.partition("#")
         target = page.parent / file if file else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
@@ -168,11 +170,9 @@ def test_parameters_are_counted_as_the_tables_say(path):
     task = settings["data"]["task"]
     made = load_class(task["class_path"], Task, "task")(**task["init_args"])
     if "messages" in config_class(kind).__dataclass_fields__:
-        size = {"messages": made.rules.local_rule(made.base).message_classes}
+        size = made.rules.local_rule(made.base).network
     if learned := settings["model"]["init_args"].get("hints"):
         classes = hint_classes(made.rules, made.base)
-        if settings["data"].get("transforms"):
-            classes[ORIENTATION] = 8
         size["hints"] = {name: classes[name] for name in learned_hints(learned, classes)}
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))

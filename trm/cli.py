@@ -62,7 +62,7 @@ examples:
   trm solve --checkpoint runs/quickstart --demo
   trm prove --checkpoint runs/quickstart --output proof
   trm inspect 123x456 --output inspected
-  trm analyse probe --checkpoint runs/standard_base3 --output probed
+  trm analyse probe --checkpoint runs/quickstart --output probed
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   trm report grid other-grid --output comparison
   trm inspect --checkpoint runs/quickstart --export quickstart.safetensors --figures grid

@@ -34,12 +34,3 @@ def test_numpy_and_torch_agree_with_leading_and_with_trailing_dimensions(name):
 def test_unknown_symmetry_is_refused_with_the_names_that_exist():
     with pytest.raises(ValueError, match=r"a symmetry of the square must be .*r270.*'r45'"):
         symmetry.apply("r45", ARRAY)
-
-
-@pytest.mark.parametrize("roll", [(0, 0), (1, 0), (2, 3)])
-def test_a_symmetry_is_recognised_by_where_rows_and_columns_went(roll):
-    rows, columns = (
-        np.stack([np.roll(symmetry.apply(name, part), roll, (0, 1)) for name in SYMMETRIES])
-        for part in np.indices((6, 6), dtype=np.uint8)
-    )
-    assert symmetry.recognise(rows, columns).tolist() == list(range(8))

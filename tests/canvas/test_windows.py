@@ -14,12 +14,22 @@ from canvas.problems import Problems
 from canvas.render import draw_worked
 from canvas.symbols import MASK
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, Windows, closure, page_windows
+from canvas.windows import SYMBOL, LocalRule, Sights, closure, draw_fields, page_windows
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),
     "lattice, base 2": Multiplication(layout="lattice", base=2),
     "lattice, base 3": Multiplication(layout="lattice", base=3),
+    **{
+        f"{layout}, base {base}": Multiplication(layout=layout, base=base, smallest=0)
+        for layout, base in (
+            ("standard", 2),
+            ("standard", 4),
+            ("accumulate", 3),
+            ("interleaved", 3),
+            ("running_sum", 3),
+        )
+    },
     "column": Addition(layout="column"),
     "column, base 2": Addition(layout="column", base=2),
 }
@@ -56,22 +66,31 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     problems, drawing = drawn(task, operands, around)
-    rule, hints = rule_of(task), draw_hints(task.rules, problems, drawing)
+    rule = rule_of(task)
     known = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, known):
-        found = page_windows(rule, task.rules, problems, drawing, rows)
-        at, says = (found.page, found.row, found.column), rule.apply(found.windows)
-        asked = rule.asks(found.windows)
-        assert (says[SYMBOL][asked] == drawing.truth[at][asked]).all()
-        for field in rule.fields:
-            assert (says[field] == hints[field][at]).all(), field
+        found = page_windows(rule, drawing, rows)
+        asked = found.windows.token == MASK
+        truth = drawing.truth[found.page, found.row, found.column]
+        assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
-            assert np.isin(rule.number(found.windows), all_windows(name)).all()
+            assert np.isin(rule.seen(found.windows, found.outputs)[0], all_windows(name)).all()
+    if rule.steps:  # its fields are no hints
+        return
+    hints = draw_hints(task.rules, problems, drawing, None, rule.fields)
+    for field, drawn_field in draw_fields(rule, drawing).items():
+        assert (drawn_field == hints[field]).all(), field
 
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("lattice, base 2", 184), ("lattice, base 3", 1368), ("lattice", 1204976), ("column", 5593)],
+    [
+        ("lattice, base 2", 184),
+        ("lattice, base 3", 1368),
+        ("lattice", 1204976),
+        ("column", 5593),
+        ("standard, base 4", 479),
+    ],
 )
 def test_how_many_windows_there_are(name: str, number: int) -> None:
     """The lattice's are those of an independent enumeration, and 20 that a or b of 0 show."""
@@ -80,31 +99,44 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
     assert (np.diff(found) > 0).all()
 
 
-@pytest.mark.parametrize("name", ["lattice, base 3", "column"])
+@pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
 def test_the_closure_is_closed(name: str) -> None:
     """What a cell hands on is seen by some window of the set, on its left and below."""
-    rule, windows = rule_of(TASKS[name]), rule_of(TASKS[name]).windows(all_windows(name))
-    says = rule.apply(windows)
-    assert set(rule.code(rule.left, says)) <= set(windows.right)
-    answers = windows.take(rule.asks(windows))
-    below = rule.code(rule.down, rule.apply(windows))
-    if name == "column":  # nothing is below the answer
-        below = below[~rule.asks(windows)]
-    assert set(below) <= set(windows.above)
-    assert len(answers.token) > 0
-    assert set(answers.token) == {MASK}
+    rule = rule_of(TASKS[name])
+    sights = rule.sights(all_windows(name))
+    right, above = sights.codes[:, 0], sights.codes[:, 1]
+    says, asked = rule.answers(sights), sights.token == MASK
+    assert set(rule.code(rule.left, says)) <= set(right)
+    below = rule.code(rule.down, says)
+    assert set(below[~asked] if "column" in name else below) <= set(above)  # the answer is last
+    assert 0 < asked.sum() < len(asked)
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
     rule = rule_of(TASKS[name])
     numbers = all_windows(name)[:1000]
-    windows = rule.windows(numbers)
-    assert isinstance(windows, Windows)
-    assert (rule.number(windows) == numbers).all()
-    seen = rule.message(rule.left, windows.right)
-    assert (np.where(seen.present, rule.code(rule.left, seen.fields), 0) == windows.right).all()
-    assert not any(part[~seen.present].any() for part in seen.fields.values())
+    sights = rule.sights(numbers)
+    for head in np.unique(sights.head):
+        here = sights.head == head
+        some = Sights(*(part[here] for part in sights))
+        counts, total = rule.heads.weights(int(head)), some.token
+        for i, (way, sizes) in enumerate(zip(counts, rule.heads.sizes[head], strict=True)):
+            fields = rule.heads.fields(int(head), i, some.codes[:, i])
+            assert (sum(fields[n] * unit for n, unit in way.items()) == some.codes[:, i]).all()
+            total = total * sizes + some.codes[:, i]
+        assert (total - total[0] == numbers[here] - numbers[here][0]).all()
+
+
+def test_a_head_sees_nothing_that_it_does_not_read() -> None:
+    class Curious(type(TASKS["standard, base 2"].rules).local_rule):  # type: ignore[misc,name-defined]
+        def cell(self, says, seen):
+            return super().cell(says, seen._replace(token=seen.above.sum))
+
+    rule = Curious(2)
+    _, drawing = drawn(TASKS["standard, base 2"], [(1, 1)], (0, 0, 0))
+    with pytest.raises(AttributeError, match=r"a head looks at above.sum unasked"):
+        page_windows(rule, drawing)
 
 
 def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:

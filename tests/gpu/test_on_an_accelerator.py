@@ -138,7 +138,7 @@ def carrying() -> Learner:
 
 
 def starting_fresh() -> Learner:
-    config = LoopedConfig(**SHAPE, attend_self=False, position="relative_2d")
+    config = LoopedConfig(**SHAPE, position="relative_2d")
     model, depth = LoopedTransformer(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
     return model, lambda batch: fresh_step(model, batch, depth, step_loss, seed=0).loss
 
@@ -183,7 +183,7 @@ def problems_of(solver: Solver, count: int) -> Problems:
 
 @pytest.mark.parametrize(
     "name",
-    [None, "decimal-seed0", "standard-seed0", "all-views-seed0", "addition-gpt-seed0"],
+    [None, "decimal-seed0", "trm-quick-seed0", "addition-gpt-seed0"],
 )
 @pytest.mark.parametrize("voting", [None, Voting(views=4)])
 def test_answers_and_confidence_are_those_of_the_cpu(name, voting):

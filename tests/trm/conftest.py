@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
-from canvas.windows import SYMBOL, LocalRule, closure
+from canvas.windows import LocalRule, Sights, closure
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
@@ -26,6 +25,7 @@ from trm.models.configs import LocalConfig
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Judged, judge
 from trm.solving.solver import Solver
+from trm.training.samples import sight_batch
 
 AXES = ("digits_a", "digits_b")
 
@@ -207,23 +207,18 @@ def trained_on_windows(task: Task, steps: int = 250, **size: int) -> Trained:
     """Trained on all windows, of a base that has few of them."""
     assert task.rules.local_rule is not None
     rule = task.rules.local_rule(task.base)
-    messages = {
-        way: {name: rule.fields[name] for name in names} for way, names in rule.messages.items()
-    }
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | size
-    model = LocalRecursiveModel(LocalConfig(messages=messages, **shape))
+    model = LocalRecursiveModel(LocalConfig(**rule.network, **shape))
     numbers = closure(rule)
-    windows = rule.windows(numbers)
-    applied = rule.apply(windows).items()
-    labels = {name: torch.from_numpy(label).long() for name, label in applied}
-    labels[SYMBOL][torch.from_numpy(~rule.asks(windows))] = -100
-    tokens, codes = torch.from_numpy(windows.token), torch.from_numpy(np.stack(windows[1:], 1))
+    batch = sight_batch(rule, numbers)
+    sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
+    labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
-        parts = model.parts(model.cells(tokens, codes)[0])
-        loss = sum(F.cross_entropy(parts[name], labels[name]) for name in parts)
+        parts = model.parts(model.cells(sights)[0])
+        loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -242,6 +237,13 @@ def ternary() -> Trained:
     """With cycles: H 2, L 1."""
     task = Multiplication(base=3, layout="lattice", digits_a=(1, 3), digits_b=(1, 3))
     return trained_on_windows(task, H_cycles=2)
+
+
+@pytest.fixture(scope="session")
+def written() -> Trained:
+    """Of a cell that works in steps."""
+    task = Multiplication(base=3, layout="standard", digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+    return trained_on_windows(task)
 
 
 @pytest.fixture(scope="session")

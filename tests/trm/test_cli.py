@@ -49,7 +49,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         "benchmark": ["export", "--suite", "multiply-v1", "--output", "suite"],
         "report": ["grid", "other", "--output", "compared"],
         "configs": ["quickstart", "--copy", "mine"],
-        "sweep": ["studies/small_lattices", "--output", "small", "--jobs", "2"],
+        "sweep": ["studies/depth", "--output", "small", "--jobs", "2"],
     }
     wrong = [
         ["solve", "12xy3"],

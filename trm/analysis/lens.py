@@ -49,7 +49,7 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
       answer), after each layer of each update of the tensor that the head reads (z_H of a recursive
       model), and after each update of any other (z_L), read in its place. Where the model does not
       tell its updates (`IterativeModel`), its state after each step.
-    - A model that works in order: after each layer of each loop, with all cells before worked out.
+    - A model that works in order: the state in which all cells are worked out.
     - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
       writes it; the cells before hold what the model wrote there itself.
 
@@ -91,7 +91,6 @@ def _of_steps(
 ) -> list[tuple[str, Tensor]]:
     """Names of sites, and logits [1, H, W, V]."""
     ordered = predictor.in_order
-    # In the step from the finished canvas to itself all layers give what they gave cell by cell.
     steps = [1] if ordered else sorted(steps)
     recorder = StepRecorder(predictor.model, canvas[None], steps[-1], finished=ordered)
     updates, whole = recorder.updates, named(recorder.initial)
@@ -101,13 +100,12 @@ def _of_steps(
         return [(site.name, recorder.read(values[site])) for site in sites]
     read: list[tuple[str, Site]] = []
     for step in steps:
-        of_step = "" if ordered else f"step {step}"
         names = zip(update_names(updates), updates, recorder.layers(step), strict=True)
         for name, tensor, sites in names:
             if tensor == updates[-1]:
-                read += [(joined(of_step, site.name), site) for site in sites]
+                read += [(joined(f"step {step}", site.name), site) for site in sites]
             else:
-                read.append((joined(of_step, name), sites[-1]))
+                read.append((joined(f"step {step}", name), sites[-1]))
     values = recorder.run([site for _, site in read]).values
     return [
         (name, recorder.read([*(whole | {updates[-1]: values[site][0]}).values()]))

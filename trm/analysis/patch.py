@@ -78,11 +78,10 @@ def patch(
     """Put activations of a run on B into a run on A.
 
     Cells, rows and columns are patched in what the layers pass on: of a GPT after each block of
-    each loop; of a model that works in order after each layer, whenever the cell is worked out; of
-    a model that takes supervision steps in its whole state after some of them; of all in the
-    embedded symbols (``input``). Of many such sites twelve are taken, evenly. Heads are patched
-    in what they give before the output projection, in all supervision steps at once. Steps are
-    patched in the whole state after each of them: one of its tensors, then all together.
+    each loop; of a model that takes supervision steps in its whole state after some of them; of
+    all in the embedded symbols (``input``). Of many such sites twelve are taken, evenly. Heads are
+    patched in what they give before the output projection, in all supervision steps at once. Steps
+    are patched in the whole state after each of them: one of its tensors, then all together.
 
     ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B with the same row masked, and filled
     in. The last of the steps is that of the answer. ValueError: A's and B's rows are masked in
@@ -100,7 +99,7 @@ def patch(
             "measured: take another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    stepwise = isinstance(recorder, StepRecorder) and not predictor.in_order
+    stepwise = isinstance(recorder, StepRecorder)
     states = recorder.states(sorted(steps)) if isinstance(recorder, StepRecorder) else []
     things: list[str] = []
     place: np.ndarray | None = None
@@ -162,11 +161,7 @@ def open_pair(
         ends = np.full((2, last, 1), ROW_END, dtype=np.uint8)
         canvases = np.concatenate((ends, labels[:, :last]), axis=2)
         return SequenceRecorder(predictor, labels[:, :last], height), canvases, grid
-    # What works in order comes to the canvas that no step changes; so does a patched run, in which
-    # whatever is replaced is replaced in all steps. A cell may depend on all cells before it.
-    ordered = predictor.in_order
-    last = height * width + 2 if ordered else max(steps)
-    recorder = StepRecorder(predictor.model, inputs, last, settle=ordered, finished=ordered)
+    recorder = StepRecorder(predictor.model, inputs, max(steps))
     of_a, of_b = recorder.cells.cpu().numpy()
     if (of_a != of_b).any():
         raise ValueError(
@@ -230,12 +225,11 @@ def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
 
     Groups are bool [N, S] the tokens, bool [N, D] the channels of the heads side by side, or bool
     [N, P] the tensors of a state, that are replaced in each run. ``seen`` is, of each time that a
-    site comes by, what the runs on A and B had there, [2, ...]; if it comes by more often, the last
-    one's is taken.
+    site comes by, what the runs on A and B had there, [2, ...].
     """
 
     def change(_: Site, number: int, value: Tensor) -> Tensor:
-        of_b = seen[min(number, len(seen) - 1)][1]
+        of_b = seen[number][1]
         chosen = groups.to(value.device)
         if by == "steps":
             chosen = chosen[:, number].view(-1, *[1] * (value.ndim - 1))

@@ -259,7 +259,7 @@ def compare_heads(
                 tally.setdefault(update, Overlaps(update)).add(
                     attention, seen.selectors, cells, batch.problem, seen.used, seen.visible
                 )
-            taken = None if predictor.in_order else seen.steps
+            taken = seen.steps
         right += int((seen.written == batch.labels).all(axis=(1, 2)).sum())
     heads = (
         tuple(head for of_update in tally.values() for head in of_update.heads())

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from canvas.render import to_sequences
-from trm.models.bias import all_pairs, all_rows
+from trm.models.bias import all_pairs
 from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
@@ -163,8 +163,7 @@ class Recorder(ABC):
 class StepRecorder(Recorder):
     """An iterative model in at most ``last`` steps, on ``uint8 [B, H, W]`` with a masked row.
 
-    ``settle``: a run ends once a step changes nothing. ``finished``: of a model that is `in_order`,
-    a run begins with what no step changes.
+    ``finished``: of a model that works in order, a run begins with what no step changes.
     """
 
     model: IterativeModel
@@ -174,10 +173,9 @@ class StepRecorder(Recorder):
         model: IterativeModel,
         canvases: np.ndarray,
         last: int,
-        settle: bool = False,
         finished: bool = False,
     ) -> None:
-        self.model, self.last, self.settle = model, last, settle
+        self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
         # The tensor that each pass through the layers replaces; empty: not known.
         self.updates: tuple[str, ...] = model.updates if hasattr(model, "layers") else ()
@@ -185,7 +183,7 @@ class StepRecorder(Recorder):
         with torch.no_grad():
             self.context = model.encode(self.tokens)
             if finished:
-                self.start = model.finished(self.tokens)  # canvases of one width
+                self.start = model.finished(self.tokens)
             self.initial = model.initial_state(self.context)
         B, H, W = canvases.shape
         self.cells = torch.arange(H * W, device=self.tokens.device).expand(B, -1)
@@ -204,7 +202,7 @@ class StepRecorder(Recorder):
         return [self._sites(name, layers, OUTPUT, [number], step) for number, name in names]
 
     def heads(self) -> list[Site]:
-        """In the updates of each tensor, or of what works in order in each loop.
+        """In the updates of each tensor.
 
         Raises:
             ValueError: the model has no attention between cells, or does not tell its updates.
@@ -215,9 +213,7 @@ class StepRecorder(Recorder):
                 f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
                 "between cells, or does not tell its updates. Patch cells, rows or columns"
             )
-        names = update_names(self.updates) if self.start is not None else [*self.updates]
-        if len(set(names)) == 1:
-            names = [""] * len(names)
+        names = [*self.updates] if len(set(self.updates)) > 1 else [""] * len(self.updates)
         outs, sites = [layer.out for layer in found], list[Site]()
         for name in dict.fromkeys(names):
             calls = [number for number, other in enumerate(names) if other == name]
@@ -254,7 +250,7 @@ class StepRecorder(Recorder):
         if self.start is not None:
             loop.state = self.start[index]
         for step in range(1, self.last + 1):
-            if record.settled and (self.settle or step not in meant):
+            if record.settled and step not in meant:
                 continue  # it would change nothing
             before = named(loop.state)
             with record.hooked(step):
@@ -264,7 +260,7 @@ class StepRecorder(Recorder):
                     state = {name: record.note(site, x) for name, x in named(loop.state).items()}
                     loop.state = unnamed(loop.state, state)
             record.steps = step
-            if self.settle or record.change is None:
+            if record.change is None:
                 after = named(loop.state)
                 record.settled = all(torch.equal(before[name], after[name]) for name in after)
             if hints and step in meant:
@@ -372,15 +368,11 @@ def cell_attention(
     """What cells attend to, and in which supervision step that was.
 
     Of canvases ``uint8 [B, H, W]`` with a masked row, after a supervision step; None: that in which
-    the slowest sample ends, or, of a model that works in order, in which nothing changes any more:
-    a cell then attends to what it attended to when it was written. By the name of the tensor that
-    is updated, float32 [layers, B, heads, H * W, H * W] of its last update in that step; rows of
-    blank cells that are no tokens are 0. Empty: the model has no attention between cells.
+    the slowest sample ends. By the name of the tensor that is updated, float32 [layers, B, heads, H
+    * W, H * W] of its last update in that step; rows of blank cells that are no tokens are 0.
+    Empty: the model has no attention between cells.
     """
-    if steps is None and predictor.in_order:
-        most = getattr(predictor, "max_steps", 1)
-        steps = StepRecorder(predictor.model, canvases, most, settle=True).run([]).steps
-    elif steps is None:
+    if steps is None:
         steps = int(predictor(canvases).steps.max())
     recorder = StepRecorder(predictor.model, canvases, steps)
     by_update = recorder.attention(steps)
@@ -413,7 +405,7 @@ def check_cells(model: nn.Module) -> None:
             "the cells of a local model see decided messages of their neighbours and nothing of "
             "each other's states, so that there is nothing to patch or compare between cells: "
             "`trm prove` says what each of its outputs depends on. Of the lattice's models, "
-            "docs/models/lattice-seed0.safetensors has attention between cells"
+            "docs/models/decimal-seed0.safetensors has attention between cells"
         )
 
 
@@ -425,11 +417,9 @@ def attention_of(model: nn.Module) -> list[Attention]:
 def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     """The attention of a layer's call without a cache, float32 [B, heads, S, S]."""
     x, rotation, bias, keys = (*given, None, None, None)[:4]
-    q, k, _ = layer.project(x, rotation, named.get("seen"))
+    q, k, _ = layer.project(x, rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
     if bias is not None:
-        if bias.ndim == 5:
-            bias = all_rows(bias)
         scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
     if named.get("relative") is not None:
         scores = scores + named["relative"].scores(q).float()

@@ -41,7 +41,7 @@ examples:
   trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
   trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
   trm analyse rasp 123x45 --layout lattice                # the program alone
-  trm analyse rasp --output compared                      # beside the heads of the shipped model
+  trm analyse rasp --checkpoint C --output compared       # beside the heads of a model
   trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
 
 Into the folder go all figures as JSON, and pictures.
@@ -75,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what = "of the training split, to fit the probes to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
             what = f"supervision steps, like 1..8,16 (default: up to {STEPS} of those that the "
-            what += "model solves with; of one that works in order also the last); the loops of a "
-            add("--steps", type=lengths, metavar="N", help=f"{what}looped GPT")
+            what += "model solves with); the loops of a looped GPT"
+            add("--steps", type=lengths, metavar="N", help=what)
             add("--layers", action="store_true", help="probe after each layer in a step, too")
             what = "weight decay of probes (default: 0.001)"
             add("--l2", type=number(0), default=1e-3, help=what)
@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what += "factor (a multiplier digit), carry (alone), total (the row above) (default: "
             add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what}all there are)")
         elif name == "ranks":
-            what = f"supervision step in which states are read (default: {STEPS}; in order the last"
-            add("--step", type=whole(1), help=f"{what})")
+            what = f"supervision step in which states are read (default: {STEPS})"
+            add("--step", type=whole(1), help=what)
         else:
             what = "of the program alone (default: standard, and of addition column)"
             add("--layout", help=what)
@@ -146,10 +146,10 @@ def run_probe(args: argparse.Namespace) -> None:
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "hints")
     most = getattr(solver.predictor, "max_steps", STEPS)
-    usual = {*range(1, min(STEPS, most) + 1), *([most] if solver.predictor.in_order else [])}
+    usual = range(1, min(STEPS, most) + 1)
     settings = Settings(
         seed=args.seed,
-        steps=tuple(args.steps or sorted(usual)),
+        steps=tuple(args.steps or usual),
         layers=args.layers,
         problems=args.problems or 32,
         train_problems=args.train_problems,
@@ -219,8 +219,7 @@ def run_ranks(args: argparse.Namespace) -> None:
     for solver, about in zip(solvers, _about(args), strict=True):
         name = about["name"]
         info_console(args).print(f"reading {name}")
-        last = getattr(solver.predictor, "max_steps", STEPS)
-        step = args.step or (last if solver.predictor.in_order else STEPS)
+        step = args.step or STEPS
         ranks = weight_ranks(solver.predictor.model)
         found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, step)
         models.append(about | {"read_in": step, "ranks": [asdict(one) for one in ranks]})

@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     from torch.utils.tensorboard.writer import SummaryWriter
 
     from canvas.picture import pixels, save_gif
-    from trm.analysis.lens import read_layers, some_steps, steps_to_read
+    from trm.analysis.lens import read_layers, steps_to_read
     from trm.analysis.record import cell_attention, state_changes
     from trm.checkpoints.loading import load_solver
     from trm.figures import inspection as pictures
@@ -148,8 +148,7 @@ def run(args: argparse.Namespace) -> int:
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     used = np.array(solution.row_steps)
     canvas, truth = steps.inputs[row], steps.labels[row]
-    iterative = isinstance(predictor, IterativePredictor)
-    stepwise = iterative and not predictor.in_order
+    stepwise = isinstance(predictor, IterativePredictor)
     most = int(used.max()) + _SPARE if stepwise else None
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
@@ -160,8 +159,8 @@ def run(args: argparse.Namespace) -> int:
         changes = {state: values.numpy() for state, values in moved.items()}
         figures["states"] = pictures.changes_figure(changes, f"{name}: do the states settle?")
     attention: dict[str, Any] = {}
-    if iterative:
-        attention, _ = cell_attention(predictor, canvas[None], int(used[row]) if stepwise else None)
+    if stepwise:
+        attention, _ = cell_attention(predictor, canvas[None], int(used[row]))
     if attention:  # none in a mixer
         query = cell[0] * canvas.shape[1] + cell[1]
         maps = {
@@ -175,15 +174,13 @@ def run(args: argparse.Namespace) -> int:
         )
         shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
         figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
-    at_steps = np.array(some_steps(int(used[row]))) if stepwise else np.ones(1, dtype=np.int64)
-    believed = predictor.hints(np.repeat(canvas[None], len(at_steps), 0), at_steps)
+    believed = predictor.hints(canvas[None], np.ones(1, dtype=np.int64))
     drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
     hints = {hint: classes[0] for hint, classes in drawn.items()}
     if believed:
         place, title = int(drawing.row_of_step(row)[0]), "what the model believes of each hint"
-        when = [f"step {step}" for step in at_steps] if stepwise else ["as it writes"]
         figures["hints"] = pictures.hints_figure(
-            canvas, place, hints, believed, when, f"{titles[row]}: {title}"
+            canvas, place, hints, believed, ["as it writes"], f"{titles[row]}: {title}"
         )
     if args.lens:
         read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]

@@ -124,11 +124,13 @@ def show(console: Console, proof: Proof) -> None:
         numbers.add_column(justify="right")
         shown, drawn = proof.shown
         exact = (judged.float32 & judged.right).mean()
+        steps = proof.rule is not None and len(proof.rule.steps)
+        what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
         for row in (
-            ("windows", f"{len(judged.numbers):,}", "all that a cell of any page can see"),
+            (what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"),
             ("of them wrong", f"{len(judged.wrong):,}", "as computed in float32"),
             ("smallest margin", f"{judged.margin.min():.3f}", "of a right logit over the next"),
-            ("seen in training", f"{shown:,}", f"windows that {drawn:,} drawn problems show"),
+            ("seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"),
         ):
             numbers.add_row(*row)
         if judged.bounded:
@@ -185,7 +187,7 @@ def _draw(proof: Proof, file: Path) -> None:
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
     if program is None:  # of what it should have learned
-        ideal = rule.apply(rule.windows(judged.numbers))
+        ideal = rule.answers(rule.sights(judged.numbers))
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
     with replacing(file) as part:
         figure = margins_figure(program, rule, judged, sentence(proof))

@@ -280,7 +280,7 @@ def _demo(args: argparse.Namespace) -> int:
     )
     if checkpoint.parent.name == "checkpoints":  # of a run
         info.print(f"see inside    tensorboard --logdir {checkpoint.parent.parent}")
-    info.print("train more    trm fit --config generalise/lattice")
+    info.print("train more    trm fit --config generalise/decimal")
     return 0
 
 

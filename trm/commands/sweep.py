@@ -23,7 +23,7 @@ _PATIENCE = 10  # seconds: the runs of a sweep that was ended look at its lock e
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add = parser.add_argument
-    about = "a YAML file, or the name of one of the package's own, such as studies/small_lattices"
+    about = "a YAML file, or the name of one of the package's own, such as studies/blanks"
     add("study", metavar="STUDY", help=about)
     add("--output", required=True, metavar="DIR", help="folder for all of it")
     add("--dry-run", action="store_true", help="say what would run, and start nothing")

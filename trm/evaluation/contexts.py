@@ -161,7 +161,7 @@ def cover_contexts(
 def _judged(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of every digit its code ``int64 [D]``, whether a model wrote it, and how sure it was."""
     digits, drawing = digits_of(solver.task, problems), solver.draw_worked(problems)
-    predictor = solver.predictor.with_cache()
+    predictor = solver.predictor
     forced = teacher_forced(lambda inputs: predictor(inputs, log_probs=True), drawing)
     steps, filled = forced.steps, forced.filled
     assert filled.log_probs is not None

@@ -17,7 +17,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import product
 from operator import itemgetter
@@ -253,7 +253,6 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     forced_rows, diagnostics, seconds = Share(0, 0), Diagnostics(), 0.0
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
-    solver = replace(solver, predictor=solver.predictor.with_cache())
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
         drawing = solver.draw_worked(batch)

@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
-from canvas.hints import NONE, ORIENTATION, UNDEFINED
+from canvas.hints import NONE, UNDEFINED
 from canvas.layouts import ROW_KINDS
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import BLANK, CHARACTERS
@@ -222,8 +222,6 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
 
 def class_sign(hint: str, chosen: int) -> str:
     """The sign of a class on a map: a number, or the letter of a kind of row; none of `NONE`."""
-    if hint == ORIENTATION and chosen != UNDEFINED:
-        return str(chosen)  # in the order of the symmetries, as drawn being 0
     if chosen in (NONE, UNDEFINED):
         return ""
     if hint == _ROW_KIND and chosen <= len(ROW_KINDS):

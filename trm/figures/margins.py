@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from canvas.picture import INK, blank_figure
-from canvas.windows import LocalRule
-from trm.proof.program import TOKEN, Program, inputs_of
+from canvas.windows import TOKEN, LocalRule, Sights
+from trm.proof.program import Program
 from trm.proof.prove import Judged
 
 _WRONG = "#d55e00"
@@ -18,22 +18,25 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
     Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
     Crosses: a window is wrong.
     """
-    inputs = inputs_of(rule, rule.windows(judged.numbers))
-    pairs: dict[tuple[str, ...], list[str]] = {}
-    for name, table in program.tables.items():
-        fields = tuple(i for i in table.inputs if i != TOKEN and "." in i)[-2:]
-        if len(fields) == 2:
-            pairs.setdefault(fields, []).append(name)
+    sights = rule.sights(judged.numbers)
+    pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
+    for head, (says, _) in enumerate(rule.heads.heads):
+        for name in says:
+            fields = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
+            if len(fields) == 2:
+                pairs.setdefault((head, *fields), []).append(name)
     rows = -(-len(pairs) // _ACROSS)
     figure = blank_figure(1500, 110 + 470 * rows)
     figure.set_layout_engine("constrained")
     figure.suptitle(title, fontsize=13, color=INK)
     panels = figure.subplots(rows, min(len(pairs), _ACROSS), squeeze=False)
     least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
-    for (fields, names), panel in zip(pairs.items(), panels.flat, strict=False):
-        down, across = (inputs[name].astype(int) for name in fields)
+    for ((head, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
+        here = sights.head == head
+        inputs = rule.inputs(head, Sights(*(part[here] for part in sights)))
+        down, across = (inputs[name] for name in fields)
         smallest = np.full((rule_size(rule, fields[0]), rule_size(rule, fields[1])), np.inf)
-        np.minimum.at(smallest, (down, across), judged.margin)
+        np.minimum.at(smallest, (down, across), judged.margin[here])
         smallest[np.isinf(smallest)] = np.nan
         image = panel.imshow(smallest, vmin=least, vmax=most, cmap="viridis", origin="lower")
         wrong = np.argwhere(smallest <= 0)

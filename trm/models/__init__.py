@@ -9,8 +9,6 @@ _HOMES = {
     "LocalRecursiveModel": "local",
     "LoopedTransformer": "looped",
     "TinyRecursiveModel": "recursive",
-    "UprightLoopedTransformer": "upright",
-    "UprightRecursiveModel": "upright",
 }
 
 

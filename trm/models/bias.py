@@ -1,7 +1,7 @@
 """What attention sees: a position's bias within a neighbourhood.
 
-A bias stands in one of three forms, whichever is least work: of all pairs of tokens, of the few
-keys that each query sees, or of each cell on its own row and the two around it.
+A bias stands in one of two forms, whichever is less work: of all pairs of tokens, or of the few
+keys that each query sees.
 """
 
 import itertools
@@ -12,12 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.configs import IN_ORDER
 from trm.models.coordinates import Coordinates, cached_where_shared, offset_classes, offsets
 from trm.models.positions import Position, Relative2D
 
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
-_OWN = -1e4  # bias of a token on itself where it is to see others: finite, as it may be alone
 FEW_FROM = 1000  # tokens, for lists of keys in place of all pairs; see benchmarks/few_keys.py
 
 
@@ -34,8 +32,7 @@ def attention_bias(
         The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
         samples; None where nothing is biased. And None, or of a large canvas where each token sees
         few others the keys that each query sees, int64 [B, S, K], to which the bias
-        [B, num_heads or 1, S, K] then belongs. Or, of a batch of boxes of one width in which no
-        cell sees beyond the row above, `rows_bias` and None.
+        [B, num_heads or 1, S, K] then belongs.
     """
     # What a position says of any two cells can be asked of few pairs only where it is known how.
     known = type(position).bias in (Position.bias, Relative2D.bias) and not position.by_query
@@ -43,8 +40,6 @@ def attention_bias(
         assert written is not None, "what is nearest depends on what is written"
         keys, few = few_keys(position, cells, radius, written)
         return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
-    if neighbourhood in IN_ORDER and cells.alike is not None and position.of_offsets:
-        return rows_bias(position, cells, neighbourhood, radius), None
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
@@ -60,10 +55,7 @@ def neighbourhood_mask(
 
     ``local_lines``: the square of cells at most ``radius`` rows and columns away, and the eight
     lines through the cell. ``local_nearest``: that square, and in each of the eight directions the
-    nearest written cell beyond it. ``before``: the cell itself, its neighbour on the right and all
-    of the row above: what is worked out before it, so that no two cells see each other.
-    ``just_before``: of these the cells of the row above at most ``radius`` columns away. A prefix
-    sees all and is seen by all.
+    nearest written cell beyond it. A prefix sees all and is seen by all.
 
     Args:
         cells: where the tokens sit.
@@ -72,9 +64,7 @@ def neighbourhood_mask(
         written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
     """
     allowed = None
-    if neighbourhood in IN_ORDER:
-        allowed = _before(cells, radius if neighbourhood == "just_before" else len(cells))
-    elif neighbourhood != "all":
+    if neighbourhood != "all":
         near, beyond = _lines(cells, radius)
         if neighbourhood == "local_nearest":
             assert written is not None, "what is nearest depends on what is written"
@@ -86,16 +76,6 @@ def neighbourhood_mask(
     itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
     present = cells.present.unsqueeze(-2)
     return itself | (present if allowed is None else allowed & present)
-
-
-@cached_where_shared
-def _before(cells: Coordinates, radius: int) -> Tensor:
-    """Keys up to ``radius`` columns away in the row above, on the right, and the token itself."""
-    down, right = offsets(cells)
-    prefix = cells.rows < 0
-    above = (down == -1) & (right.abs() <= radius)
-    seen = above | ((down == 0) & ((right == 0) | (right == 1)))
-    return seen | prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
 
 
 @cached_where_shared
@@ -198,62 +178,3 @@ def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
     pairs = bias.new_full((batch, heads, length, length), -math.inf)
     # What is no key stands at key 0, where it must not hide one that is.
     return pairs.scatter_reduce(3, keys.unsqueeze(1).expand_as(bias), bias, "amax")
-
-
-def rows_bias(position: Position, cells: Coordinates, neighbourhood: str, radius: int) -> Tensor:
-    """The bias of each cell on the row above, its own and the one below: the same in every row.
-
-    Of boxes of one width, under a neighbourhood of ``IN_ORDER`` and a position of offsets:
-    [B, num_heads or 1, R, W, 3 * W], minus infinity for rows that there are not.
-    """
-    assert cells.alike is not None
-    assert cells.present is not None
-    width = cells.alike.width
-    middle = inner_row_bias(position, width, neighbourhood, radius, cells.rows.device).unsqueeze(1)
-    there = cells.present.unflatten(1, (-1, width))[:, :, 0]  # [B, R], rows that are no padding
-    # What is padding sees everything, as a softmax over nothing is not a number.
-    seen = F.pad(there, (1, 1)).unfold(1, 3, 1) | ~there.unsqueeze(-1)  # [B, R, 3]
-    seen = seen.repeat_interleave(width, dim=-1)  # [B, R, 3 * W]
-    return torch.where(seen[:, None, :, None], middle, -math.inf)
-
-
-def inner_row_bias(
-    position: Position, width: int, neighbourhood: str, radius: int, device: torch.device
-) -> Tensor:
-    """As `rows_bias`, of a row between two others: [num_heads or 1, W, 3 * W]."""
-    strip = Coordinates.canvas(3, width, device=device)
-    bias, _ = attention_bias(position, strip, neighbourhood, radius)
-    assert bias is not None
-    return bias[..., width : 2 * width, :].view(-1, width, 3 * width)
-
-
-def all_rows(bias: Tensor) -> Tensor:
-    """The bias [B, heads, S, S] of all pairs from that of rows, see `rows_bias`."""
-    batch, heads, rows, width, _ = bias.shape
-    full = bias.new_full((batch, heads, rows, width, rows + 2, width), -math.inf)
-    for row in range(rows):
-        full[:, :, row, :, row : row + 3] = bias[:, :, row].unflatten(-1, (3, width))
-    return full[..., 1:-1, :].flatten(4, 5).flatten(2, 3)
-
-
-def bias_on_others(
-    bias: Tensor | None, keys: Tensor | None, tokens: Tensor
-) -> tuple[Tensor, Tensor]:
-    """An `attention_bias` of tokens [B, S, D] under which none sees itself.
-
-    But for those that see nothing else, which are the second part of the answer, bool [B, S, 1].
-    """
-    index = torch.arange(tokens.shape[1], device=tokens.device)
-    if bias is None:
-        bias = tokens.new_zeros(1, 1, 1)
-    if keys is not None:
-        own = (keys == index.unsqueeze(-1)).unsqueeze(1)
-    elif bias.ndim == 5:  # of rows
-        width, seen = bias.shape[-2:]
-        own = index[:width].unsqueeze(-1) + width == index.new_tensor(range(seen))
-    else:
-        own = index.unsqueeze(-1) == index
-    bias = bias + _OWN * own.to(bias)
-    alone = (bias.detach().amax(dim=-1) < _OWN / 2).all(dim=-3 if bias.ndim == 5 else -2)
-    alone = alone.flatten(-2) if bias.ndim == 5 else alone  # [B or none, S]
-    return bias, alone.expand(tokens.shape[:2]).unsqueeze(-1)

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trm.models.bias import attention_bias
-from trm.models.configs import IN_ORDER, CanvasConfig
-from trm.models.coordinates import Coordinates, down_to_last, last_rows
-from trm.models.hints import HintHeads
+from trm.models.configs import CanvasConfig
+from trm.models.coordinates import Coordinates
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
     Attention,
@@ -48,8 +47,6 @@ class Context:
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     rotation: Rotation | None = None  # of queries and keys
     bias: Tensor | None = None  # of attention, see `trm.models.bias.attention_bias`, as are keys
-    bias_on_others: Tensor | None = None  # the same where no token is to see itself
-    alone: Tensor | None = None  # bool [B, P + S, 1], tokens that see no other under that bias
     keys: Tensor | None = None
     relative: RelativeKeys | None = None  # vectors added to keys
 
@@ -67,8 +64,7 @@ class Context:
         def some(part: Any, shared: int) -> Any:  # dimensions of what all samples share
             return part if part is None or part.ndim == shared else part[index]
 
-        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "keys": 0, "alone": 0}
-        parts |= {"bias": 3, "bias_on_others": 3}
+        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "keys": 0, "bias": 3}
         found = {name: some(getattr(self, name), shared) for name, shared in parts.items()}
         if self.rotation is not None:
             found["rotation"] = tuple(some(part, 2) for part in self.rotation)
@@ -86,18 +82,6 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
             full = full + elsewhere
         tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
     return tokens.unflatten(1, (context.height, context.width))
-
-
-def on_tokens(cells: Tensor, context: Context) -> Tensor:
-    """What belongs to cells [B, H, W] for each token [B, P + S]: 0 for padding.
-
-    For a prefix it is the largest number of the dtype.
-    """
-    flat = cells.flatten(1)
-    if context.places is not None:
-        flat = F.pad(flat, (0, 1)).gather(1, context.places)
-    prefix = context.inputs.shape[1] - flat.shape[1]
-    return F.pad(flat, (prefix, 0), value=torch.iinfo(cells.dtype).max)
 
 
 class CanvasTransformer(IterativeModel):
@@ -148,9 +132,6 @@ class CanvasTransformer(IterativeModel):
 
         self.layers = nn.ModuleList(block() for _ in range(config.num_layers))
         self.lm_head = Linear(D, config.vocab_size)
-        self.hint_heads: HintHeads | None = None
-        if config.hints:
-            self.hint_heads = HintHeads(D, config.hints, config.hint_threshold > 0)
         # Two outputs as in the reference, of which the second (continue) is not read. The start
         # at -5 says "wrong", which nearly all early answers are.
         self.halt_head = nn.Linear(D, 2)
@@ -169,13 +150,6 @@ class CanvasTransformer(IterativeModel):
             return (height, width) == (config.height, config.width)
         return self.position.accepts(Coordinates.canvas(height, width, config.prefix_length))
 
-    def pairs(self, height: int, width: int) -> int:
-        """See `IterativeModel`; fewer where no cell sees beyond the row above."""
-        config = self.config
-        if config.neighbourhood in IN_ORDER and config.crop and self.position.of_offsets:
-            return 3 * height * width * width
-        return super().pairs(height, width)
-
     def lengths(self, context: Context) -> Tensor:
         """How many tokens of each sample are not padding, prefix included, int64 [B]."""
         return context.lengths
@@ -189,33 +163,6 @@ class CanvasTransformer(IterativeModel):
 
         Raises:
             ValueError: the shape, the dtype or the canvas size does not suit the model.
-        """
-        config = self.config
-        context, cells, written = self.embed(tokens, prefix_ids)
-        if config.block != "attention":
-            return context
-        dtype = context.inputs.dtype
-        rotation = self.position.rotation(cells)
-        if rotation is not None:
-            cos, sin = (x.to(dtype) for x in rotation)
-            by_sample = cells.present is not None  # then with room for the heads
-            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
-        bias, keys = attention_bias(
-            self.position, cells, config.neighbourhood, config.radius, written
-        )
-        bias = None if bias is None else bias.to(dtype)
-        relative = self.position.relative_keys(cells)
-        return replace(context, rotation=rotation, bias=bias, keys=keys, relative=relative)
-
-    def embed(
-        self, tokens: Tensor, prefix_ids: Tensor | None = None, rows: int | None = None
-    ) -> tuple[Context, Coordinates, Tensor]:
-        """A batch of canvases without what attention sees of them, see `encode`.
-
-        With ``crop``, ``rows`` is how many rows of the box, from its last one up; None: all.
-
-        Returns:
-            The context, where its tokens sit, and bool [B, P + S] which of them are written.
         """
         if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
             raise ValueError(
@@ -231,12 +178,10 @@ class CanvasTransformer(IterativeModel):
         if config.skip_blank or config.crop:
             # Cells that are tokens, or in whose box all tokens are.
             kept = tokens != config.blank_id
-            if config.neighbourhood in IN_ORDER:
-                kept = kept & down_to_last(tokens == config.mask_id)
             if config.skip_blank:
                 cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
             else:
-                cells = cells.boxes(kept, None if rows is None else last_rows(kept, rows))
+                cells = cells.boxes(kept)
             assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)
@@ -259,22 +204,28 @@ class CanvasTransformer(IterativeModel):
             # Of a canvas with nothing left to fill in, all cells count.
             weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
             weights = weights / weights.sum(dim=1, keepdim=True)
-        written = (flat != config.blank_id) & (flat != config.mask_id)
         context = Context(inputs, weights, height, width, places)
-        return context, cells, F.pad(written, (P, 0), value=True)
+        if config.block != "attention":
+            return context
+        dtype = inputs.dtype
+        rotation = self.position.rotation(cells)
+        if rotation is not None:
+            cos, sin = (x.to(dtype) for x in rotation)
+            by_sample = cells.present is not None  # then with room for the heads
+            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
+        written = (flat != config.blank_id) & (flat != config.mask_id)
+        written = F.pad(written, (P, 0), value=True)
+        bias, keys = attention_bias(
+            self.position, cells, config.neighbourhood, config.radius, written
+        )
+        bias = None if bias is None else bias.to(dtype)
+        relative = self.position.relative_keys(cells)
+        return replace(context, rotation=rotation, bias=bias, keys=keys, relative=relative)
 
-    def network(self, x: Tensor, context: Context, of_others: Tensor | None = None) -> Tensor:
-        """All layers, once: [B, P + S, D] to the same.
-
-        In the first layer each token sees others by ``of_others`` [B, P + S, D], if given, in place
-        of x; the context then has a bias on others.
-        """
-        bias, blind = context.bias, None
-        if of_others is not None:
-            bias, blind = context.bias_on_others, context.alone
+    def network(self, x: Tensor, context: Context) -> Tensor:
+        """All layers, once: [B, P + S, D] to the same."""
         for layer in self.layers:
-            x = layer(x, context.rotation, bias, context.keys, of_others, blind, context.relative)
-            bias, of_others, blind = context.bias, None, None
+            x = layer(x, context.rotation, context.bias, context.keys, context.relative)
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
@@ -292,16 +243,3 @@ class CanvasTransformer(IterativeModel):
         else:
             judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(judged)[:, 0].float()
-
-    def remembered(self, z: Tensor) -> Tensor:
-        """What of a tensor of the state [B, P + S, D] the next supervision step starts from."""
-        if self.hint_heads is None or not self.config.hint_threshold:
-            return z
-        return self.hint_heads.quantise(z, self.config.hint_threshold)
-
-    def hint_logits(self, z: Tensor, context: Context) -> dict[str, Tensor]:
-        """What a tensor of the state [B, P + S, D] says of each hint: [B, H, W, classes] each."""
-        if self.hint_heads is None:
-            return {}
-        parts = self.hint_heads(z[:, self.config.prefix_length :])
-        return {name: on_canvas(logits, context) for name, logits in parts.items()}

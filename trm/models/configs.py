@@ -23,8 +23,7 @@ POSITIONS = {  # ways to know where a token is on a canvas, and the class of eac
     "relative_2d": "trm.models.positions.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
-IN_ORDER = ("before", "just_before")  # in which no two cells see each other
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest", *IN_ORDER)
+NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 
 @dataclass
@@ -56,8 +55,6 @@ class CanvasConfig:
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
     halt_pool: str = one_of("first", ("first", "mask"))  # tokens that the halting head reads
-    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
-    hint_threshold: float = 0.0  # states keep only hints above this probability; 0: all they hold
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("blank_id", "mask_id", "radius", "num_prefixes", "prefix_length"))
@@ -77,16 +74,6 @@ class CanvasConfig:
         if self.skip_blank and self.blank_id >= self.vocab_size:
             raise ValueError(
                 f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
-            )
-        if not 0 <= self.hint_threshold <= 1:
-            raise ValueError(
-                f"hint_threshold is a probability from 0 to 1, got {self.hint_threshold}."
-            )
-        if self.hint_threshold and not self.hints:
-            raise ValueError(
-                f"hint_threshold: {self.hint_threshold} keeps only hints in the states, and this "
-                "model has no hints: give model.hints a weight, as {all: 1.0}, or set "
-                "hint_threshold to 0."
             )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
@@ -113,26 +100,6 @@ class LoopedConfig(CanvasConfig):
     """The shape of a ``LoopedTransformer``."""
 
     loops_per_step: int = 1  # per supervision step, all of them with gradient
-    attend_self: bool = True  # whether a cell sees its own state, or only those of others
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.attend_self and self.block == "mixer":
-            raise ValueError("attend_self: false is of attention: set block to attention.")
-
-
-@dataclass
-class UprightRecursiveConfig(RecursiveConfig):
-    """The shape of an `UprightRecursiveModel`."""
-
-    classifier_size: int = 32  # channels of the orientation classifier
-
-
-@dataclass
-class UprightLoopedConfig(LoopedConfig):
-    """The shape of an `UprightLoopedTransformer`."""
-
-    classifier_size: int = 32  # channels of the orientation classifier
 
 
 @dataclass
@@ -207,8 +174,11 @@ class LocalConfig:
     H_cycles: int = 1  # of which the last with gradient
     L_cycles: int = 1  # updates of z_L per H cycle
     direction_bias: float = 4.0  # how much each head first prefers one of the neighbours
-    # What a cell hands on (left, down, down_right) and how many classes it has: the layout's.
+    # The layout's: what a cell hands on (left, down, down_right, down_left) and how many classes it
+    # has; the steps that it works in, and what it decides in them besides. Given by the task.
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
+    own: dict[str, int] = field(default_factory=dict)
+    heads: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("blank_id", "mask_id", "L_cycles"))

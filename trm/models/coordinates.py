@@ -27,7 +27,6 @@ class Coordinates:
     width: int
     prefix_length: int = 0  # tokens in front of the cells
     present: Tensor | None = None  # bool [B, S], which are tokens and not padding; None: all are
-    alike: "Coordinates | None" = None  # a canvas with the offsets of every sample's cells
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -81,42 +80,20 @@ class Coordinates:
             present=kept.gather(1, order),
         )
 
-    def boxes(self, filled: Tensor, wanted: Tensor | None = None) -> "Coordinates":
+    def boxes(self, filled: Tensor) -> "Coordinates":
         """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
 
-        ``filled`` is bool [B, H, W], and ``wanted`` bool [B, H] the rows of the box, or None: all.
+        ``filled`` is bool [B, H, W].
         """
         rows, columns = (span(filled.any(dim=dim)) for dim in (2, 1))
-        if wanted is not None:
-            rows = rows & wanted
         inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
-        cells = self.only(F.pad(inside, (self.prefix_length, 0), value=True))
-        widths = columns.sum(dim=1)
-        width = int(widths.max())
-        if self.prefix_length or not width or int(widths.min()) < width:
-            return cells
-        same = Coordinates.canvas(len(cells) // width, width, device=filled.device)
-        return replace(cells, alike=same)
+        return self.only(F.pad(inside, (self.prefix_length, 0), value=True))
 
 
 def span(filled: Tensor) -> Tensor:
     """All from the first filled one to the last, bool [B, N] to the same."""
     line = filled.byte()
     return (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
-
-
-def down_to_last(masked: Tensor) -> Tensor:
-    """The rows that are not below the last masked one, bool [B, H, 1] from [B, H, W]."""
-    rows = masked.any(dim=2, keepdim=True)
-    below_none = rows.byte().flip(1).cummax(dim=1).values.flip(1).bool()
-    return below_none | ~rows.any(dim=1, keepdim=True)
-
-
-def last_rows(kept: Tensor, number: int) -> Tensor:
-    """That many rows of [B, H, W], the last of which is the last with something kept, [B, H]."""
-    row = torch.arange(kept.shape[1], device=kept.device)
-    last = (kept.any(dim=2) * (row + 1)).amax(dim=1, keepdim=True)
-    return (row < last) & (row >= last - number)
 
 
 def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:

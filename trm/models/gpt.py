@@ -14,6 +14,7 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,6 @@ from torch import Tensor, nn
 
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
-from trm.models.hints import HintHeads
 from trm.models.layers import Attention, KeyValueCache, Linear, compute_dtype
 from trm.models.positions import Learned, PositionTerms, make_position
 
@@ -48,6 +48,19 @@ class Block(nn.Module):
         how = {"causal": True, "cache": cache, "relative": terms.relative}
         x = x + self.attention(self.attention_norm(x), terms.rotation, terms.bias, **how)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+
+
+class HintHeads(nn.Module):
+    """A linear head for each hint, of so many classes."""
+
+    def __init__(self, hidden_size: int, classes: Mapping[str, int]):
+        super().__init__()
+        self.classes, self.numbers = dict(classes), list(classes.values())
+        self.head = Linear(hidden_size, sum(self.numbers), bias=True)
+
+    def forward(self, z: Tensor) -> dict[str, Tensor]:
+        """Logits of each hint's classes, [..., C] each, from [..., D]."""
+        return dict(zip(self.classes, self.head(z).split(self.numbers, dim=-1), strict=True))
 
 
 class GPT(nn.Module):

@@ -26,7 +26,6 @@ class IterativeModel(nn.Module, ABC):
         config: a dataclass of plain settings, all with defaults; ``type(model)(model.config)`` is
             the same network with other weights. Where it has ``height`` and ``width``, training
             sets them to the size of its canvases.
-        builds_on_hints: whether its states hold hints alone, so that it can be `step_from_hints`.
         translation_invariant: whether it does not matter where on a canvas a worked solution lies.
         can_carry: whether a canvas has the same tokens after each training step, so that its state
             can be carried over to the next one.
@@ -35,7 +34,6 @@ class IterativeModel(nn.Module, ABC):
     """
 
     config: Any
-    builds_on_hints: bool = False
     translation_invariant: bool = False
     can_carry: bool = True
     updates: tuple[str, ...] = ()
@@ -66,13 +64,6 @@ class IterativeModel(nn.Module, ABC):
     def read_hints(self, state: State, context: Any) -> dict[str, Tensor]:
         """The intermediate quantities that the model names: logits [B, H, W, classes] of each."""
         return {}
-
-    def step_from_hints(self, context: Any, hints: Mapping[str, Tensor]) -> State:
-        """A supervision step from the state in which every hint is as it should be.
-
-        ``hints`` are classes [B, H, W] of each. ValueError: states are not built from hints.
-        """
-        raise ValueError(f"this {type(self).__name__} has no states that are built from hints")
 
     def finished(self, tokens: Tensor) -> State:
         """Of a model that works in order, the state that no step changes; arguments of `encode`."""

@@ -154,25 +154,6 @@ def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -
     return (weights @ v).view(batch, length, heads, size).transpose(1, 2)
 
 
-def attend_to_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """As ``attend``, each of R * W cells seeing the row above, its own and the one below.
-
-    The bias is [B, heads, R, W, 3 * W], minus infinity for rows that there are not.
-    """
-    batch, heads, _, size = q.shape
-    rows, width, _ = bias.shape[-3:]
-
-    def around(x: Tensor) -> Tensor:  # [B, heads, R, 3 * W, D]
-        x = F.pad(x.reshape(batch, heads, rows, width, size), (0, 0, 0, 0, 1, 1))
-        return torch.cat([x[:, :, i : i + rows] for i in range(3)], dim=3)
-
-    q = q.reshape(batch, heads, rows, width, size) * size**-0.5
-    scores = q @ around(k).mT  # [B, heads, R, W, 3 * W]
-    scores += bias.to(scores.dtype)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
-    return (weights @ around(v)).flatten(2, 3)
-
-
 class Attention(nn.Module):
     """Multi-head self-attention, that of every model."""
 
@@ -192,18 +173,11 @@ class Attention(nn.Module):
         D, bias = x.shape[-1], self.qkv.bias
         return F.linear(x, self.qkv.weight[D:], None if bias is None else bias[D:])
 
-    def project(
-        self, x: Tensor, rotation: Rotation | None = None, seen: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads].
-
-        Keys and values are of ``seen`` [B, S, D], if given, in place of x.
-        """
-        if seen is None:
-            parts = self.qkv(x)
-        else:
-            parts = torch.cat((self.queries(x), self.keys_values(seen)), dim=-1)
-        q, k, v = parts.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+    def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads]."""
+        q, k, v = (
+            self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        )
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         return q, k, v
@@ -217,7 +191,6 @@ class Attention(nn.Module):
         *,
         causal: bool = False,
         cache: KeyValueCache | None = None,
-        seen: Tensor | None = None,
         relative: RelativeKeys | None = None,
     ) -> Tensor:
         """Attend within [B, S, D].
@@ -225,13 +198,12 @@ class Attention(nn.Module):
         Args:
             x: tokens.
             rotation: see `rotate`.
-            bias, keys: see `attend`, `attend_to_few`, and of five dimensions `attend_to_rows`.
+            bias, keys: see `attend` and `attend_to_few`.
             causal: a token sees itself and what is before it only.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
-            seen: [B, S, D], what keys and values are of, in place of x.
             relative: added to keys; the bias, if there is one, is then of all pairs.
         """
-        q, k, v = self.project(x, rotation, seen)
+        q, k, v = self.project(x, rotation)
         if cache is not None:
             k, v = cache.extend(k, v)
         alone = q.shape[2] < k.shape[2]  # it sees all that came before it
@@ -242,8 +214,6 @@ class Attention(nn.Module):
             bias = own if bias is None else bias + own
         if keys is not None and bias is not None:
             y = attend_to_few(q, k, v, keys, bias)
-        elif bias is not None and bias.ndim == 5:
-            y = attend_to_rows(q, k, v, bias)
         else:
             y = attend(q, k, v, bias, causal and not alone)
         return self.out(y.transpose(1, 2).flatten(2))
@@ -285,20 +255,11 @@ class PostNormBlock(nn.Module):
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
         keys: Tensor | None = None,
-        seen: Tensor | None = None,
-        blind: Tensor | None = None,
         relative: RelativeKeys | None = None,
     ) -> Tensor:
-        """[B, S, D] to [B, S, D].
-
-        What follows x is for attention, see there; ``blind``, bool [B, S, 1], are tokens that get
-        nothing from it.
-        """
+        """[B, S, D] to [B, S, D]; what follows x is for attention, see there."""
         if isinstance(self.mixing, Attention):
-            mixed = self.mixing(x, rotation, bias, keys, seen=seen, relative=relative)
-            if blind is not None:
-                mixed = mixed.masked_fill(blind, 0)
-            return self.after(x, mixed)
+            return self.after(x, self.mixing(x, rotation, bias, keys, relative=relative))
         tokens = x.transpose(1, 2)  # [B, D, S]
         x = rms_norm(tokens + self.mixing(tokens)).transpose(1, 2)
         return rms_norm(x + self.mlp(x))

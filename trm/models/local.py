@@ -13,17 +13,15 @@ A page is worked out in the order of writing, every cell once (`work_in_order`).
 which leads to the same page, and can be looked into.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from math import prod
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.windows import NEIGHBOURS
+from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, Sights
 from trm.models.configs import LocalConfig
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -42,7 +40,7 @@ class Seen(NamedTuple):
     """What N cells attend to: of each layer keys and values, [N, ways, 2 * D]; bool [N, ways]."""
 
     keys_values: list[Tensor]
-    present: Tensor  # whether there is such a neighbour
+    present: Tensor  # whether there is such a neighbour, of which it reads something
 
 
 @dataclass
@@ -58,13 +56,22 @@ class Page:
         return Page(self.tokens[index], self.inside[index], self.asked[index])
 
 
+class Cells(NamedTuple):
+    """What N cells have decided."""
+
+    symbol: Tensor  # int64 [N]
+    values: Tensor  # int64 [N, 1 + fields], 1 for there being such a cell, then classes
+    log_right: Tensor  # float32 [N], log of the probability that all of it is right
+    states: Tensor  # [N, heads * D], z_H of every head
+
+
 class LocalRecursiveModel(IterativeModel):
     """See this module's docstring.
 
     Attributes:
-        outputs: what the heads say of a cell, in order, and how many classes each has: its symbol,
-            then each field that it hands on.
-        codes: how many messages there are in each direction, 0 (no such neighbour) among them.
+        outputs: what the heads say of a cell, and how many classes each has: its symbol, then every
+            field.
+        heads: the steps of a cell, and how what they read is coded.
     """
 
     config: LocalConfig
@@ -72,27 +79,33 @@ class LocalRecursiveModel(IterativeModel):
     can_carry = False
     H_init: Tensor
     L_init: Tensor
+    _weights: Tensor  # int64 [heads, ways, 1 + fields], how much each counts in a code
+    _starts: Tensor  # int64 [heads, ways], where a head's codes begin
+    _whole: Tensor  # bool [heads], which read all
+    _reads: Tensor  # bool [heads, ways], which read anything of a way
+    _token: Tensor  # bool [heads], which read the symbol
 
     def __init__(self, config: LocalConfig):
         super().__init__()
         self.config = config
         D = config.hidden_size
-        self.fields = {name: n for way in config.messages.values() for name, n in way.items()}
-        self.outputs = {"symbol": config.vocab_size, **self.fields}
-        self.ways = {name: list(config.messages.get(name, ())) for name in NEIGHBOURS}
-        self.codes = [
-            1 + prod(self.fields[name] for name in names) if names else 1
-            for names in self.ways.values()
-        ]
+        handed = {name: n for way in config.messages.values() for name, n in way.items()}
+        self.fields = handed | config.own
+        self.outputs = {SYMBOL: config.vocab_size, **self.fields}
+        steps = [Head(tuple(one["says"]), tuple(one["reads"])) for one in config.heads]
+        ways = {way: tuple(config.messages.get(way, ())) for way in NEIGHBOURS}
+        self.heads = Heads(ways, self.fields, steps or [Head(tuple(self.outputs))])
         self.scale = D**0.5
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
-        self.embed_messages = nn.Embedding(sum(self.fields.values()), D)
+        # Of each class of each field; last, where heads read it, of whether there is a neighbour.
+        presence = 2 * any("" in names for of in self.heads.reads for names in of)
+        self.embed_messages = nn.Embedding(sum(self.fields.values()) + presence, D)
         truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
         truncated_normal_(self.embed_messages.weight, 1 / self.scale)
-        # A bias for each head and neighbour, scaled as embeddings are: one rate suits all.
-        first = torch.zeros(config.num_heads, len(NEIGHBOURS))
+        # A bias for each attention head and way, scaled as embeddings are: one rate suits all.
+        first = torch.zeros(config.num_heads, len(self.heads.ways))
         for head in range(config.num_heads):
-            first[head, head % len(NEIGHBOURS)] = config.direction_bias / self.scale
+            first[head, head % first.shape[1]] = config.direction_bias / self.scale
         self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
         self.layers = nn.ModuleList(
             PostNormBlock(Attention(D, config.num_heads), SwiGLU(D, config.intermediate_size))
@@ -104,6 +117,30 @@ class LocalRecursiveModel(IterativeModel):
         nn.init.constant_(self.halt_head.bias, -5.0)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
+        self.embed_heads = None
+        if steps:
+            self.embed_heads = nn.Embedding(len(steps), D)
+            truncated_normal_(self.embed_heads.weight, 1 / self.scale)
+        self._add_codes()
+
+    def _add_codes(self) -> None:
+        """What says how heads' codes are made, and where each head's begin in `message_tables`."""
+        heads = self.heads
+        count, ways = len(heads.heads), len(heads.ways)
+        weights = torch.zeros(count, ways, 1 + len(self.fields), dtype=torch.int64)
+        place = {name: i for i, name in enumerate(("", *self.fields))}
+        for head in range(count):
+            for way, counts in enumerate(heads.weights(head)):
+                for name, count_of in counts.items():
+                    weights[head, way, place[name]] = count_of
+        sizes = torch.tensor(heads.sizes).view(count, ways)
+        whole = torch.tensor([head.reads is None for head in heads.heads])
+        reads = [[bool(names) for names in of] for of in heads.reads]
+        token = [head.reads is None or TOKEN in head.reads for head in heads.heads]
+        parts = {"weights": weights, "starts": sizes.cumsum(0) - sizes, "whole": whole}
+        parts |= {"reads": torch.tensor(reads).view(count, ways), "token": torch.tensor(token)}
+        for name, part in parts.items():
+            self.register_buffer(f"_{name}", part, persistent=False)
 
     @property
     def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
@@ -121,60 +158,79 @@ class LocalRecursiveModel(IterativeModel):
         return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
 
     def message_tables(self) -> list[tuple[Tensor, ...]]:
-        """Keys and values of all messages, for each layer and direction [codes, 2 * D].
+        """Keys and values of all that can be read, for each layer and way [codes, 2 * D].
 
-        A row for every code of `canvas.windows.LocalRule.code`, the first for no neighbour.
+        A row for every code of each head (`canvas.windows.Heads`), head after head.
         """
-        device, dtype = self.embed_messages.weight.device, compute_dtype(self.embed_messages.weight)
-        most = max(1, *(len(names) for names in self.ways.values()))
-        embed = self.embed_messages.weight * (self.config.hidden_size / most) ** 0.5
-        start = dict(zip(self.fields, accumulate(self.fields.values(), initial=0), strict=False))
-        vectors = []
-        for names, size in zip(self.ways.values(), self.codes, strict=True):
-            rest = (torch.arange(size, device=device) - 1).clamp(min=0)
-            total = embed.new_zeros(size, embed.shape[1])
-            for name in reversed(names):
-                rest, value = rest // self.fields[name], rest % self.fields[name]
-                total = total + embed[start[name] + value]
-            vectors.append(total.to(dtype))
+        dtype = compute_dtype(self.embed_messages.weight)
+        vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
         return [tuple(mixing.keys_values(v) for v in vectors) for _, mixing in self.blocks]
 
+    def message_vectors(self, embed: Tensor) -> list[Tensor]:
+        """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
+        heads = self.heads
+        most = max(1, *(len(names) for names in heads.ways.values()))
+        embed = embed * (self.config.hidden_size / most) ** 0.5
+        starts = accumulate(self.fields.values(), initial=0)
+        start = dict(zip((*self.fields, ""), starts, strict=True))
+        vectors = []
+        for way in range(len(heads.ways)):
+            of_heads = []
+            for head in range(len(heads.heads)):
+                codes = torch.arange(heads.sizes[head][way], device=embed.device)
+                total = embed.new_zeros(len(codes), embed.shape[1])
+                for name, value in heads.fields(head, way, codes).items():
+                    if name or heads.heads[head].reads is not None:
+                        total = total + embed[start[name] + value]
+                of_heads.append(total)
+            vectors.append(torch.cat(of_heads))
+        return vectors
+
     def cells(
-        self, tokens: Tensor, codes: Tensor, tables: list[tuple[Tensor, ...]] | None = None
+        self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What follows from windows.
+        """What follows from sights.
 
         Args:
-            tokens: symbol ids, int64 [N].
-            codes: of the messages in each direction, int64 [N, 3], 0 for no neighbour.
+            sights: of N heads: which, symbol ids, and codes, int64 [N], [N] and [N, ways].
             tables: `message_tables`, where many calls share them.
 
         Returns:
-            The heads' logits, [N, sum of C], see `parts`; and halt logits, float32 [N], of "this
-            cell is right".
+            Logits, [N, sum of C], see `parts`, of which those count that the head says; and halt
+            logits, float32 [N], of "what it says is right".
         """
-        z_H = self.think(tokens, codes, tables)
+        z_H = self.think(sights, tables)
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
-    def think(
-        self, tokens: Tensor, codes: Tensor, tables: list[tuple[Tensor, ...]] | None = None
-    ) -> Tensor:
+    def think(self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None) -> Tensor:
         """The state z_H, [N, D], at the end of all cycles; arguments as for `cells`."""
         tables = tables or self.message_tables()
-        seen = Seen(
-            [
-                torch.stack([t[c] for t, c in zip(of, codes.unbind(1), strict=True)], 1)
-                for of in tables
-            ],
-            codes > 0,
-        )
+        index, present = self.places(sights)
+        keys_values = [
+            torch.stack([t[i] for t, i in zip(of, index.unbind(1), strict=True)], 1)
+            for of in tables
+        ]
+        seen = Seen(keys_values, present)
         x = self.embed_tokens.weight * self.scale
-        x = x.to(compute_dtype(x))[tokens]  # [N, D]
+        x = x.to(compute_dtype(x))[sights.token]  # [N, D]
+        if self.embed_heads is not None:
+            x = x * self.reads_token(sights)
+            x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):
                 z_H, z_L = self.cycle(x, z_H, z_L, seen)
         return self.cycle(x, z_H, z_L, seen)[0]
+
+    def places(self, sights: Sights) -> tuple[Tensor, Tensor]:
+        """Where codes stand in `message_tables`, int64 [N, ways]; and which are read, bool."""
+        head, _, codes = sights
+        present = torch.where(self._whole[head, None], codes > 0, self._reads[head])
+        return codes + self._starts[head], present
+
+    def reads_token(self, sights: Sights) -> Tensor:
+        """Which heads read the symbol, bool [N, 1]."""
+        return self._token[sights.head, None]
 
     def cycle(self, x: Tensor, z_H: Tensor, z_L: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """z_L some times, then z_H once; [N, D] each."""
@@ -199,24 +255,59 @@ class LocalRecursiveModel(IterativeModel):
             x = layer.after(x, mixing.out(mixed))
         return x
 
-    def decide(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What is written and what is handed on, of the heads' logits [..., sum of C].
+    def decide(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The likeliest classes, of all heads' states [..., heads * D].
 
-        The likeliest symbol, int64 [...], and the codes of the messages in each direction, int64
-        [..., 3].
+        The symbol, int64 [...], and values as `Cells` has them, int64 [..., 1 + fields].
         """
-        chosen = {name: part.argmax(dim=-1) for name, part in self.parts(outputs).items()}
-        return chosen["symbol"], self.encode_messages(chosen)
+        parts = self.read_all(states)
+        chosen = [parts[name].argmax(dim=-1) for name in self.outputs]
+        return chosen[0], torch.stack((torch.ones_like(chosen[0]), *chosen[1:]), dim=-1)
 
-    def encode_messages(self, chosen: Mapping[str, Tensor]) -> Tensor:
-        """Codes of the messages in each direction, int64 [..., 3], of each field's classes."""
-        codes = []
-        for names in self.ways.values():
-            number = torch.zeros_like(next(iter(chosen.values())))
-            for name in names:
-                number = number * self.fields[name] + chosen[name]
-            codes.append(number + bool(names))
-        return torch.stack(codes, dim=-1)
+    def read_all(self, states: Tensor) -> dict[str, Tensor]:
+        """All that cells say, logits [..., C] each, of all heads' states [..., heads * D]."""
+        found: dict[str, Tensor] = {}
+        for head, z_H in zip(self.heads.heads, states.chunk(len(self._whole), -1), strict=True):
+            parts = self.parts(self.lm_head(z_H))
+            found |= {name: parts[name] for name in head.says}
+        return {name: found[name] for name in self.outputs}
+
+    def log_right(self, states: Tensor) -> Tensor:
+        """Log of the probability that all heads are right, float32 [...]."""
+        logits = self.halt_head(states.unflatten(-1, (len(self._whole), -1)))[..., 0]
+        return F.logsigmoid(logits.float()).sum(dim=-1)
+
+    def work(self, tokens: Tensor, around: Tensor, tables: list[tuple[Tensor, ...]]) -> Cells:
+        """What N cells decide, head after head.
+
+        Args:
+            tokens: int64 [N].
+            around: the values of the neighbours, int64 [N, ways, 1 + fields]; 0: no such cell.
+            tables: `message_tables`.
+        """
+        heads, N = self.heads.heads, len(tokens)
+        values = around.new_zeros(N, 1 + len(self.fields))
+        values[:, 0] = 1
+        symbol = tokens
+        states: list[Tensor | None] = [None] * len(heads)
+        place = {name: i for i, name in enumerate(self.outputs)}
+        for level in self.heads.levels:
+            own = (values[:, None],) if OWN in self.heads.ways else ()
+            seen = torch.cat((around, *own), dim=1)
+            codes = torch.cat([(seen * self._weights[head]).sum(-1) for head in level])
+            which = torch.tensor(level, device=tokens.device).repeat_interleave(N)
+            z_H = self.think(Sights(which, tokens.repeat(len(level)), codes), tables)
+            for head, z in zip(level, z_H.chunk(len(level)), strict=True):
+                states[head] = z
+                parts = self.parts(self.lm_head(z))
+                for name in heads[head].says:
+                    chosen = parts[name].argmax(dim=-1)
+                    if name == SYMBOL:
+                        symbol = chosen
+                    else:
+                        values[:, place[name]] = chosen
+        together = torch.cat(states, dim=-1)  # type: ignore[arg-type]
+        return Cells(symbol, values, self.log_right(together), together)
 
     def encode(self, tokens: Tensor) -> Page:
         """See `IterativeModel`: symbol ids, integers [B, H, W]; ValueError for anything else."""
@@ -236,17 +327,22 @@ class LocalRecursiveModel(IterativeModel):
     def initial_state(self, context: Page) -> Tensor:
         """Zero, [B, H * W, D]: what the heads say of that is what cells hand on at first."""
         batch, cells = context.tokens.flatten(1).shape
-        return self.H_init.new_zeros(batch, cells, self.config.hidden_size)
+        return self.H_init.new_zeros(batch, cells, len(self._whole) * self.config.hidden_size)
 
     def iterate(self, context: Page, state: Tensor) -> Tensor:
-        """A supervision step of all cells at once, [B, H * W, D] to the same."""
+        """A supervision step of all cells at once, [B, H * W, heads * D] to the same."""
         at = context.inside
-        _, codes = self.decide(self.lm_head(state))
-        codes = codes.unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
-        seen = [_shifted(codes[..., i], *way) for i, way in enumerate(NEIGHBOURS.values())]
-        z_H = self.think(context.tokens[at], torch.stack(seen, dim=-1)[at])
-        zero = torch.zeros_like(state, dtype=z_H.dtype)
-        return zero.masked_scatter(at.flatten(1).unsqueeze(-1), z_H)
+        _, values = self.decide(state)
+        values = values.unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
+        around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
+        states = self.work(context.tokens[at], around, self.message_tables()).states
+        zero = torch.zeros_like(state, dtype=states.dtype)
+        return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """Rows down and columns right to the neighbours that hand something on."""
+        return [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
 
     def finished(self, tokens: Tensor) -> Tensor:
         """See `IterativeModel`."""
@@ -256,28 +352,23 @@ class LocalRecursiveModel(IterativeModel):
 
     def read(self, state: Tensor, context: Page) -> tuple[Tensor, Tensor]:
         """See `IterativeModel`; the halt logit is of all cells to fill in, or of all there are."""
-        logits = self.read_all(state, context)["symbol"]
+        logits = self.read_all(state)[SYMBOL].unflatten(1, context.tokens.shape[1:])
         blank = F.one_hot(torch.tensor(self.config.blank_id), self.config.vocab_size) * _CERTAIN
         logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
         counted = torch.where(
             context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside
         )
-        sure = F.logsigmoid(self.halt_head(state)[..., 0].float()).view(counted.shape)
+        sure = self.log_right(state).view(counted.shape)
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 
     def read_hints(self, state: Tensor, context: Page) -> dict[str, Tensor]:
-        """See `IterativeModel`: of every field that is handed on."""
-        parts = self.read_all(state, context)
-        return {name: parts[name] * context.inside.unsqueeze(-1) for name in self.fields}
-
-    def read_all(self, state: Tensor, context: Page) -> dict[str, Tensor]:
-        """All that cells say, logits [B, H, W, C] each."""
-        outputs = self.lm_head(state).unflatten(1, context.tokens.shape[1:])
-        return self.parts(outputs)
+        """See `IterativeModel`: of every field."""
+        parts, at = self.read_all(state), context.inside
+        return {n: parts[n].unflatten(1, at.shape[1:]) * at.unsqueeze(-1) for n in self.fields}
 
     def pairs(self, height: int, width: int) -> int:
-        """See `IterativeModel`: every cell attends to its three neighbours."""
-        return 3 * height * width
+        """See `IterativeModel`: every cell attends to its neighbours, once a head."""
+        return len(self._whole) * len(self.steps) * height * width
 
 
 def all_right(log_probability: Tensor) -> Tensor:
@@ -291,10 +382,10 @@ def _from_first(some: Tensor) -> Tensor:
     return some.byte().cummax(dim=1).values.bool()
 
 
-def _shifted(codes: Tensor, down: int, right: int) -> Tensor:
-    """Of each cell what stands at an offset, [B, H, W]; 0 beyond the edge."""
-    _, H, W = codes.shape
-    around = F.pad(codes, (1, 1, 1, 0))
+def _shifted(values: Tensor, down: int, right: int) -> Tensor:
+    """Of each cell what stands at an offset, [B, H, W, C]; 0 beyond the edge."""
+    _, H, W, _ = values.shape
+    around = F.pad(values, (0, 0, 1, 1, 1, 0))
     return around[:, 1 + down : 1 + down + H, 1 + right : 1 + right + W]
 
 
@@ -312,7 +403,7 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
     """Work canvases out, every cell once, after all that it depends on.
 
     All cells of a front are worked out together: of each row one, two columns behind the row above.
-    Of what is handed on only the last three fronts are kept.
+    Of what is handed on only the last four fronts are kept.
 
     Args:
         model: in evaluation mode.
@@ -323,33 +414,33 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
     filled = page.tokens.clone()
     B, H, W = filled.shape
     sure = torch.zeros(B, H, device=filled.device)
-    handed = filled.new_zeros(3, B, H + 1, 3)  # by time modulo 3; row r is at r + 1
+    # By time modulo 4; what row r hands on is at r + 1.
+    handed = filled.new_zeros(4, B, H + 1, 1 + len(model.fields))
     state = None
     if states:
-        state = model.H_init.new_zeros(B, H, W, model.config.hidden_size)
+        state = model.H_init.new_zeros(B, H, W, len(model.heads.heads) * model.config.hidden_size)
     rows = torch.arange(H, device=filled.device)
     used = page.inside.any(dim=0)  # [H, W]
     for time in range(W + 2 * (H - 1)):
         first, last = max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2)
         row = rows[first : last + 1]
         column = W - 1 - (time - 2 * row)
-        now = handed[time % 3].zero_()
+        now = handed[time % 4].zero_()
         row, column = (part[used[row, column]] for part in (row, column))
         if not len(row):
             continue
         here = page.inside[:, row, column]  # [B, A]
-        before, two_before = handed[(time - 1) % 3], handed[(time - 2) % 3]
-        seen = torch.stack(
-            (before[:, row + 1, 0], two_before[:, row, 1], before[:, row, 2]), dim=-1
+        around = torch.stack(
+            [handed[(time + 2 * down - side) % 4][:, row + 1 + down] for down, side in model.steps],
+            dim=2,
         )
         token = page.tokens[:, row, column]
-        z_H = model.think(token.flatten(), seen.flatten(0, 1), tables)
-        symbol, codes = model.decide(model.lm_head(z_H))
-        halt = model.halt_head(z_H)[:, 0].float()
+        cells = model.work(token.flatten(), around.flatten(0, 1), tables)
         asked = page.asked[:, row, column]
-        now[:, row + 1] = codes.view(*here.shape, 3) * here.unsqueeze(-1)
-        filled[:, row, column] = torch.where(asked, symbol.view(here.shape), token)
-        sure[:, row] += F.logsigmoid(halt).view(here.shape) * asked
+        now[:, row + 1] = cells.values.view(*here.shape, -1) * here.unsqueeze(-1)
+        filled[:, row, column] = torch.where(asked, cells.symbol.view(here.shape), token)
+        sure[:, row] += cells.log_right.view(here.shape) * asked
         if state is not None:
-            state[:, row, column] = z_H.view(*here.shape, -1).to(state.dtype) * here.unsqueeze(-1)
+            found = cells.states.view(*here.shape, -1) * here.unsqueeze(-1)
+            state[:, row, column] = found.to(state.dtype)
     return InOrder(filled, all_right(sure), None if state is None else state.flatten(1, 2))

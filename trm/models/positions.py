@@ -69,11 +69,6 @@ class Position(nn.Module):
         """Whether what two tokens are to each other depends on what the query holds."""
         return type(self).relative_keys is not Position.relative_keys
 
-    @property
-    def of_offsets(self) -> bool:
-        """Whether all that it says are numbers that follow from how two tokens lie."""
-        return not self.absolute and not self.by_query
-
 
 def make_position(name: str, **settings: Any) -> Position:
     """A position encoding, given those of the settings that its constructor asks for by name.

@@ -44,17 +44,13 @@ class TinyRecursiveModel(CanvasTransformer):
         return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
 
     def initial_state(self, context: Context) -> RecursiveState:
-        """The fixed start of both states for every token; nothing decided is zero."""
+        """The fixed start of both states for every token."""
         like = context.inputs
-        if self.config.hint_threshold:
-            return RecursiveState(torch.zeros_like(like), torch.zeros_like(like))
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
         return RecursiveState(H, L)
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
-        if self.config.hint_threshold:
-            state = RecursiveState(self.remembered(state.z_H), torch.zeros_like(state.z_L))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):
                 state = self._cycle(context, state)
@@ -63,10 +59,6 @@ class TinyRecursiveModel(CanvasTransformer):
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
         """Of z_H, see `CanvasTransformer.heads`."""
         return self.heads(state.z_H, context)
-
-    def read_hints(self, state: RecursiveState, context: Context) -> dict[str, Tensor]:
-        """Of z_H, see `CanvasTransformer.hint_logits`."""
-        return self.hint_logits(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:
         z_H, z_L = state

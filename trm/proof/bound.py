@@ -11,7 +11,6 @@ bfloat16 is in use.
 """
 
 from collections.abc import Mapping
-from itertools import accumulate
 from math import sqrt
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.windows import Sights
 from trm.models.local import LocalRecursiveModel
 
 # The values are rounded as well, in float64: the bounds are on both together.
@@ -77,53 +77,57 @@ class RoundingBound:
         self.tokens = model.embed_tokens.weight.detach().double() * model.scale
         self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
         self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
-        self.messages = [self._messages(names) for names in model.ways.values()]
+        self.messages = self._messages()
 
     def gamma(self, n: int) -> float:
         """γ(n), see this module's docstring."""
         return n * self.u / (1 - n * self.u)
 
-    def _messages(self, names: list[str]) -> list[tuple[Bounded, Bounded]]:
-        """Keys and values of all messages of these fields, for each layer, [codes, heads, d]."""
-        model = self.model
-        most = max(1, *map(len, model.ways.values()))
-        embed = model.embed_messages.weight.detach().double() * sqrt(
-            model.config.hidden_size / most
-        )
-        start = dict(zip(model.fields, accumulate(model.fields.values(), initial=0), strict=False))
-        value, sizes = embed.new_zeros(1, embed.shape[1]), embed.new_zeros(1)
-        for name in names:
-            part = embed[start[name] : start[name] + model.fields[name]]
-            value = (value[:, None] + part).flatten(0, 1)
-            sizes = (sizes[:, None] + part.norm(dim=-1)).flatten()
-        if names:
-            value, sizes = (torch.cat((x[:1], x)) for x in (value, sizes))  # code 0: no neighbour
-        vectors = Bounded(value, self.gamma(len(names) + 2) * sizes)
-        gamma = self.gamma(embed.shape[1])
-        return [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
+    def _messages(self) -> list[list[tuple[Bounded, Bounded]]]:
+        """Keys and values of all that can be read, for each way and layer, [codes, heads, d]."""
+        embed, found = self.model.embed_messages.weight.detach().double(), []
+        sums = self.model.message_vectors(embed)
+        sizes = self.model.message_vectors(embed.norm(dim=-1, keepdim=True))
+        for names, value, size in zip(self.model.heads.ways.values(), sums, sizes, strict=True):
+            vectors = Bounded(value, self.gamma(len(names) + 3) * size[:, 0])
+            gamma = self.gamma(embed.shape[1])
+            found.append([(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers])
+        return found
 
     @torch.no_grad()
-    def left(self, tokens: Tensor, codes: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
-        """Of N windows: the smallest margin of any output, less the most that it can be wrong.
+    def left(self, sights: Sights, labels: Mapping[str, Tensor]) -> Tensor:
+        """Of N sights: the smallest margin of any output, less the most that it can be wrong.
 
         Args:
-            tokens, codes: of the windows, as for `LocalRecursiveModel.cells`.
+            sights: as for `LocalRecursiveModel.cells`.
             labels: the right classes of each output, int64 [N]; −1 where it is not asked.
         """
+        index, present = self.model.places(sights)
         keys_values = [
-            [_stacked([way[layer][part] for way in self.messages], codes) for part in (0, 1)]
+            [_stacked([way[layer][part] for way in self.messages], index) for part in (0, 1)]
             for layer in range(len(self.layers))
         ]
-        config, u = self.model.config, self.u
-        x = Bounded(self.tokens[tokens], 2 * u * self.tokens[tokens].norm(dim=-1))
+        config = self.model.config
+        x = self._start(sights)
         starts = (self.model.H_init, self.model.L_init)
         exact = torch.zeros_like(x.error)
         z_H, z_L = (Bounded(z.double().expand_as(x.value), exact) for z in starts)
         for _ in range(config.H_cycles):
             for _ in range(config.L_cycles):
-                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, codes > 0)
-            z_H = self._network(self._sum(z_H, z_L), keys_values, codes > 0)
+                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, present)
+            z_H = self._network(self._sum(z_H, z_L), keys_values, present)
         return self._margins(z_H, labels)
+
+    def _start(self, sights: Sights) -> Bounded:
+        """The symbol's embedding, and that of the head where there are several."""
+        u, tokens = self.u, self.tokens[sights.token]
+        if self.model.embed_heads is None:
+            return Bounded(tokens, 2 * u * tokens.norm(dim=-1))
+        tokens = tokens * self.model.reads_token(sights)
+        heads = self.model.embed_heads.weight.detach().double() * self.model.scale
+        of = heads[sights.head]
+        parts = (Bounded(part, 2 * u * part.norm(dim=-1)) for part in (tokens, of))
+        return self._sum(*parts)
 
     def _sum(self, x: Bounded, y: Bounded) -> Bounded:
         value, error = x.value + y.value, x.error + y.error
@@ -231,9 +235,9 @@ def _whole(x: Bounded) -> Bounded:
     return Bounded(x.value.flatten(1), x.error[:, 0])
 
 
-def _stacked(tables: list[Bounded], codes: Tensor) -> Bounded:
-    """What stands in each direction's table for its code, [N, ways, heads, d]."""
-    found = [(t.value[c], t.error[c]) for t, c in zip(tables, codes.unbind(1), strict=True)]
+def _stacked(tables: list[Bounded], index: Tensor) -> Bounded:
+    """What stands in each way's table at its index, [N, ways, heads, d]."""
+    found = [(t.value[i], t.error[i]) for t, i in zip(tables, index.unbind(1), strict=True)]
     values, errors = zip(*found, strict=True)
     return Bounded(torch.stack(values, 1), torch.stack(errors, 1))
 

@@ -1,6 +1,6 @@
 """Check that a table multiplies, or adds, numbers of any length: python check.py FOLDER
 
-The table says what a cell writes and hands on, for what it sees. Three things are checked.
+The table says what a cell writes and hands on, for what it sees. Checked is (why: docs/proof.md):
 1. Every cell of every page finds an entry: what rows can hand down is gathered until all is known.
 2. The digits are right: base * carry' + product' = a * b + carry, and base * sum_carry' + digit =
    addend + product + sum_carry. No carry comes into a row, and none leaves it, as a page is as wide
@@ -9,6 +9,7 @@ The table says what a cell writes and hands on, for what it sees. Three things a
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -16,20 +17,27 @@ import numpy as np
 
 BLANK, MASK, DIGITS = 11, 13, [*range(1, 11), *range(18, 24)]  # ids; the digit d as a class: 1 + d
 IDS = {"_": [BLANK], ".": [MASK], "*": [12], "+": [17]}
-# Rows, with those that can be above, and columns: name, place, ids that can stand there (d for the
-# digits, D without 0), and names of those that can be on the left.
-LATTICE = {
-    "a": "edge: margin margin _ margin,sign; sign sign * gap; gap gap _ units,one; one units d no; "
-    "units units d tens,second; tens tens d digit,highest; second tens D beyond; no tens _ beyond,"
-    "end; digit rest d digit,highest; highest rest D beyond; beyond rest _ beyond,end",
-    "b": "a,b: margin margin . margin,sign; sign sign d gap; gap gap . units; units units . tens; "
-    "tens tens . rest,end; rest rest . rest,end",
+# Columns of rows: name, place, ids that can stand there (d for the digits, D without 0), and names
+# of what can be on the left.
+NUMBER = (
+    "margin margin _ margin,units,one; units units d digit,highest; digit rest d digit,highest; "
+    "one units d {0}; highest rest D {0}; "
+)
+COLUMNS = {
+    "worked": "margin margin . margin,units; units units . rest; rest rest . rest,end",
+    "given": "margin margin _ margin,units; units units d rest; rest rest d_+ rest,end",
+    "a": NUMBER.format("beyond,end") + "beyond rest _ beyond,end",
+    "b": NUMBER.format("gap") + "gap rest _ sign; sign rest * beyond,end; beyond rest _ beyond,end",
+    "top": "margin margin _ margin,sign; sign sign * gap; gap gap _ units,one; "
+    "one units d no; units units d tens,second; tens tens d digit,highest; second tens D beyond; "
+    "no tens _ beyond,end; digit rest d digit,highest; highest rest D beyond; "
+    "beyond rest _ beyond,end",
+    "beside": "margin margin . margin,sign; sign sign d gap; gap gap . units; "
+    "units units . tens; tens tens . rest,end; rest rest . rest,end",
 }
-COLUMN = {
-    "top": "edge,top: margin margin _ margin,units; units units d rest; rest rest d_+ rest,end",
-    "sum": "top: margin margin . margin,units; units units . rest; rest rest . rest,end",
-}
+HANDED = ("column_multiplicand", "column_multiplier", "zero", "passing", "diagonal")
 PLACES = ("end", "margin", "sign", "gap", "units", "tens", "rest")
+SEES = {"above": "down", "above_left": "down_right", "above_right": "down_left"}  # and what it is
 
 
 def value(number):
@@ -37,11 +45,11 @@ def value(number):
     return np.maximum(number - 1, 0)
 
 
-def lattice_laws(base, row, place, s, out, number):
+def lattice_laws(base, does, place, s, out, number):
     """What has to hold of what is seen and done, and whether it does. number: of the symbol."""
     if place in ("margin", "gap"):
         yield "nothing is written here", number == 0
-    if row == "a":
+    if "top" in does:
         yield "its digit of a goes down", out["multiplicand"] == number
         yield "the row of a is not added", out["addend"] == 0
     elif place == "sign":
@@ -65,22 +73,109 @@ def lattice_laws(base, row, place, s, out, number):
         yield "no gap, no leading zero", ((number > 0) == stands) | gap
 
 
-def column_laws(base, row, place, s, out, number):
+def column_laws(base, does, place, s, out, number):
     """The same of addition, where a running sum goes down."""
-    added = value(s["above.addend"]) + value(s["above.sum"]) + value(s["right.sum_carry"])
+    addend, carry = s["above.addend"], s["right.sum_carry"]
+    added = value(addend) + value(s["above.sum"]) + value(carry)
     done = base * value(out["sum_carry"]) + value(out["sum"])
-    stands = (s["above.addend"] > 0) | (s["above.sum"] > 0) | (s["right.sum_carry"] > 1)
+    stands = (addend > 0) | (s["above.sum"] > 0) | (carry > 1)
     yield "base * sum_carry' + sum' = addend + sum + sum_carry", done == added
     yield "no gap, no leading zero", (out["sum"] > 0) == stands
-    yield "the digit goes down", row == "sum" or out["addend"] == number
-    yield "the sum is written", row != "sum" or number == out["sum"]
+    yield "the digit goes down", ("given" not in does) | (out["addend"] == number)
+    yield "the sum is written", ("total" not in does) | (number == out["sum"])
+
+
+def long_laws(base, does, place, s, out, number):
+    """The same of a and b, products a * b_i, and sums of these. Classes beyond digits are: none,
+
+    1. of a number that it has ended, of a row that it does not multiply, else a 0 that stands alone
+       and is not added; 2. of a product a 0 that is added and not written, on its right.
+    """
+    none, kinds, goes = base + 1, (1, base + 1, base + 2), dict.fromkeys(HANDED, 0)  # goes: down
+    if place == "margin":
+        yield "nothing is said", number + sum(out[n] for n in {*out} - {"row", "symbol"}) == 0
+    elif does & {"a", "b"}:
+        yield "there is no sum yet", out["sum"] + out["product"] == 0
+        given = np.where(number > 0, number, none * (place == "rest"))
+        if "a" in does:
+            goes |= {"column_multiplicand": given, "diagonal": none * (given == none)}
+        else:
+            goes["column_multiplicand"] = a = s["above.column_multiplicand"]
+            goes["column_multiplier"] = np.where(given == none, "zeros" in does, given)
+            goes["zero"] = (a == 1) & (s["above_left.diagonal"] == none)
+    else:
+        above = s["above.column_multiplicand"], s["above.column_multiplier"]
+        moved = s["above_right.passing"], s["above_left.diagonal"]
+        multiplicand, arriving = here = above if "straight" in does else moved
+        multiplier, goes["zero"] = s["right.multiplier"], s["above.zero"]
+        if "moves" in does:
+            goes["passing"] = multiplicand
+            goes["diagonal"] = np.maximum(arriving, "zeros" in does) * (place != "units")
+        if does & {"down", "keeps"}:
+            goes |= zip(HANDED[:2], here if "down" in does else above, strict=True)
+        if place == "units":  # if a is 0, so is each digit of b
+            digit = np.where(s["above.zero"] > 0, 1, arriving)
+            multiplier = np.where((arriving == 0) | ("copies" in does), none, digit)
+        yield "a row has its digit of b, or none", out["multiplier"] == multiplier
+        product, carry = out["product"], s["right.carry"]
+        a, b, digit = (value(part * (part <= base)) for part in (multiplicand, multiplier, product))
+        meet = (multiplicand > 0) & (multiplicand <= base) & (multiplier < none)
+        alone, low = meet & (b == 0) & (carry == 0), (b > 0) & (multiplicand == 0)
+        stands, done = (b > 0) & (meet | (carry > 1)), base * value(out["carry"]) + digit
+        yield "base * carry' + product' = a * b + carry", done == a * b + value(carry)
+        yield "a carry is told as far as a reaches", (out["carry"] > 0) == meet
+        wanted = stands + 2 * alone + 3 * low
+        yield "no gap, no leading zero in a product", np.digitize(product, kinds) == wanted
+        total, before, carry = out["sum"], s["above.sum"], s["right.sum_carry"]
+        if "adds" not in does:
+            product = s["above.product"] if "late" in does else 0 * product
+        adds = (product > 0) & (product != none)
+        alone = (product == none) & (before + carry == 0) | (before == none) & ~adds
+        stands = alone | adds | (before > 0) | (carry == 2)
+        done, *added = (value(part * (part <= base)) for part in (total, before, product))
+        done, added = done + base * value(out["sum_carry"]), sum(added) + value(carry)
+        yield "base * sum_carry' + sum' = sum + product + sum_carry", done == added
+        yield "no gap, no leading zero in a sum", np.digitize(total, kinds) == 1 * stands + alone
+        yield "its carry is told from column 0 on", (out["sum_carry"] > 0) == stands | (carry > 0)
+        shown = np.where((multiplier == none) | ("total" in does), total, out["product"])
+        digit = np.where(shown == none, 1, shown * (shown <= base))
+        yield "the product is written, or the sum", number == digit
+    for name, handed in goes.items():
+        yield f"{name} goes where it must", out[name] == handed
+
+
+# Rows: those that can be above, and what it is: columns, if it is not worked out, and for its laws
+# straight: digits of a and b come straight from above; else they move, a's to the left, b's to the
+# right. down, moves: so they go on. keeps: what was straight above goes on straight. zeros: on the
+# left of b are zeros. copies: it does not multiply. adds: its product to the sum above; late: the
+# product above. total: the sum is written. more, done: a digit of b comes to column 0, or none.
+LAYOUTS = {
+    "lattice": "a: edge: top; b: a,b: beside",
+    "column": "addend: edge,addend: given; sum: addend: total",
+    "standard": "a: edge: a; b: a: b; first: b: straight moves adds; next: first,next: moves adds",
+    "accumulate": "a: edge: a; b: a: b zeros; first: b: straight moves zeros adds total; "
+    "next: first,next: moves zeros adds total",
+    "interleaved": "a: edge: a; b: a: b zeros; first: b: straight down late; "
+    "sum: first,next: straight moves zeros copies late; next: sum: down late",
+    "running_sum": "a: edge: a; b: a: b; first: b: straight keeps moves; "
+    "next: first,next: more keeps moves; sum: first,next: done straight moves zeros adds total; "
+    "later: sum,later: moves zeros adds total",
+}
+LAWS = {"lattice": lattice_laws, "column": column_laws}  # or long
+WHOLE = ("lattice", "column")  # here states keep each digit; elsewhere fields have more classes
+FEW = {"symbol": 24, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}  # classes of what is no digit
+MARKS = 128  # more than occur
 
 
 class Check:
-    """A table, and what is known of the pages that it is asked about."""
+    """A table, and what is known of the pages that it is asked about.
+
+    Of a cell above, a state keeps a node: for each field one of its classes, or that it is any of
+    its digits, of which all are tried: more than pages show, never less. 0: there is no such cell.
+    """
 
     def __init__(self, file):
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             about, self.outputs = json.loads(str(arrays["about"])), {}
             for name, inputs in about["inputs"].items():
                 keys, values = arrays[f"{name}.keys"].astype(int).T, arrays[f"{name}.values"]
@@ -88,92 +183,128 @@ class Check:
                 keys = np.ravel_multi_index(tuple(keys), sizes)
                 self.outputs[name] = inputs, sizes, keys, values.astype(int)
         self.layout, self.base = about["layout"], int(about["base"])
-        layouts = {"lattice": (LATTICE, lattice_laws), "column": (COLUMN, column_laws)}
-        page, self.laws = layouts[self.layout]
-        names = [about["messages"][way] for way in ("left", "down")]
-        self.size = dict.fromkeys([*names[0], *names[1]], self.base + 1) | {"sum_carry": 3}
-        self.left, self.down = ((n, tuple(self.size[name] for name in n)) for n in names)
-        self.most = 1 + (self.base + 1) ** 2  # codes of what is handed down; 0: no such cell
-        ids = IDS | {"d": DIGITS[: self.base], "D": DIGITS[1 : self.base]}
-        self.rows, self.below, self.windows = {}, [], []
-        for row, (above, columns) in ((row, text.split(": ")) for row, text in page.items()):
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"nothing is known of pages of the layout {self.layout}")
+        rows, self.laws = LAYOUTS[self.layout], LAWS.get(self.layout, long_laws)
+        base, more = self.base, self.layout not in WHOLE
+        last = {n: base + more * (1 + (n == "product")) for n in self.outputs}
+        self.size = {n: FEW.get(n, 1 + last[n]) for n in self.outputs}
+        self.sees = sees = {who: about["messages"].get(way, []) for who, way in SEES.items()}
+        self.left = {name: self.size[name] for name in about["messages"]["left"]}
+        self.down = list(dict.fromkeys(name for names in sees.values() for name in names))
+        apart = {"column_multiplicand": 2, "product": base}  # digits from there on, too
+        some = {n: {*range(2, base + 1)} - {apart.get(n)} for n in self.down}
+        some |= dict.fromkeys(["carry", *FEW] if more else self.down, ())  # each class alone
+        starts = [[c for c in range(self.size[n]) if c not in some[n]] for n in self.down]
+        parts = np.indices([len(some) for some in starts]).reshape(len(starts), -1)
+        self.first, self.many, self.step, self.nodes = {}, {}, {}, len(parts[0]) + 1
+        for name, some, part in zip(self.down, starts, parts, strict=True):
+            many = np.diff([*some, self.size[name]])
+            self.first[name] = np.append(0, np.array(some)[part])  # its first class, and how many
+            self.many[name] = np.append(1, many[part])
+            self.step[name] = np.repeat(np.arange(len(some)), many) * (part > 0).argmax()
+        self.marks = np.tile(-np.sign(np.arange(self.nodes)), (7, 1))  # in each place; -1: none yet
+        self.away = sum(self.step[n][self.first[n]] for n in sees["above_right"]) - self.marks[0]
+        most = 7 if more else 3  # what a mark keeps of a field
+        few = sum(np.minimum(part, most - 1) * most**i for i, part in enumerate(parts))
+        self.kept, self.known = np.append(-1, few), {}
+        ids = IDS | {"d": DIGITS[:base], "D": DIGITS[1:base]}
+        self.rows, self.does, self.below, self.windows = {"edge": {}}, {}, [], []
+        for line in rows.split("; "):
+            row, above, does = line.split(": ")
+            self.does[row] = set(does.split())
             self.below += [(row, one) for one in above.split(",")]
             self.rows[row] = {"end": (0, [], [])}
-            for name, place, there, left in map(str.split, columns.split("; ")):
+            kind = next((word for word in self.does[row] if word in COLUMNS), "worked")
+            for name, place, there, left in map(str.split, COLUMNS[kind].split("; ")):
                 stands = [i for sign in there for i in ids[sign]]
                 self.rows[row][name] = PLACES.index(place), stands, left.split(",")
-        rows = ("edge", *self.rows)  # of which: what a place hands down, marks side by side
-        self.handed = {row: np.arange(7 * self.most).reshape(7, -1) == 0 for row in rows}
-        self.pairs = {row: np.zeros((64, 64), dtype=bool) for row in rows}
+        # Of each kind of row: the nodes that places hand down, and marks that lie side by side.
+        self.handed = {row: np.arange(7 * self.nodes).reshape(7, -1) == 0 for row in self.rows}
+        self.pairs = {row: np.zeros((MARKS, MARKS), dtype=bool) for row in self.rows}
         self.pairs["edge"][0, 0] = self.handed["edge"][:, 0] = True
 
-    def mark(self, place, down):
-        """A place, and whether each field handed down there is none, 0 or more; 0: no such cell."""
-        first, second = np.divmod(value(down), self.base + 1)
-        return (down > 0) * (1 + 9 * (place - 1) + 3 * first.clip(max=2) + second.clip(max=2))
+    def mark(self, place, node):
+        """The marks of nodes in a place; 0: there is no such cell."""
+        marks = self.marks[place]
+        for one in np.unique(node[marks[node] < 0]).tolist():
+            marks[one] = self.known.setdefault((place, int(self.kept[one])), 1 + len(self.known))
+        return marks[node]
 
     def work(self, row, above):
         """One row, from the right; a state is what comes from the right and above, and a mark."""
         columns, handed, seen = self.rows[row], self.handed[above], {}
-        fresh = {n: np.flatnonzero(handed[columns[n][0]]) * 64 for n in columns["margin"][2]}
+        size = tuple(self.left.values())  # of what is on the right; then above right, above, a mark
+        shape = 1 + math.prod(size), self.nodes, self.nodes, MARKS
+        fresh = {n: np.flatnonzero(handed[columns[n][0]]) * MARKS for n in columns["margin"][2]}
         while any(map(len, fresh.values())):
             found = {}
             for name, states in fresh.items():
                 seen[name] = np.union1d(seen.get(name, states), states)
                 place, tokens, lefts = columns[name]
-                cells, of = np.unique(states // 64, return_inverse=True)
-                right, over = np.divmod(cells, self.most)
-                beside, says = np.zeros((2, len(cells), 64), dtype=np.float32)
-                beside[of.reshape(-1), states % 64] = 1
+                cells, of = np.unique(states // MARKS, return_inverse=True)
+                right, beyond, over = np.unravel_index(cells, shape[:3])
+                beside, says = np.zeros((2, len(cells), MARKS), dtype=np.float32)
+                beside[of.reshape(-1), states % MARKS] = 1
                 for left in lefts:
-                    there = columns[left][0]
-                    options = np.flatnonzero(handed[there])
-                    fits = self.pairs[above][self.mark(place, over)][:, self.mark(there, options)]
-                    which, corner = fits.nonzero()
-                    corner = options[corner]  # what is handed down above left
+                    options = np.flatnonzero(handed[there := columns[left][0]])
+                    marks = self.mark(place, over), self.mark(there, options)
+                    which, corner = self.pairs[above][marks[0]][:, marks[1]].nonzero()
+                    nodes = over[which], options[corner], beyond[which]
                     for token in tokens if len(which) else ():
-                        out = self.cell(row, name, token, right[which], over[which], corner)
-                        on, down = (
-                            1 + np.ravel_multi_index(tuple(out[name] for name in names), sizes)
-                            for names, sizes in (self.left, self.down)
-                        )
+                        at, out = self.cell(row, name, token, right[which], nodes)
+                        down = 1 + sum(self.step[n][out[n]] for n in self.down)
                         mine = self.mark(place, down)
-                        self.handed[row][place, down] = says[which, mine] = True
+                        self.handed[row][place, down] = says[which[at], mine] = True
                         self.pairs[row][mine, 0] |= left == "end"
-                        state = (on * self.most + corner) * 64 + mine
-                        found.setdefault(left, []).append(np.unique(state))
+                        on = 1 + np.ravel_multi_index([out[n] for n in self.left], size)
+                        on = on, self.away[nodes[0][at]], nodes[1][at], mine
+                        state = np.unique(np.ravel_multi_index(on, shape))
+                        found.setdefault(left, []).append(state)
                 self.pairs[row] |= beside.T @ says > 0
             fresh = {n: np.setdiff1d(np.concatenate(s), seen.get(n, ())) for n, s in found.items()}
 
-    def cell(self, row, name, token, right, above, corner):
-        """What cells do that see this, all of it checked."""
-        seen, corner = {"token": np.full(len(right), token)}, corner * (self.layout == "lattice")
-        ways = (self.left, right), (self.down, above), (self.down, corner)
-        for who, ((names, sizes), code) in zip(("right", "above", "above_left"), ways, strict=True):
-            fields = zip(names, np.unravel_index(value(code), sizes), strict=True)
-            seen |= {who: (code > 0).astype(int)} | {f"{who}.{n}": part for n, part in fields}
+    def cell(self, row, name, token, right, nodes):
+        """What cells do that see this, all of it checked; a node is each of its classes."""
+        at, seen, code = np.arange(len(right)), {"right": (right > 0).astype(int)}, token
+        parts = np.unravel_index(value(right), tuple(self.left.values()))
+        seen |= {f"right.{n}": part for n, part in zip(self.left, parts, strict=True)}
+        for (who, names), node in zip(self.sees.items(), nodes, strict=True):
+            seen[who] = (node[at] > 0) * bool(names)
+            for one, key in ((n, f"{who}.{n}") for n in names):
+                seen[key], many = self.first[one][node[at]], self.many[one][node[at]]
+                if many.max() > 1:  # each of a part's classes
+                    again = np.repeat(np.arange(len(at)), many)
+                    at, seen = at[again], {n: part[again] for n, part in seen.items()}
+                    seen[key] += np.arange(len(at)) - np.searchsorted(again, again)
+        place, does = PLACES[self.rows[row][name][0]], self.does[row]
+        if place == "units" and does & {"more", "done"}:
+            some = np.flatnonzero((seen["above_left.diagonal"] > 0) == ("more" in does))
+            at, seen = at[some], {n: part[some] for n, part in seen.items()}
+        for key, part in seen.items():
+            code = code * self.size.get(key.split(".")[-1], 2) + part
+        self.windows.append(np.unique(code))
+        seen["token"] = np.full(len(at), token)
         out, laws = {"symbol": seen["token"]}, []
         for output, (inputs, sizes, keys, values) in self.outputs.items():
             if output != "symbol" or token == MASK:
                 parts = np.stack([seen[name] for name in inputs])
                 key = np.ravel_multi_index(tuple(parts), sizes, mode="clip")
-                at = np.searchsorted(keys, key).clip(max=len(keys) - 1)
-                known = (keys[at] == key) & (parts < np.array(sizes)[:, None]).all(axis=0)
+                index = np.searchsorted(keys, key).clip(max=len(keys) - 1)
+                known = (keys[index] == key) & (parts < np.array(sizes)[:, None]).all(axis=0)
                 laws.append((f"there is an entry of {output}", known))
-                out[output] = values[at]
+                seen[f"own.{output}"] = out[output] = values[index]
         laws += [(f"{field} has {n} classes", out[field] < n) for field, n in self.size.items()]
         digit = np.array(DIGITS[: self.base]) == out["symbol"][:, None]
         number = digit @ np.arange(1, self.base + 1)
         known = (number > 0) | (out["symbol"] == BLANK) | (token != MASK)
         laws.append(("a digit or a blank is written", known))
-        laws += self.laws(self.base, row, PLACES[self.rows[row][name][0]], seen, out, number)
+        laws += self.laws(self.base, does, place, seen, out, number)
         for law, holds in laws:
             if not np.all(holds):
-                cell = {n: int(v[np.argmin(holds)]) for n, v in {**seen, **out}.items()}
-                raise AssertionError(f"in row {row}, {name}, against '{law}': {cell}")
-        code = (right * self.most + above) * self.most + corner
-        self.windows.append(np.unique(code * 24 + token))
-        return out
+                first = {n: int(part[np.argmin(holds)]) for n, part in {**seen, **out}.items()}
+                raise AssertionError(f"in row {row}, {name}, against '{law}': {first}")
+        return at, out
 
 
 def main(path):

@@ -14,14 +14,12 @@ from typing import Self
 import numpy as np
 
 from canvas.symbols import BLANK, CHARACTERS, MASK
-from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, Windows
+from canvas.windows import NEIGHBOURS, OWN, SEES, SYMBOL, TOKEN, LocalRule, Sights
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
 TABLE = "table.npz"  # in the folder of a proof
 _SAMPLE = 2**15  # entries by which inputs are chosen at first
-TOKEN = "token"  # the symbol that stands in a cell, or the mask
-SEES = {"left": "right", "down": "above", "down_right": "above_left"}  # whom, by who hands on
 
 
 @dataclass(frozen=True)
@@ -114,16 +112,6 @@ def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, 
     return keys, value.astype(np.uint8)
 
 
-def inputs_of(rule: LocalRule, windows: Windows) -> dict[str, np.ndarray]:
-    """All that can be an input of a `Table`, uint8 [N] each."""
-    inputs = {TOKEN: windows.token.astype(np.uint8)}
-    for (way, names), code in zip(rule.messages.items(), windows[1:], strict=True):
-        message = rule.message(names, code)
-        inputs[SEES[way]] = message.present.astype(np.uint8)
-        inputs |= {f"{SEES[way]}.{n}": c.astype(np.uint8) for n, c in message.fields.items()}
-    return inputs
-
-
 @dataclass(frozen=True)
 class Program:
     """All that a cell does, as tables.
@@ -131,7 +119,7 @@ class Program:
     Attributes:
         layout, base: of the pages that it fills in.
         messages: the fields that a cell hands on in each direction of `NEIGHBOURS`.
-        tables: by output: `SYMBOL`, an id, and every field, a class.
+        tables: by output: `SYMBOL`, an id, and every field, a class; after all that it reads.
     """
 
     layout: str
@@ -144,13 +132,17 @@ class Program:
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
         """What a network does with all windows, as it was run: see `trm.proof.prove.Judged`."""
-        windows = rule.windows(numbers)
-        inputs = inputs_of(rule, windows)
-        tables = {}
-        asked = rule.asks(windows)
-        for name, output in outputs.items():
-            some = asked if name == SYMBOL else np.ones(len(asked), dtype=bool)
-            tables[name] = Table.of({n: part[some] for n, part in inputs.items()}, output[some])
+        sights, tables = rule.sights(numbers), {}
+        for number, head in enumerate(rule.heads.heads):
+            here = np.flatnonzero(sights.head == number)
+            seen = rule.inputs(number, Sights(*(part[here] for part in sights)))
+            inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
+            for name in head.says:
+                some = np.ones(len(here), dtype=bool)
+                if name == SYMBOL and TOKEN in inputs:
+                    some = inputs[TOKEN] == MASK
+                seen = {n: part[some] for n, part in inputs.items()}
+                tables[name] = Table.of(seen, outputs[name][here[some]])
         return cls(layout, rule.base, rule.messages, tables)
 
     def save(self, file: Path) -> None:
@@ -195,7 +187,7 @@ class Program:
         B, H, W = filled.shape
         inside, asked = _page(filled)
         fields = [name for name in self.tables if name != SYMBOL]
-        handed = {name: np.zeros((3, B, H + 1), np.uint8) for name in ("", *fields)}
+        handed = {name: np.zeros((4, B, H + 1), np.uint8) for name in ("", *fields)}
         wanted = {name for table in self.tables.values() for name in table.inputs}
         for time in range(W + 2 * (H - 1)):
             first, last = max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2)
@@ -204,23 +196,25 @@ class Program:
             page, at = inside[:, rows, columns].nonzero()
             row, column = rows[at], columns[at]
             for part in handed.values():
-                part[time % 3] = 0
+                part[time % 4] = 0
             if not len(row):
                 continue
             inputs = {TOKEN: filled[page, row, column]}
             for way, (down, right) in NEIGHBOURS.items():
                 who = SEES[way]
-                for name in ("", *self.messages[way]):
+                for name in ("", *self.messages.get(way, ())):
                     key = f"{who}.{name}" if name else who
                     if key in wanted:  # what row r hands on stands at r + 1
-                        front = (time + 2 * down - right) % 3
+                        front = (time + 2 * down - right) % 4
                         inputs[key] = handed[name][front, page, row + 1 + down]
             for name in fields:
-                handed[name][time % 3, page, row + 1] = self.tables[name](inputs)
-            handed[""][time % 3, page, row + 1] = 1
+                inputs[f"{SEES[OWN]}.{name}"] = found = self.tables[name](inputs)
+                handed[name][time % 4, page, row + 1] = found
+            handed[""][time % 4, page, row + 1] = 1
             asks = asked[page, row, column]
-            some = {name: part[asks] for name, part in inputs.items()}
-            filled[page[asks], row[asks], column[asks]] = self.tables[SYMBOL](some)
+            table = self.tables[SYMBOL]
+            some = {name: inputs[name][asks] for name in table.inputs}
+            filled[page[asks], row[asks], column[asks]] = table(some)
         return filled
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, Windows, closure, page_windows
+from canvas.windows import LocalRule, Sights, closure, page_windows
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 
@@ -83,9 +83,10 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
     """
     declared = task.rules.local_rule
     if declared is None:
+        known = [name for name, layout in task.layouts.items() if layout.local_rule]
         raise NotProvableError(
             f"the layout {task.layout} declares no local rule, so that there is nothing to prove a "
-            "model against; the layouts lattice and column do, and docs/extending.md tells how"
+            f"model against; {', '.join(known)} do, and docs/extending.md tells how"
         )
     if not isinstance(model, LocalRecursiveModel):
         raise NotProvableError(
@@ -93,8 +94,8 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
             "more than can be enumerated; --search looks for a problem that it gets wrong"
         )
     rule = declared(task.base)
-    wanted = {way: list(names) for way, names in rule.messages.items()}
-    if model.ways != wanted or model.fields != rule.fields:
+    mine, its = model.heads, rule.heads
+    if (mine.ways, mine.classes, mine.heads) != (its.ways, its.classes, its.heads):
         raise NotProvableError(
             f"the model's cells hand on other messages than the layout {task.layout} in base "
             f"{task.base} declares: train it with those"
@@ -131,13 +132,9 @@ def judge(
     hopeless = False  # for float32: the bound is far too coarse for so many cycles
     parts = []
     for start in range(0, len(numbers), _BATCH):
-        windows = rule.windows(numbers[start : start + _BATCH])
-        tokens, codes, labels = _tensors(rule, windows)
-        outputs, _ = model.cells(tokens, codes, tables)
-        symbol, decided = model.decide(outputs)
-        margin, chosen = _margins(model, outputs, labels)
-        handed = model.encode_messages({name: labels[name] for name in model.fields})
-        right = (decided == handed).all(dim=1) & ((symbol == labels[SYMBOL]) | (labels[SYMBOL] < 0))
+        sights, labels = _tensors(rule, numbers[start : start + _BATCH])
+        outputs, _ = model.cells(sights, tables)
+        margin, right, chosen = _margins(model, outputs, labels)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():
@@ -145,39 +142,40 @@ def judge(
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
                 some = {name: label[rest] for name, label in labels.items()}
-                left[rest] = left[rest].maximum(bound.left(tokens[rest], codes[rest], some))
+                seen = Sights(*(part[rest] for part in sights))
+                left[rest] = left[rest].maximum(bound.left(seen, some))
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen.values()))
-        report("judging", start + len(tokens), len(numbers))
+        report("judging", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
-def _tensors(rule: LocalRule, windows: Windows) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Tokens, codes and labels; the symbol's is −1 where it is given."""
-    labels = {name: label.astype(np.int64) for name, label in rule.apply(windows).items()}
-    labels[SYMBOL] = np.where(rule.asks(windows), labels[SYMBOL], -1)
-    codes = np.stack(windows[1:], axis=1)
-    found = {name: torch.from_numpy(label) for name, label in labels.items()}
-    return torch.from_numpy(windows.token), torch.from_numpy(codes), found
+def _tensors(rule: LocalRule, numbers: np.ndarray) -> tuple[Sights, dict[str, Tensor]]:
+    """Sights and labels; −1 where a head does not say it, and where a symbol is given."""
+    sights = rule.sights(numbers)
+    labels = {name: torch.from_numpy(part) for name, part in rule.answers(sights).items()}
+    return Sights(*map(torch.from_numpy, sights)), labels
 
 
 def _margins(
     model: LocalRecursiveModel, outputs: Tensor, labels: dict[str, Tensor]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The smallest margin of each window, of all that is asked, and the likeliest classes."""
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """The smallest margin of each sight, of all that is asked; whether that is right; the likeliest
+    classes."""
     least = torch.full((len(outputs),), torch.inf)
-    chosen = {}
+    right, chosen = torch.ones(len(outputs), dtype=torch.bool), {}
     for name, logits in model.parts(outputs).items():
         label = labels[name].clamp(min=0)[:, None]
         others = logits.scatter(1, label, -torch.inf).amax(1)
         margin = logits.gather(1, label)[:, 0] - others
         least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
         chosen[name] = logits.argmax(dim=1)
-    return least, chosen
+        right &= (chosen[name] == labels[name]) | (labels[name] < 0)
+    return least, right, chosen
 
 
 def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:
@@ -191,7 +189,8 @@ def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple
         width = int(worked.widths.max() + left + beside)
         place = random.integers(0, width - worked.widths + 1)
         drawing = draw_worked(worked, int(worked.heights.max()), width, 0, place)
-        shown = rule.number(page_windows(rule, task.rules, problems, drawing).windows)
+        found = page_windows(rule, drawing)
+        shown, _ = rule.seen(found.windows, found.outputs)
         seen[np.searchsorted(numbers, np.unique(shown))] = True
     return seen, _DRAWN
 

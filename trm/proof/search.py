@@ -17,7 +17,7 @@ from canvas.render import WorkedDrawing, draw_worked
 from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import MASK
 from canvas.task import Task
-from canvas.windows import LocalRule, page_windows
+from canvas.windows import SEES, TOKEN, LocalRule, Sights, page_windows
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
@@ -99,8 +99,8 @@ class ByWindows(Judge):
     def score(self, problems: Problems) -> np.ndarray:
         found = np.full(len(problems), np.inf)
         for index, drawing in pages(self.task, problems):
-            seen = page_windows(self.rule, self.task.rules, problems[index], drawing)
-            number = self.rule.number(seen.windows)
+            seen = page_windows(self.rule, drawing)
+            number, window = self.rule.seen(seen.windows, seen.outputs)
             at = np.searchsorted(self.judged.numbers, number).clip(max=len(self.judged.numbers) - 1)
             if self.targets is None:
                 score = self.judged.margin[at].astype(float)
@@ -110,7 +110,7 @@ class ByWindows(Judge):
                 for target in self.targets:
                     np.minimum(score, (parts != target).sum(axis=1), out=score)
                 score[~self.judged.right[at]] = 0
-            np.minimum.at(found, index[seen.page], score)
+            np.minimum.at(found, index[seen.page[window]], score)
         return found
 
     def solve(self, problem: Problems) -> Counterexample | None:
@@ -143,13 +143,17 @@ def asked(drawing: WorkedDrawing) -> np.ndarray:
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
-    """What windows show, input by input, int64 [N, inputs]."""
-    token, *codes = rule.windows(numbers)
-    parts = [token]
-    for names, code in zip(rule.messages.values(), codes, strict=True):
-        message = rule.message(names, code)
-        parts += [message.present.astype(np.int64), *message.fields.values()]
-    return np.stack(parts, axis=1)
+    """What sights show, int64 [N, inputs]: which head, over and over, then input by input."""
+    sights = rule.sights(numbers)
+    names = dict.fromkeys(
+        (TOKEN, *(f"{SEES[way]}.{n}" for way, of in rule.heads.ways.items() for n in ("", *of)))
+    )
+    found = {name: np.full(len(numbers), -1) for name in names}
+    for head in range(len(rule.heads.heads)):
+        here = np.flatnonzero(sights.head == head)
+        for name, part in rule.inputs(head, Sights(*(of[here] for of in sights))).items():
+            found[name if name == TOKEN or "." in name else f"{name}."][here] = part
+    return np.stack([*[sights.head] * len(found), *found.values()], axis=1)
 
 
 def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:

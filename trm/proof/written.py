@@ -1,10 +1,10 @@
 """A program as a Python file that a person can read, and that runs by itself."""
 
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS
-from canvas.windows import SYMBOL
-from trm.proof.program import SEES, TOKEN, Program, Table
+from canvas.windows import SEES, SYMBOL, TOKEN
+from trm.proof.program import Program, Table
 
-_CLASSES = f"-{DIGIT_CHARACTERS}"  # none, and digits
+_CLASSES = f"-{DIGIT_CHARACTERS}GHI"  # none, digits, and beyond those of a base what is special
 _MISSING = "?"  # no page has such a cell
 
 _OPERANDS = {
@@ -32,6 +32,19 @@ def answer(page):
     return page[-1].strip("_")
 ''',
 }
+_ROWS = {"standard": "len(b) + 1", "accumulate": "len(b)", "interleaved": "2 * len(b)"}
+_ROWS |= {"running_sum": "2 * len(b)"}
+_WRITTEN = '''
+def given(a, b):
+    """The page of a x b: both on top, and rows to be worked out."""
+    width, rows = max(len(a) + len(b), len(b) + 2), {rows}
+    return [a.rjust(width, "_"), f"*_{{b}}".rjust(width, "_"), *["." * width] * rows]
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+'''
 _OTHERS = '''
 def given(*rows):
     """The page itself, row by row; a dot for a cell to be worked out."""
@@ -60,6 +73,7 @@ import sys
 BASE = {base}
 CLASSES, SYMBOLS = "{classes}", "{symbols}"
 HANDED = {handed}  # to whom what is handed on
+CELLS = {{"right": (0, 1), "above": (-1, 0), "above_left": (-1, -1), "above_right": (-1, 1)}}
 TABLES = {{}}
 {tables}
 {operands}
@@ -81,12 +95,14 @@ def work(page):
     for y, row in enumerate(page):
         for x in reversed(range(len(row))):
             sees = {{"token": row[x]}}
-            cells = {{"right": (y, x + 1), "above": (y - 1, x), "above_left": (y - 1, x - 1)}}
-            for who, place in cells.items():  # whether there is one, and what it hands on
-                cell = handed.get(place)
+            for who, (down, right) in CELLS.items():  # whether there is one, and what it hands on
+                cell = handed.get((y + down, x + right))
                 sees[who] = "0" if cell else "-"
                 sees |= {{f"{{who}}.{{n}}": cell[n] if cell else "-" for n in HANDED[who]}}
-            handed[y, x] = {{name: look(name, sees) for name in TABLES if name != "symbol"}}
+            handed[y, x] = {{}}
+            for name in TABLES:
+                if name != "symbol":
+                    handed[y, x][name] = sees[f"own.{{name}}"] = look(name, sees)
             if row[x] == ".":
                 row[x] = look("symbol", sees)
     return ["".join(row) for row in page]
@@ -100,16 +116,25 @@ if __name__ == "__main__":
 
 def write_python(program: Program) -> str:
     """The file's text."""
-    handed = {SEES[way]: list(names) for way, names in program.messages.items()}
+    handed = dict.fromkeys(SEES.values(), ()) | {
+        SEES[way]: list(names) for way, names in program.messages.items()
+    }
+    operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
+    if rows := _ROWS.get(program.layout):
+        operands = _WRITTEN.format(rows=rows)
+    if rows or program.layout == "lattice":
+        example = "123 456"
+    elif program.layout == "column":
+        example = "87 604 9"
     return _FILE.format(
-        example={"lattice": "123 456", "column": "87 604 9"}.get(program.layout, "ROW ROW ..."),
+        example=example,
         missing=_MISSING,
         base=program.base,
         classes=_CLASSES,
         symbols=CHARACTERS,
         handed=handed,
         tables="\n".join(_table(name, table) for name, table in program.tables.items()),
-        operands=_OPERANDS.get(program.layout, _OTHERS),
+        operands=operands,
     )
 
 

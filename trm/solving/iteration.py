@@ -189,30 +189,6 @@ def likeliest(logits: Tensor) -> Tensor:
     return logits.argmax(dim=-1).to(torch.uint8).masked_fill(unread, UNDEFINED)
 
 
-@torch.no_grad()
-def hints_after(
-    model: IterativeModel, inputs: np.ndarray, steps: np.ndarray
-) -> dict[str, np.ndarray]:
-    """See `Predictor.hints`; samples that are done cost nothing, autocast is the caller's."""
-    device = next(model.parameters()).device
-    loop = Loop(model, torch.from_numpy(inputs).to(device))
-    left = torch.from_numpy(steps).to(device)
-    samples = torch.arange(len(inputs), device=device)
-    found: dict[str, Tensor] = {}
-    for number in range(1, int(steps.max(initial=0)) + 1):
-        loop.step()
-        done = left == number
-        if not done.any():
-            continue
-        for name, logits in loop.read_hints().items():
-            if name not in found:
-                found[name] = torch.empty(inputs.shape, dtype=torch.uint8, device=device)
-            found[name][samples[done]] = likeliest(logits[done])
-        samples, left = samples[~done], left[~done]
-        loop.keep(~done)
-    return {name: classes.cpu().numpy() for name, classes in found.items()}
-
-
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a hint is right, and where there is something to be right about, ``bool [...]`` both.
 

@@ -5,7 +5,8 @@ import torch
 
 from canvas import symbols
 from canvas.render import Drawing
-from trm.models.local import InOrder, LocalRecursiveModel, Page, work_in_order
+from canvas.windows import SYMBOL
+from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace, likeliest
 from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
 
@@ -44,7 +45,7 @@ class LocalPredictor(Predictor):
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
     ) -> Prediction:
         masked = inputs == symbols.MASK
-        worked, page = self._work(inputs, log_probs)
+        worked = self._work(inputs, log_probs)
         cells = worked.tokens.byte().cpu().numpy()
         # Of the rows that were asked for; where there is none, of nothing.
         confidence = self._confidence(worked)
@@ -52,8 +53,9 @@ class LocalPredictor(Predictor):
         self._show(cells, masked, confidence)
         log = None
         if worked.state is not None:
-            symbol = self.model.read_all(worked.state, page)["symbol"].float()
-            log = symbol.log_softmax(dim=-1).cpu().numpy() * masked[..., None]
+            symbol = self.model.read_all(worked.state)[SYMBOL].float()
+            log = symbol.log_softmax(dim=-1).unflatten(1, masked.shape[1:]).cpu().numpy()
+            log *= masked[..., None]
         return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64), log)
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
@@ -63,7 +65,7 @@ class LocalPredictor(Predictor):
         for step in range(int(drawing.steps.max())):
             rows.append(drawing.answer_cells(step) & (drawing.steps > step)[:, None, None])
             asked |= rows[-1]
-        worked, _ = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
+        worked = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
         filled = worked.tokens.byte().cpu().numpy()
         confidence = self._confidence(worked)
         canvases = rollout.canvases
@@ -88,7 +90,8 @@ class LocalPredictor(Predictor):
     @torch.no_grad()
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         """See `Predictor`: what each cell handed on."""
-        worked, page = self._work(inputs, states=True)
+        worked = self._work(inputs, states=True)
+        page = self.model.encode(self._tokens(inputs))
         found = self.model.read_hints(worked.state, page)
         return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
 
@@ -97,9 +100,11 @@ class LocalPredictor(Predictor):
         sure = worked.halt_logits.sigmoid().cpu().numpy()
         return np.ones_like(sure) if self.proved else sure
 
-    def _work(self, canvases: np.ndarray, states: bool = False) -> tuple[InOrder, Page]:
-        tokens = torch.from_numpy(canvases).to(next(self.model.parameters()).device)
-        return work_in_order(self.model, tokens, states), self.model.encode(tokens)
+    def _tokens(self, canvases: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
+
+    def _work(self, canvases: np.ndarray, states: bool = False) -> InOrder:
+        return work_in_order(self.model, self._tokens(canvases), states)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

@@ -111,13 +111,6 @@ class Predictor(ABC):
         """
         raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
-    def with_cache(self) -> "Predictor":
-        """The same model for canvases that come again and again, each time with their next row.
-
-        It may keep what it found out of the rows above; what it writes is the same.
-        """
-        return self
-
     def watched(self, on_step: OnStep) -> "Predictor":
         """The same model, which reports as `OnStep` says; a GPT reports nothing."""
         return self
@@ -145,8 +138,8 @@ class Predictor(ABC):
     def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         """What the model believes of hints on ``uint8 [B, H, W]`` with a masked row each.
 
-        After ``steps``, ``int64 [B]``, of a model that has supervision steps. By name ``uint8 [B,
-        H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of a model without such heads.
+        By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of a model
+        without such heads.
         """
         return {}
 
@@ -155,8 +148,7 @@ class Predictor(ABC):
 
         ``on_row`` is called with the step and all canvases before each row (masked) and after.
         """
-        predictor = self.with_cache()
-        return free_running(lambda inputs, *_: predictor(inputs), drawing, on_row)
+        return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
 
     def free_running_views(
         self,
@@ -176,12 +168,12 @@ class Predictor(ABC):
             ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
             and wherever else nothing was written.
         """
-        shape, predictor = drawing.canvases.shape, self.with_cache()
+        shape = drawing.canvases.shape
         symbol_log_probs: np.ndarray | None = None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             mine = None if keys is None else keys_of_step(keys[active], step)
-            filled = predict_views(predictor, inputs, [views[i] for i in active], mine, log_probs)
+            filled = predict_views(self, inputs, [views[i] for i in active], mine, log_probs)
             if filled.log_probs is not None:
                 nonlocal symbol_log_probs
                 if symbol_log_probs is None:

@@ -193,7 +193,6 @@ def _by_row(
     predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
 ) -> tuple[Rollout, list[list[Decision]]]:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
-    predictor = predictor.with_cache()
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = np.flatnonzero(np.isin(samples.problem, active))
@@ -319,9 +318,6 @@ class TurnedPredictor(Predictor):
 
     def perturbed(self, noise: float, temperature: float) -> "TurnedPredictor":
         return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
-
-    def with_cache(self) -> "TurnedPredictor":
-        return TurnedPredictor(self.predictor.with_cache(), self.symmetry)
 
     def accepts(self, height: int, width: int) -> bool:
         return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))

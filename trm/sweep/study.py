@@ -1,6 +1,6 @@
 """A study: the runs that a YAML file asks for.
 
-config: generalise/lattice        # what every run begins with, as `trm fit --config` takes it
+config: generalise/decimal        # what every run begins with, as `trm fit --config` takes it
 set:                              # of every run
   trainer.max_epochs: 12
 axes:                             # what is varied; every combination is a setting

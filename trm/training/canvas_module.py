@@ -149,7 +149,13 @@ class CanvasModule(L.LightningModule):
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to say beside the model's config: its family, how it solves."""
 
-    @abstractmethod
+    def true_hints(
+        self, problems: Problems, drawing: WorkedDrawing, step: Any
+    ) -> dict[str, np.ndarray]:
+        """What `believed_hints` should be."""
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        return draw_hints(data.task.rules, problems, drawing, step, self.hints)
+
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
     ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
@@ -159,6 +165,7 @@ class CanvasModule(L.LightningModule):
             By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; and the
             step at which each problem is, ``int64 [B]``, None: at the end.
         """
+        return {}, None
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of being right, from what validation's rows came with instead."""
@@ -237,8 +244,7 @@ class CanvasModule(L.LightningModule):
             figures["loss"] = self.loss_on(problems, drawing)
         if self.hints and group != VALIDATED[1]:
             believed, step = self.believed_hints(drawing, forced)
-            data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-            truth = draw_hints(data.task.rules, problems, drawing, step, self.hints)
+            truth = self.true_hints(problems, drawing, step)
             for name in self.hints:
                 right, counted = right_cells(believed[name], truth[name])
                 number = int(counted.sum())

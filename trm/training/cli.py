@@ -22,9 +22,8 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from augment.symmetry import SYMMETRIES
 from canvas.choices import did_you_mean, import_code, load_class, look_here
-from canvas.hints import ORIENTATION, hint_classes
+from canvas.hints import hint_classes
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
@@ -237,10 +236,11 @@ class TrainingCLI(LightningCLI):
         if settings and "hints" in settings:
             settings["hints"] = self._hints(config)
         if settings and "messages" in settings:
-            settings["messages"] = self._messages(config)
+            for key, value in self._local(config).items():
+                settings[key] = value
 
-    def _messages(self, config: Namespace) -> dict[str, dict[str, int]]:
-        """What a cell hands on in each direction, and how many classes that has: the layout's."""
+    def _local(self, config: Namespace) -> dict[str, Any]:
+        """What a cell hands on in each direction, and what its heads read: the layout's."""
         task = self._task(config)
         if (kind := task.rules.local_rule) is None:
             known = [name for name, layout in task.layouts.items() if layout.local_rule]
@@ -248,7 +248,7 @@ class TrainingCLI(LightningCLI):
                 f"the layout {task.layout} does not declare what its cells hand on: take "
                 f"{' or '.join(known)}, or give it a local_rule, see docs/extending.md"
             )
-        return kind(task.base).message_classes
+        return kind(task.base).network
 
     def _task(self, config: Namespace) -> Task:
         made: Any = load_class(config.data.task.class_path, Task, "task")
@@ -261,8 +261,6 @@ class TrainingCLI(LightningCLI):
             return {}
         task = self._task(config)
         classes = hint_classes(task.rules, task.base)
-        if config.data.get("transforms") or config.data.get("views"):
-            classes[ORIENTATION] = len(SYMMETRIES)
         if not classes:
             raise ValueError(
                 f"model.hints: the layout {task.layout} has no hints to learn: take another, such "
@@ -396,8 +394,8 @@ _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Litera
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
 _SETTINGS: tuple[tuple[str, Any], ...] = (  # where classes stand in a config
     *(("model", kind) for kind in (IterativeModule, GPTModule)),
-    ("model.network.config", shapes.UprightRecursiveConfig),
-    ("model.network.config", shapes.UprightLoopedConfig),
+    ("model.network.config", shapes.RecursiveConfig),
+    ("model.network.config", shapes.LoopedConfig),
     ("model.network.config", shapes.GPTConfig),
     *(("data.task", kind) for kind in TASKS.values()),
     *(("data", CanvasDataModule), ("trainer", L.Trainer)),

@@ -62,9 +62,6 @@ class DepthConfig:
         no_grad_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
         random_start: `fresh`: share of samples that start from random states.
-        hint_forcing: `fresh`: share of batches with one supervised step alone, from states in
-            which every hint is as it should be; for models whose states are built from hints. The
-            other batches then train the halting head alone.
     """
 
     schedule: str = one_of("fresh", SCHEDULES)
@@ -73,7 +70,6 @@ class DepthConfig:
     no_grad_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
     random_start: float = 0.0
-    hint_forcing: float = 0.0
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
@@ -83,7 +79,7 @@ class DepthConfig:
             )
         for name in ("supervised_steps", "halt_max_steps"):
             check_range(f"depth.{name}", getattr(self, name), 1)
-        for name in ("exploration", "random_start", "hint_forcing"):
+        for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
     @property

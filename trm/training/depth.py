@@ -11,7 +11,7 @@ better exploit test-time computation").
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,8 +21,7 @@ from trm.models.draws import random_starts
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.configs import DepthConfig
-from trm.training.losses import StepLoss, hint_loss
-from trm.training.samples import hint_key
+from trm.training.losses import StepLoss
 
 LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor], StepLoss]
 
@@ -34,7 +33,6 @@ class StepResult:
     loss: Tensor
     last: StepLoss
     steps: Tensor | float  # supervision steps a sample has had, mean over the batch
-    hints: Mapping[str, Tensor]  # of the last step: the share of right cells of each hint
 
 
 def fresh_step(
@@ -43,7 +41,6 @@ def fresh_step(
     depth: DepthConfig,
     loss: LossFunction,
     seed: int,
-    hints: Mapping[str, float] | None = None,
 ) -> StepResult:
     """Start anew, take some steps without gradient and then the supervised ones.
 
@@ -52,26 +49,16 @@ def fresh_step(
             int64 [B], from which follows which samples start from random states, and from which.
         loss: of (logits, halt_logits, labels, answer).
         seed: of the batch, for the number of steps without gradient; on every device the same.
-        hints: the weight of each that is learned, whose classes [B, H, W] the batch has.
     """
-    draw = random.Random(seed)
-    free = draw.randint(*depth.no_grad_steps)
+    free = random.Random(seed).randint(*depth.no_grad_steps)
     loop = Loop(model, batch["inputs"])
-    if draw.random() < depth.hint_forcing:
-        classes = {name: batch[hint_key(name)] for name in hints or {}}
-        loop.state = model.step_from_hints(loop.context, classes)
-        return _result(loop, batch, loss, hints, 1.0)
     if depth.random_start:
         loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
     loop.advance(free)
     results = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        result = _result(loop, batch, loss, hints, float(free + depth.supervised_steps))
-        if depth.hint_forcing:
-            # What cannot be known yet would be far louder than what is still to be learned.
-            result = replace(result, loss=result.last.total - result.last.lm)
-        results.append(result)
+        results.append(_result(loop, batch, loss, float(free + depth.supervised_steps)))
     return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
 
 
@@ -81,7 +68,6 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     loss: LossFunction,
-    hints: Mapping[str, float] | None = None,
 ) -> tuple[StepResult, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
@@ -91,20 +77,10 @@ def carried_step(
     carry = initial_carry(batch) if carry is None else carry.to(batch["inputs"].device)
     carry, loop = carry_step(model, carry, batch, depth.halt_max_steps, depth.exploration)
     # A number would wait for the device at every step; the log asks for it now and then.
-    return _result(loop, carry.batch, loss, hints, carry.steps.float().mean()), carry
+    return _result(loop, carry.batch, loss, carry.steps.float().mean()), carry
 
 
-def _result(
-    loop: Loop,
-    batch: Batch,
-    loss: LossFunction,
-    hints: Mapping[str, float] | None,
-    steps: Tensor | float,
-) -> StepResult:
+def _result(loop: Loop, batch: Batch, loss: LossFunction, steps: Tensor | float) -> StepResult:
     """The loss of a step that has just been taken."""
     step = loss(*loop.read(), batch["labels"], batch["answer"])
-    if not hints:
-        return StepResult(step.total, step, steps, {})
-    classes = {name: batch[hint_key(name)] for name in hints}
-    auxiliary, accuracy = hint_loss(loop.read_hints(), classes, hints)
-    return StepResult(step.total + auxiliary, step, steps, accuracy)
+    return StepResult(step.total, step, steps)

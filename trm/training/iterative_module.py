@@ -11,10 +11,7 @@ from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
 from trm.models.halting import Carry
 from trm.models.iterative import Batch, IterativeModel
-from trm.models.looped import LoopedTransformer
-from trm.models.ordered import work_in_order
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import (
     DepthConfig,
@@ -40,9 +37,6 @@ class IterativeModule(CanvasModule):
         depth: how recursion is trained.
         loss: what the loss counts.
         solve_steps: supervision steps a row gets at most when problems are solved.
-        hints: intermediate quantities that are learned beside the answer, and the weight of each in
-            the loss; ``all`` stands for those of the layout that are not named. The network has a
-            head for each of them, see `canvas.hints`.
         compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
 
@@ -60,23 +54,16 @@ class IterativeModule(CanvasModule):
         depth: DepthConfig,
         loss: LossConfig,
         solve_steps: int = 16,
-        hints: dict[str, float] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1)
         if depth.schedule == "carry" and not network.can_carry:
             raise ValueError(
-                "depth.schedule carry takes a sample's state over from step to step, and this "
-                "network may turn its canvas differently at the next one: set depth.schedule: fresh"
+                "depth.schedule carry takes a sample's state over from step to step, which this "
+                "network's cannot be: set depth.schedule: fresh"
             )
-        if depth.schedule == "fresh" and depth.hint_forcing and not network.builds_on_hints:
-            raise ValueError(
-                "depth.hint_forcing starts from states that are built from hints, and those of "
-                "this network are not: set depth.hint_forcing to 0, or give a looped "
-                "transformer hints (model.hints) and network.config.hint_threshold above 0"
-            )
-        super().__init__(network, optimizer, schedule, hints, compile, seed)
+        super().__init__(network, optimizer, schedule, None, compile, seed)
         self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
         weights: Any = {"givens_weight": loss.givens_weight, "halt_weight": loss.halt_weight}
         self.loss: LossFunction = partial(step_loss, loss=loss.name, **weights)
@@ -90,12 +77,11 @@ class IterativeModule(CanvasModule):
             )
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        loss, hints = self.loss, self.hints
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            result = fresh_step(model, batch, self.depth, loss, self.batch_seed(batch_idx), hints)
+            result = fresh_step(model, batch, self.depth, self.loss, self.batch_seed(batch_idx))
         else:
-            result, self.carry = carried_step(model, batch, self.carry, self.depth, loss, hints)
+            result, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
         if logs_at(self.trainer, self.global_step + 1):
             last = result.last
             figures: dict[str, Any] = {
@@ -108,7 +94,7 @@ class IterativeModule(CanvasModule):
             }
             if self.depth.schedule == "carry":  # how many samples need; under `fresh` it is drawn
                 figures["supervision_steps"] = result.steps
-            self.log_training(figures, result.hints)
+            self.log_training(figures, {})
         return result.loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -127,34 +113,19 @@ class IterativeModule(CanvasModule):
         """On one row of each problem, as training has it.
 
         All rows get the same supervision steps: under `fresh` the middle number of those without
-        gradient and then the supervised ones, under `carry` as many as it may take. A model that
-        works in order takes none.
+        gradient and then the supervised ones, under `carry` as many as it may take.
         """
         steps = row_step(drawing, _one_step(drawing))
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
-        if self.predictor().in_order:
-            assert isinstance(self.model, LoopedTransformer)
-            worked = work_in_order(self.model, batch["inputs"])
-            if worked is not None:
-                said = self.model.read(worked.state, worked.context)
-                loss = self.loss(*said, batch["labels"], batch["answer"]).total
-                return float(loss), len(drawing)
         free, supervised = sum(self.depth.no_grad_steps) // 2, self.depth.supervised_steps
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
         loss = fresh_step(self.model, batch, settled, self.loss, seed=0).loss
         return float(loss), len(drawing)
-
-    def believed_hints(
-        self, drawing: WorkedDrawing, forced: TeacherForced
-    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        which = _one_step(drawing)
-        row = np.cumsum(drawing.steps) - drawing.steps + which
-        return self.predictor().hints(forced.steps.inputs[row], forced.filled.steps[row]), which
 
     def predictor(self) -> IterativePredictor:
         return IterativePredictor(self.model, self.solve_steps)

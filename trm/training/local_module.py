@@ -9,7 +9,7 @@ from torch import Tensor
 
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL, page_windows
+from canvas.windows import SYMBOL, Sights, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor
@@ -17,10 +17,10 @@ from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import rule_of, window_batch
+from trm.training.samples import rule_of, sight_batch
 
 _HARD = "counterexamples"  # of a checkpoint
-_NARROW = 2.0  # margin between a right logit and the next below which a window is hard
+_NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
 _AT_ONCE = 16384
 
 
@@ -33,7 +33,7 @@ class LocalModule(CanvasModule):
         schedule: of the learning rate.
         halt_weight: weight of the loss of the halting head, which learns whether all that a cell
             says is right.
-        counterexamples: share of a batch that is drawn evenly from windows that were wrong or
+        counterexamples: share of a batch that is drawn evenly from sights that were wrong or
             nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
         compile: compile the model for training (needs a C++ compiler on a CPU).
@@ -57,7 +57,7 @@ class LocalModule(CanvasModule):
         check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(network, optimizer, schedule, None, compile, seed)
         self.halt_weight, self.counterexamples = halt_weight, counterexamples
-        self.seen: list[np.ndarray] = []  # numbers of windows that training has shown
+        self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
         self._goes_on = False  # from a checkpoint, which does not hold what has been seen
         self.hints = dict.fromkeys(network.fields, 1.0)
@@ -70,20 +70,21 @@ class LocalModule(CanvasModule):
             )
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of N cells, and what is worth logging: shares of cells that are right.
+        """The loss of N sights, and what is worth logging: shares that are right.
 
-        The cross entropies of all that a cell says, added up; the symbol's counts in cells that are
+        The cross entropies of all that heads say, added up; the symbol's counts in cells that are
         filled in.
         """
-        outputs, halt_logits = self.trained().cells(batch["tokens"], batch["codes"])
+        sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
+        outputs, halt_logits = self.trained().cells(sights)
         shares: dict[str, Tensor] = {}
-        total, right = torch.zeros((), device=outputs.device), torch.ones_like(batch["asked"])
+        total = torch.zeros((), device=outputs.device)
+        right = torch.ones_like(batch["tokens"], dtype=torch.bool)
         for i, (name, logits) in enumerate(self.model.parts(outputs).items()):
-            label, counts = batch["labels"][:, i], torch.ones_like(batch["asked"])
-            if name == SYMBOL:
-                counts = batch["asked"]
-            losses = F.cross_entropy(logits.float(), label, reduction="none")
-            total = total + (losses * counts).mean()
+            label = batch["labels"][:, i]
+            counts = label >= 0
+            losses = F.cross_entropy(logits.float(), label, reduction="none", ignore_index=-1)
+            total = total + losses.mean()
             same = logits.detach().argmax(dim=-1) == label
             right = right & (same | ~counts)
             shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
@@ -98,28 +99,27 @@ class LocalModule(CanvasModule):
         loss, shares = self.loss(batch)
         if logs_at(self.trainer, self.global_step + 1):
             figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
-            figures |= {"cell_accuracy": shares[SYMBOL], "window_accuracy": shares["cells"]}
+            figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
             self.log_training(figures, {name: shares[name] for name in self.model.fields})
         return loss
 
     def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
-        """A batch with its share of hard windows."""
+        """A batch with its share of hard sights."""
         number = round(self.counterexamples * len(batch["tokens"])) if len(self.hard) else 0
         if not number:
             return batch
         random = np.random.default_rng(self.batch_seed(batch_idx))
-        more = self._windows(random.choice(self.hard, number))
+        more = self._sights(random.choice(self.hard, number))
         return {name: torch.cat((batch[name], part)) for name, part in more.items()}
 
-    def _windows(self, numbers: np.ndarray) -> Batch:
+    def _sights(self, numbers: np.ndarray) -> Batch:
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        rule = rule_of(data.task)
-        batch = window_batch(rule, rule.windows(numbers))
+        batch = sight_batch(rule_of(data.task), numbers)
         return {name: part.to(self.device) for name, part in batch.items()}
 
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:
-        """Run the model on all windows that training has shown, and keep those that are hard."""
+        """Run the model on all sights that training has shown, and keep those that are hard."""
         if not self.counterexamples or not self.current_epoch:
             return
         if self._goes_on:
@@ -127,22 +127,21 @@ class LocalModule(CanvasModule):
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
-            batch = self._windows(numbers)
-            outputs, _ = self.model.cells(batch["tokens"], batch["codes"], tables)
-            least = torch.full_like(batch["asked"], torch.inf, dtype=torch.float32)
-            for i, (name, logits) in enumerate(self.model.parts(outputs.float()).items()):
+            batch = self._sights(numbers)
+            sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
+            outputs, _ = self.model.cells(sights, tables)
+            least = torch.full_like(outputs[:, 0], torch.inf, dtype=torch.float32)
+            for i, logits in enumerate(self.model.parts(outputs.float()).values()):
                 label = batch["labels"][:, i : i + 1]
-                others = logits.scatter(1, label, -torch.inf).amax(dim=1)
-                margin = logits.gather(1, label)[:, 0] - others
-                if name == SYMBOL:
-                    margin = margin.masked_fill(~batch["asked"], torch.inf)
-                least = torch.minimum(least, margin)
+                others = logits.scatter(1, label.clamp(min=0), -torch.inf).amax(dim=1)
+                margin = logits.gather(1, label.clamp(min=0))[:, 0] - others
+                least = torch.minimum(least, margin.masked_fill(label[:, 0] < 0, torch.inf))
             hard.append(numbers[(least < _NARROW).cpu().numpy()])
         self.hard = np.unique(np.concatenate(hard))
         self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)
 
     def _shown_before(self) -> list[np.ndarray]:
-        """The windows of all batches of the epochs before, drawn once more after a resume."""
+        """The sights of all batches of the epochs before, drawn once more after a resume."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         loader: Any = data.train_dataloader()
         loader.progress = None  # all batches, not those that are still to come
@@ -169,14 +168,21 @@ class LocalModule(CanvasModule):
         """On all rows of each problem."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         rule = rule_of(data.task)
-        found = page_windows(rule, data.task.rules, problems, drawing)
-        return float(self.loss(self._windows(rule.number(found.windows)))[0]), len(drawing)
+        found = page_windows(rule, drawing)
+        numbers = rule.seen(found.windows, found.outputs)[0]
+        return float(self.loss(self._sights(numbers))[0]), len(drawing)
 
     def believed_hints(
         self, drawing: WorkedDrawing, forced: TeacherForced
     ) -> tuple[dict[str, np.ndarray], None]:
         last = np.cumsum(drawing.steps) - 1
         return self.predictor().hints(forced.steps.inputs[last], forced.filled.steps[last]), None
+
+    def true_hints(
+        self, problems: Problems, drawing: WorkedDrawing, step: None
+    ) -> dict[str, np.ndarray]:
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        return draw_fields(rule_of(data.task), drawing)
 
     def predictor(self) -> LocalPredictor:
         return LocalPredictor(self.model)

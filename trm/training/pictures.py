@@ -97,7 +97,7 @@ class Pictures(L.Callback):
     def _follow_rows(self, module: CanvasModule) -> np.ndarray | None:
         """Which of some rows are right after each supervision step, if any: ``bool [T, N]``."""
         predictor, steps = module.predictor(), self._parts[0].forced.steps
-        if not module.deepest or predictor.in_order:
+        if not module.deepest:
             return None
         seen = predictor.trace(steps.inputs[:_TRACED], 2 * module.deepest)
         return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, StepTrace) else None

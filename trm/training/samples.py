@@ -14,17 +14,16 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from augment.symmetry import recognise
 from augment.transforms import SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.hints import ORIENTATION, UNDEFINED, draw_hints, hint_sequences
+from canvas.hints import UNDEFINED, draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, Windows, page_windows
+from canvas.windows import SYMBOL, LocalRule, page_windows
 from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum, RareContexts
 
@@ -93,19 +92,9 @@ class TrainingSamples(Samples):
     def _hints(
         self, problems: Problems, drawing: WorkedDrawing, step: Any, inserted: Insertion
     ) -> np.ndarray:
-        """The classes of the hints asked for, ``uint8 [B, H, W, hints]``, undefined where inserted.
-
-        In place of the orientation, which follows from the view, stands each cell's row number; its
-        column number comes last.
-        """
+        """The classes of hints, ``uint8 [B, H, W, hints]``, undefined where inserted."""
         drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
-        classes = inserted(np.stack([drawn[name] for name in self.hints], axis=-1), UNDEFINED)
-        if ORIENTATION in self.hints:
-            rows, columns = np.indices(classes.shape[1:3], dtype=np.uint8)
-            classes[..., self.hints.index(ORIENTATION)] = rows
-            last = np.broadcast_to(columns, classes.shape[:3])
-            classes = np.concatenate([classes, last[..., None]], axis=-1)
-        return classes
+        return inserted(np.stack([drawn[name] for name in self.hints], axis=-1), UNDEFINED)
 
     def _drawing(
         self, indices: Sequence[int]
@@ -176,11 +165,7 @@ class RowStepSamples(TrainingSamples):
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
         batch["seeds"] = own(_MODEL).view(np.int64)
         for k, name in enumerate(self.hints):
-            classes = arrays[3][..., k]
-            if name == ORIENTATION:
-                symmetry = recognise(classes, arrays[3][..., -1]).astype(np.uint8)
-                classes = np.broadcast_to(symmetry[:, None, None], classes.shape)
-            batch[hint_key(name)] = np.ascontiguousarray(classes)
+            batch[hint_key(name)] = np.ascontiguousarray(arrays[3][..., k])
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
@@ -216,11 +201,7 @@ def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
     """
     counters = _VIEW + torch.arange(3, device=batch["seeds"].device)
     drawn = views.draw(batch["labels"], uniform(batch["seeds"][:, None], counters))
-    turned = {name: part if part.ndim < 3 else drawn.show(part) for name, part in batch.items()}
-    if (orientation := hint_key(ORIENTATION)) in batch:
-        symmetry = drawn.symmetry.to(torch.uint8)[:, None, None]
-        turned[orientation] = symmetry.expand_as(batch[orientation])
-    return turned
+    return {name: part if part.ndim < 3 else drawn.show(part) for name, part in batch.items()}
 
 
 def hint_key(name: str) -> str:
@@ -229,21 +210,20 @@ def hint_key(name: str) -> str:
 
 
 class WindowSamples(TrainingSamples):
-    """Batches of whole pages, of which every different window is a sample, see `window_batch`.
+    """Batches of whole pages, of which every different sight is a sample, see `sight_batch`.
 
     Of half the pages the first rows, as many as is drawn, are shown as they are written; all else
-    is to be filled in. Three windows in five come more than once in a batch, those of blank cells
+    is to be filled in. Three sights in five come more than once in a batch, those of blank cells
     most often: each counts once, so that rare ones are not drowned, at half the cost.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, _, epoch, index = self._drawing(indices)
+        _, drawing, _, epoch, index = self._drawing(indices)
         words = random_words(keys(self.seed, self.split, epoch, index, _STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
         rule = rule_of(self.task)
-        found = page_windows(rule, self.task.rules, problems, drawing, known)
-        numbers = np.unique(rule.number(found.windows))
-        return {**window_batch(rule, rule.windows(numbers)), "numbers": torch.from_numpy(numbers)}
+        found = page_windows(rule, drawing, known)
+        return sight_batch(rule, np.unique(rule.seen(found.windows, found.outputs)[0]))
 
 
 def rule_of(task: Task) -> LocalRule:
@@ -252,19 +232,21 @@ def rule_of(task: Task) -> LocalRule:
     return task.rules.local_rule(task.base)
 
 
-def window_batch(rule: LocalRule, windows: Windows) -> TrainingBatch:
-    """N windows as tensors, and what follows from them.
+def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
+    """N sights as tensors, and what follows from them.
 
-    ``tokens`` int64 [N]; ``codes`` of the neighbours' messages int64 [N, 3]; ``labels`` int64
-    [N, 1 + F], the symbol, then each field that is handed on; ``asked`` bool [N], whether the
-    symbol is to be written.
+    ``numbers`` themselves; ``heads`` and ``tokens`` int64 [N] and ``codes`` int64 [N, ways], see
+    `canvas.windows.Sights`; ``labels`` int64 [N, 1 + fields], the symbol, then each field; −1 where
+    the head does not say it.
     """
-    labels = rule.apply(windows)
+    sights = rule.sights(numbers)
+    labels = rule.answers(sights)
     batch = {
-        "tokens": windows.token,
-        "codes": np.stack(windows[1:], axis=1),
+        "numbers": numbers,
+        "heads": sights.head,
+        "tokens": sights.token,
+        "codes": sights.codes,
         "labels": np.stack([labels[name] for name in (SYMBOL, *rule.fields)], axis=1),
-        "asked": rule.asks(windows),
     }
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 

@@ -54,6 +54,6 @@ def make_solver() -> Make:
 @pytest.fixture(scope="session")
 def study(make_solver: Make) -> ProbeStudy:
     """A study of a model with heads, on two sizes and one that has no problem."""
-    solver = make_solver(hints=HINTS, crop=True)
+    solver = make_solver("gpt", hints=HINTS)
     found = run_probes(solver, [*SIZES, {"digits_a": 1, "digits_b": 1}], QUICK)
     return replace(found, model={"name": "tiny", "solve_steps": 4})

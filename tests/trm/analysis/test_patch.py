@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,21 +20,14 @@ from trm.checkpoints.loading import load_solver
 from trm.commands import inspect
 from trm.solving.solver import Solver
 
-LATTICE = Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors"
-
 FOUR = {"digits_a": 4, "digits_b": 4}
 ADDED = {"digits": 5, "addends": 2}
 
 
 @pytest.fixture(scope="module")
-def lattice() -> Solver:
-    return load_solver(LATTICE, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def adding(lattice) -> Solver:
+def adding(stepping) -> Solver:
     """Pairs are drawn alike whatever the model."""
-    return replace(lattice, task=Addition("column", digits=(1, 5), addends=(2, 2)))
+    return replace(stepping, task=Addition("column", digits=(1, 5), addends=(2, 2)))
 
 
 def test_the_command_offers_what_there_is():
@@ -54,8 +46,8 @@ def places(one: str, other: str) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def drawn(lattice, adding) -> dict[tuple[str, str], list[Pair]]:
-    solvers = (lattice, FOUR), (adding, ADDED)
+def drawn(stepping, adding) -> dict[tuple[str, str], list[Pair]]:
+    solvers = (stepping, FOUR), (adding, ADDED)
     return {
         (solver.task.name, kind): draw_pairs(solver, kind, size, 20, seed=0)
         for solver, size in solvers
@@ -70,8 +62,8 @@ def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked
         assert len({pair.names for pair in pairs}) == len(pairs) == 20
 
 
-def test_more_pairs_begin_with_the_same_ones_and_another_seed_has_others(lattice, drawn):
-    found = [[pair.names for pair in draw_pairs(lattice, CARRY, FOUR, 5, seed)] for seed in (0, 1)]
+def test_more_pairs_begin_with_the_same_ones_and_another_seed_has_others(stepping, drawn):
+    found = [[pair.names for pair in draw_pairs(stepping, CARRY, FOUR, 5, seed)] for seed in (0, 1)]
     assert found[0] == [pair.names for pair in drawn["multiplication", CARRY]][:5] != found[1]
 
 
@@ -130,8 +122,8 @@ def test_another_digit_of_a_sum_is_of_one_addend_and_another_carry_of_two(drawn)
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
 @pytest.mark.parametrize("kind", KINDS["multiplication"])
-def test_symbols_stand_in_the_same_cells_in_every_layout(lattice, layout, kind):
-    solver = replace(lattice, task=Multiplication(layout))
+def test_symbols_stand_in_the_same_cells_in_every_layout(stepping, layout, kind):
+    solver = replace(stepping, task=Multiplication(layout))
     pairs = draw_pairs(solver, kind, {"digits_a": 3, "digits_b": 3}, 6, seed=0)
     assert len(pairs) == 6
     for pair in pairs:
@@ -142,16 +134,15 @@ def test_symbols_stand_in_the_same_cells_in_every_layout(lattice, layout, kind):
             assert ((cells[0] == symbols.BLANK) == (cells[1] == symbols.BLANK)).all()
 
 
-def test_where_all_digits_meet_at_once_no_carry_is_alone_and_sums_have_no_factor(lattice, adding):
-    solver = replace(lattice, task=Multiplication("direct"))
+def test_where_all_digits_meet_at_once_no_carry_is_alone_and_sums_have_no_factor(stepping, adding):
+    solver = replace(stepping, task=Multiplication("direct"))
     assert draw_pairs(solver, CARRY, {"digits_a": 3, "digits_b": 2}, 3, seed=0) == []
     assert len(draw_pairs(solver, DIGIT, {"digits_a": 3, "digits_b": 2}, 3, seed=0)) == 3
     with pytest.raises(ValueError, match="factor"):
         draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
 
 
-FAMILIES = ("stepwise", "in order", "gpt")
-OF = {"gpt": ("1212+5613", "1212+5643")} | dict.fromkeys(FAMILIES[:2], ("253x83", "254x83"))
+OF = {"stepwise": ("253x83", "254x83"), "gpt": ("1212+5613", "1212+5643")}
 STEPS = (1, 3)
 
 Make = Callable[[str], Solver]
@@ -162,7 +153,6 @@ def trained(repository, stepping) -> Make:
     """A trained model of each family."""
     models = {
         "stepwise": stepping,
-        "in order": load_solver(LATTICE, device="cpu"),
         "gpt": load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu"),
     }
     return models.__getitem__
@@ -188,21 +178,21 @@ def recorder_of(solver: Solver, texts: tuple[str, str], row: int = 0) -> Recorde
 
 def sites_of(recorder: Recorder) -> list[Site]:
     passed = [site for of_pass in recorder.layers() for site in of_pass]
-    if isinstance(recorder, StepRecorder) and recorder.start is None:
+    if isinstance(recorder, StepRecorder):
         passed = recorder.states(STEPS)
     return [*recorder.input_sites(), *passed]
 
 
 def whole(site: Site, seen: list[torch.Tensor]) -> Change:
     """All that a site holds, taken from B."""
-    return lambda _, number, value: seen[min(number, len(seen) - 1)][1].expand_as(value)
+    return lambda _, number, value: seen[number][1].expand_as(value)
 
 
 def assert_all_of(value: np.ndarray | torch.Tensor, what: float, within: float = 1e-3) -> None:
     np.testing.assert_allclose(value, what, atol=within)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", OF)
 def test_activations_of_the_same_problem_change_nothing_and_all_of_another_give_its_answer(
     trained, family
 ):
@@ -225,7 +215,7 @@ def test_activations_of_the_same_problem_change_nothing_and_all_of_another_give_
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", OF)
 def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
     solver = trained(family)
     pair = read(solver, OF[family])
@@ -351,10 +341,9 @@ def test_sites_are_those_of_the_family_as_often_as_they_come_by(make_solver):
 @pytest.mark.parametrize(
     ("family", "texts", "how", "said"),
     [
-        ("in order", ("253x83", "253x93"), ("cells", 0), "have the same symbols in this row"),
+        ("stepwise", ("253x83", "253x93"), ("cells", 0), "have the same symbols in this row"),
         ("stepwise", ("253x89", "253x81"), ("cells", 1), "tokens are not in the same cells"),
-        ("in order", OF["in order"], ("layers", 0), "one of cells, rows, columns, heads, steps"),
-        ("in order", OF["in order"], ("steps", 0), "takes no supervision steps here"),
+        ("stepwise", OF["stepwise"], ("layers", 0), "one of cells, rows, columns, heads, steps"),
         ("gpt", OF["gpt"], ("steps", 0), "takes no supervision steps here"),
     ],
 )
@@ -365,8 +354,8 @@ def test_what_cannot_be_patched_is_said(trained, family, texts, how, said):
 
 
 def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
-    solver = trained("in order")
-    (inputs, labels), (later, _) = (read(solver, OF["in order"], row) for row in (0, 1))
+    solver = trained("stepwise")
+    (inputs, labels), (later, _) = (read(solver, OF["stepwise"], row) for row in (0, 1))
     with pytest.raises(ValueError, match="masked in the same cells"):
         patch(solver.predictor, np.stack([inputs[0], later[1]]), labels, "cells")
     solver = make_solver("looped")
@@ -376,68 +365,43 @@ def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
         patch(solver.predictor, *read(solver, ("21x2", "22x2")), "cells")
 
 
-def test_a_model_that_works_in_order_comes_to_the_same_effects_in_steps(trained):
-    """The last layer in one cell, replaced in every supervision step from the start."""
-    solver = trained("in order")
-    texts = ("2539x839", "2549x839")
-    inputs, labels = read(solver, texts, row=1)
-    found = patch(solver.predictor, inputs, labels, "cells")
-    assert found.sites[-1] == "layer 2"
-    recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
-    from_start = StepRecorder(solver.predictor.model, inputs, grid.size + 2, settle=True)
-    site = sites_of(recorder)[-1]
-    seen = recorder.run([site]).values[site]
-    for place in np.argwhere(np.abs(np.nan_to_num(found.effects[-1])) > 0.1):
-        group = torch.zeros(1, recorder.length, dtype=torch.bool)
-        group[0, grid[tuple(place)]] = True
-        put = replacement(group, seen, "cells")
-        one, other = (r.run([site], [0], put).logits for r in (recorder, from_start))
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
-
-
-SMALL = {"digits_a": 3, "digits_b": 1}
+SEVEN = {"digits": 7, "addends": 2}
 
 
 @pytest.fixture(scope="module")
-def found(lattice) -> list[HeadEffects]:
-    return head_effects(lattice, SMALL, (DIGIT, FACTOR), pairs=4)
+def writer(repository) -> Solver:
+    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    return load_solver(file, device="cpu")
 
 
-def test_the_digit_comes_by_one_head_of_the_shipped_model_and_the_factor_by_another(found):
-    digit, factor = (np.array(one.mean) for one in found)
-    assert digit.shape == (2, 8)
-    assert digit[0, 7] > 0.9 > 0.1 > abs(factor[0, 7])
-    assert factor[0, 2] > 0.9 > digit[0, 2]  # which brings the carry, too
-    assert [(one.kind, len(one.pairs), one.left_out) for one in found] == [
-        ("digit", 4, 0),
-        ("factor", 4, 0),
-    ]
+@pytest.fixture(scope="module")
+def found(writer) -> list[HeadEffects]:
+    return head_effects(writer, SEVEN, (CARRY, DIGIT), pairs=6)
 
 
-def test_effects_are_the_mean_of_those_of_single_pairs(found, lattice):
-    pairs = draw_pairs(lattice, DIGIT, SMALL, 4, seed=0)
+def test_effects_are_the_mean_of_those_of_single_pairs(found, writer):
+    pairs = draw_pairs(writer, CARRY, SEVEN, 6, seed=0)
     assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]
-    effects = [patch(lattice.predictor, p.inputs, p.labels, "heads").effects for p in pairs]
+    effects = [patch(writer.predictor, p.inputs, p.labels, "heads").effects for p in pairs]
     np.testing.assert_allclose(found[0].mean, np.mean(effects, axis=0), atol=1e-5)
     assert (np.array(found[0].low) <= np.array(found[0].mean)).all()
     assert (np.array(found[0].mean) <= np.array(found[0].high)).all()
 
 
-def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on_the_right(
-    repository,
-):
-    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
-    solver = load_solver(file, device="cpu")
-    size = {"digits": 7, "addends": 2}
-    carry, digit = head_effects(solver, size, (CARRY, DIGIT), pairs=6)
+def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on_the_right(found):
+    carry, digit = found
+    assert [(one.kind, len(one.pairs), one.left_out) for one in found] == [
+        ("carry", 6, 0),
+        ("digit", 6, 0),
+    ]
     assert carry.sites == [f"block {block}" for block in (1, 2, 3, 4)]
     for block, head in ((2, 1), (3, 2)):  # by `trm rasp`
         assert carry.mean[block - 1][head - 1] > 0.2 > 0.1 > digit.mean[block - 1][head - 1]
     assert digit.mean[2][3] > 0.2 > carry.mean[2][3]  # block 3, head 4: the column itself
 
 
-def test_a_size_without_pairs_or_right_rows_is_refused(repository, make_solver):
-    bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+def test_a_size_without_pairs_or_right_rows_is_refused(stepping, make_solver):
+    bits = replace(stepping, task=Multiplication("lattice", base=2))
     with pytest.raises(ValueError, match="no two held-out problems of 1 x 1 digits differ in a"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
     with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):

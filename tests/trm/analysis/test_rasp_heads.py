@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from canvas import symbols
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
@@ -16,8 +16,6 @@ from trm.analysis.record import SequenceRecorder
 from trm.checkpoints.loading import load_solver
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Solver
-
-LATTICE = Path(__file__).parents[3] / "docs/models/lattice-seed0.safetensors"
 
 CELLS = np.arange(3)
 LEFT = select(CELLS, CELLS - 1, np.equal)
@@ -119,59 +117,11 @@ FOUR = {"digits_a": 4, "digits_b": 4}
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Solver:
-    return load_solver(LATTICE, device="cpu")
+def found(stepping) -> Comparison:
+    return compare_heads(stepping, FOUR, problems=3)
 
 
-@pytest.fixture(scope="module")
-def found(shipped) -> Comparison:
-    return compare_heads(shipped, FOUR, problems=3)
-
-
-def test_the_first_layer_of_the_shipped_model_looks_where_the_program_of_the_lattice_selects(found):
-    best = [head.best for head in found.heads if head.layer == 1]
-    assert len(best) == 8
-    assert all(one.in_program for one in best)
-    assert {one.selector for one in best} == {"above", "right", "above left"}
-    assert all(one.baseline == pytest.approx(1 / 4) for one in best)  # it sees four cells
-    assert max(one.overlap for one in best if one.selector == "above left") > 0.95
-    assert max(one.overlap for one in best if one.selector == "right") > 0.95
-    for head in found.heads:
-        for name in ("left", "far right", "far above"):
-            assert head.of(name).overlap == head.of(name).baseline == 0
-    assert (found.problems, found.rows, found.program_right, found.split) == (3, 12, 12, "test")
-    row = found.heads[0].of("same row")
-    assert 12 * 4 <= row.cells <= 12 * 5  # four digits or five in a row
-    assert row.problems == 3
-
-
-def test_the_model_before_training_is_measured_too(found, shipped):
-    """Its config gives each head a direction to begin with; not all keep it."""
-    places = [[(head.layer, head.head) for head in of] for of in (found.heads, found.untrained)]
-    assert places[0] == places[1]
-    second, eighth = (
-        [of[head].best.selector for of in (found.untrained, found.heads)] for head in (1, 7)
-    )
-    assert second == ["above right", "right"]
-    assert eighth == ["above left", "above left"]
-    assert shipped.predictor.model.training is False  # the model itself is as it was
-    assert compare_heads(shipped, FOUR, problems=3) == found
-
-
-def test_attention_is_looked_at_when_no_state_changes_any_more(shipped):
-    problem = Problems.from_ints([(2539, 839)])
-    steps = row_steps(shipped.draw_worked(problem))
-    seen = watch(shipped.predictor, shipped.task, steps.inputs, steps.labels)
-    one, at, last = one_row(shipped, problem, None)
-    assert at == 2
-    np.testing.assert_array_equal(one.inputs, steps.inputs[2:])
-    np.testing.assert_allclose(
-        seen.attention["state"][:, 2], last.attention["state"][:, 0], atol=1e-5
-    )
-
-
-def test_both_states_of_a_recursive_model_are_compared(stepping):
-    found = compare_heads(stepping, FOUR, problems=2)
+def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(found):
     places = [(head.update, head.layer, head.head) for head in found.heads]
     assert places == [
         (update, layer, head)
@@ -179,9 +129,41 @@ def test_both_states_of_a_recursive_model_are_compared(stepping):
         for layer in (1, 2)
         for head in range(1, 9)
     ]
-    assert found.heads[7].best.selector == "above left"
+    best = {place: head.best for place, head in zip(places, found.heads, strict=True)}
+    for place, selector in ((("z_L", 1, 3), "right"), (("z_L", 1, 8), "above left")):
+        assert best[place].selector == selector
+        assert best[place].in_program
+        assert best[place].overlap > 0.95
     # Its cells see nine neighbours and the nearest written cell beyond in eight directions.
     assert found.heads[1].of("far right").baseline > 0
+    assert (found.problems, found.rows, found.program_right, found.split) == (3, 12, 12, "test")
+    row = found.heads[0].of("same row")
+    assert 12 * 4 <= row.cells <= 12 * 5  # four digits or five in a row
+    assert row.problems == 3
+
+
+def test_the_model_before_training_is_measured_too(found, stepping):
+    """Its config gives each head a direction to begin with."""
+    places = [[(h.update, h.layer, h.head) for h in of] for of in (found.heads, found.untrained)]
+    assert places[0] == places[1]
+    eighth = [of[7].best.selector for of in (found.untrained, found.heads)]
+    assert eighth == ["above left", "above left"]
+    assert any(
+        before.best.selector != head.best.selector
+        for before, head in zip(found.untrained, found.heads, strict=True)
+    )
+    assert stepping.predictor.model.training is False  # the model itself is as it was
+    assert compare_heads(stepping, FOUR, problems=3) == found
+
+
+def test_one_row_is_looked_at_as_among_others(stepping):
+    problem = Problems.from_ints([(2539, 839)])
+    steps = row_steps(stepping.draw_worked(problem))
+    one, at, last = one_row(stepping, problem, None)
+    seen = watch(stepping.predictor, stepping.task, steps.inputs, steps.labels, last.steps)
+    assert at == 2
+    np.testing.assert_array_equal(one.inputs, steps.inputs[2:])
+    np.testing.assert_allclose(seen.attention["z_H"][:, 2], last.attention["z_H"][:, 0], atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +229,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
     assert not np.allclose(loops.attention["loop 2"], seen.attention["tokens"])
 
 
-def test_a_size_without_held_out_problems_is_refused(repository):
-    bits = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+def test_a_size_without_held_out_problems_is_refused(stepping):
+    bits = replace(stepping, task=Multiplication("lattice", base=2))
     with pytest.raises(ValueError, match="no problem of 1 x 1 digits is held out"):
         compare_heads(bits, {"digits_a": 1, "digits_b": 1})

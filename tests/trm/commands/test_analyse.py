@@ -13,7 +13,7 @@ from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
 from trm.checkpoints import DATA_KEY
 
-LATTICE = "docs/models/lattice-seed0.safetensors"
+LATTICE = "docs/models/decimal-seed0.safetensors"
 
 QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
 
@@ -97,7 +97,7 @@ def test_effects_of_heads_of_a_lattice(command, repository, tmp_path, titles):
     assert re.search(rf" 3 +{re.escape(f'{mean} ({low}–{high})')} ", ran.out)
     assert "digit: another digit of the multiplicand, 2 pairs\n" in ran.out
     assert wide(tmp_path / "heads.png") > 300
-    assert titles == ["lattice-seed0: what heads bring to the answer, 3 x 1 digits"]
+    assert titles == ["decimal-seed0: what heads bring to the answer, 3 x 1 digits"]
 
 
 def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
@@ -144,12 +144,12 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path, ti
     assert data["program_selectors"] == ["above", "above left", "right", "same row"]
     (size,) = data["sizes"]
     assert (size["size"], size["problems"]) == ({"digits_a": 4, "digits_b": 4}, 2)
-    assert len(size["heads"]) == 16
+    assert len(size["heads"]) == 32
     best = size["heads"][7]["overlaps"][0]
     assert re.search(rf" 8 +above left \* +{best['overlap']:.2f} ±", ran.out)
     assert {path.name for path in tmp_path.glob("*.png")} == {"heads.png", "overlap.png"}
     assert min(wide(picture) for picture in tmp_path.glob("*.png")) > 300
-    assert all(title.startswith("lattice-seed0") for title in titles)
+    assert all(title.startswith("decimal-seed0") for title in titles)
     assert len(titles) == 2
 
 

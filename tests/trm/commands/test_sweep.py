@@ -108,7 +108,7 @@ def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_pa
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("smal.yaml", "Did you mean studies/small_lattices.yaml?"),  # and not trm/small
+        ("blank.yaml", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
         ("studies/dept", "Did you mean studies/depth?"),
     ],
 )

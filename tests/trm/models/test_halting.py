@@ -84,7 +84,6 @@ def page(seed, rows, columns):
 
 PREFIX = {"position": "rope_1d", "num_prefixes": 1, "prefix_length": 3}
 OFFSETS = {"position": "relative_2d", "halt_pool": "mask"}
-HINTED = {"attend_self": False, "hints": {"carry": 4}, "hint_threshold": 0.3}
 TOKENS = {
     "skip_blank behind a prefix": {"skip_blank": True, **PREFIX},
     "skip_blank and learned": {"skip_blank": True, "position": "learned", "halt_pool": "mask"},
@@ -95,8 +94,8 @@ TOKENS = {
         **OFFSETS,
     },
     "crop behind a prefix": {"crop": True, **PREFIX},
-    "crop and rows alone": {"crop": True, "neighbourhood": "before", **OFFSETS},
-    "crop and states of hints": {"crop": True, "neighbourhood": "before", **OFFSETS, **HINTED},
+    "crop and offsets": {"crop": True, **OFFSETS},
+    "crop of a looped transformer": {"crop": True, **OFFSETS},
 }
 
 
@@ -104,15 +103,14 @@ def make_ragged(name):
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_heads": 4, "num_layers": 2, "intermediate_size": 32}
     settings = {"height": 7, "width": 8, **sizes, **TOKENS[name]}
-    if "hints" in settings:
+    if "looped" in name:
         return LoopedTransformer(LoopedConfig(**settings)).train()
     return TinyRecursiveModel(RecursiveConfig(**settings, H_cycles=2, L_cycles=2)).train()
 
 
 def said_and_learned(model, loop, sample):
     """All that is read of one sample, and the gradients of it."""
-    hints = loop.read_hints()
-    said = [part[sample] for part in (*loop.read(), *hints.values())]
+    said = [part[sample] for part in loop.read()]
     mixed = sum((part.sin() * (i + 1)).sum() for i, part in enumerate(said))
     parameters = list(model.parameters())
     kept = {"allow_unused": True, "retain_graph": True}  # it goes on with the same embeddings

@@ -3,23 +3,24 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, encode
-from canvas.windows import NEIGHBOURS
+from canvas.windows import Sights, closure
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right, work_in_order
 
-TASK = Multiplication(layout="lattice", base=3)
-RULE = TASK.rules.local_rule(3)  # type: ignore[misc]
-MESSAGES = RULE.message_classes
+LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
+TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}
+RULES = {name: task.rules.local_rule(3) for name, task in TASKS.items()}  # type: ignore[misc]
 
 
-def model(**settings: object) -> LocalRecursiveModel:
+def model(layout: str = "lattice", **settings: object) -> LocalRecursiveModel:
     torch.manual_seed(0)
-    config = {"hidden_size": 16, "num_heads": 4, "intermediate_size": 24, "messages": MESSAGES}
+    config = {"hidden_size": 16, "num_heads": 4, "intermediate_size": 24, **RULES[layout].network}
     return LocalRecursiveModel(LocalConfig(**{**config, **settings})).eval()  # type: ignore[arg-type]
 
 
@@ -30,9 +31,10 @@ def pages(*rows: str) -> torch.Tensor:
 SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_layers": 2})
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_steps_lead_to_what_is_worked_out_in_order(shape: dict[str, int]) -> None:
-    net = model(**shape)
+def test_steps_lead_to_what_is_worked_out_in_order(shape: dict[str, int], layout: str) -> None:
+    net = model(layout, **shape)
     tokens = pages("____________", "__120_*_____", ".........2__", ".........1__", "____________")
     worked = work_in_order(net, tokens, states=True)
     loop = Loop(net, tokens)
@@ -41,7 +43,8 @@ def test_steps_lead_to_what_is_worked_out_in_order(shape: dict[str, int]) -> Non
     asked = tokens == MASK
     assert torch.equal(logits.argmax(-1)[asked], worked.tokens[asked])
     torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
-    torch.testing.assert_close(halt, all_right(-(-worked.halt_logits[:, 2:4]).exp().log1p().sum(1)))
+    rows = F.logsigmoid(worked.halt_logits[:, 2:4]).sum(1)
+    torch.testing.assert_close(halt, all_right(rows))
     loop.step()
     torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
 
@@ -63,22 +66,22 @@ def test_pages_of_a_batch_do_not_meet() -> None:
         torch.testing.assert_close(together.halt_logits[at[0], at[1]], alone.halt_logits[0])
 
 
-def test_a_cell_sees_its_own_symbol_and_three_messages_alone() -> None:
-    """What is said of a window does not depend on where or beside which others it comes."""
-    net = model(H_cycles=2, L_cycles=2)
-    rng = np.random.default_rng(0)
-    codes = torch.from_numpy(np.stack([rng.integers(0, n, 50) for n in net.codes], axis=1))
-    tokens = torch.from_numpy(rng.integers(1, 14, 50))
-    all_at_once, _ = net.cells(tokens, codes)
-    one_by_one = torch.cat([net.cells(tokens[i : i + 1], codes[i : i + 1])[0] for i in range(50)])
-    torch.testing.assert_close(all_at_once, one_by_one)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
+    """What is said of a sight does not depend on where or beside which others it comes."""
+    net = model(layout, H_cycles=2, L_cycles=2)
+    sights = RULES[layout].sights(np.random.default_rng(0).choice(closure(RULES[layout]), 50))
+    together = Sights(*map(torch.from_numpy, sights))
+    all_at_once, _ = net.cells(together)
+    one_by_one = [net.cells(Sights(*(p[i : i + 1] for p in together)))[0] for i in range(50)]
+    torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
 def test_the_last_h_cycle_alone_has_a_gradient() -> None:
     """With and without the cycles before it, gradients of the same state are the same."""
     net = model(H_cycles=2, L_cycles=1).train()
-    tokens, codes = torch.tensor([MASK, 3]), torch.tensor([[1, 2, 3], [0, 0, 0]])
-    outputs, _ = net.cells(tokens, codes)
+    codes = torch.tensor([[1, 2, 3], [0, 0, 0]])
+    outputs, _ = net.cells(Sights(torch.tensor([0, 0]), torch.tensor([MASK, 3]), codes))
     outputs.sum().backward()
     assert net.embed_tokens.weight.grad is not None
     assert net.embed_messages.weight.grad is not None
@@ -87,15 +90,6 @@ def test_the_last_h_cycle_alone_has_a_gradient() -> None:
         "halt_head.weight",
         "halt_head.bias",
     }
-
-
-def test_codes_are_those_of_the_rule() -> None:
-    net, rng = model(), np.random.default_rng(1)
-    values = {name: rng.integers(0, n, 20) for name, n in RULE.fields.items()}
-    codes = net.encode_messages({k: torch.from_numpy(v) for k, v in values.items()})
-    for i, way in enumerate(NEIGHBOURS):
-        assert (codes[:, i].numpy() == RULE.code(RULE.messages[way], values)).all()
-    assert tuple(net.codes) == RULE.sizes
 
 
 def test_bad_input_is_refused() -> None:
@@ -107,20 +101,19 @@ def test_bad_input_is_refused() -> None:
         model(H_cycles=0)
 
 
-def test_a_page_of_truth_is_seen_as_its_windows() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_page_of_truth_is_seen_as_the_rule_has_it(layout: str) -> None:
     """`work_in_order` with heads that always know: reading follows the rule's own pages."""
-    net = model()
-    problems = TASK.problems([(14, 17), (8, 26)])
-    worked = TASK.rules.work(problems)
+    net, task, rule = model(layout), TASKS[layout], RULES[layout]
+    problems = task.problems([(14, 17), (8, 26)])
+    worked = task.rules.work(problems)
     drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
 
-    def know(tokens: torch.Tensor, codes: torch.Tensor, tables: object = None) -> torch.Tensor:
-        windows = RULE.windows(np.zeros(len(tokens), np.int64))._replace(
-            token=tokens.numpy(), right=codes[:, 0].numpy()
-        )
-        windows = windows._replace(above=codes[:, 1].numpy(), above_left=codes[:, 2].numpy())
-        says = RULE.apply(windows)
-        return torch.stack([torch.from_numpy(says[name]) for name in net.outputs], dim=1)
+    def know(sights: Sights, tables: object = None) -> torch.Tensor:
+        says = rule.answers(Sights(*(part.numpy() for part in sights)))
+        given = np.where(sights.token == MASK, says["symbol"], BLANK)
+        said = [np.maximum(s, 0) for s in ({**says, "symbol": given}).values()]
+        return torch.from_numpy(np.stack(said, axis=1))
 
     class Known(torch.nn.Module):
         def forward(self, said: torch.Tensor) -> torch.Tensor:
@@ -130,7 +123,7 @@ def test_a_page_of_truth_is_seen_as_its_windows() -> None:
 
     class Judge(torch.nn.Module):
         def forward(self, said: torch.Tensor) -> torch.Tensor:
-            return torch.zeros(len(said), 1)
+            return torch.zeros(*said.shape[:-1], 1)
 
     net.think = know  # type: ignore[method-assign,assignment]
     net.lm_head, net.halt_head = Known(), Judge()  # type: ignore[assignment]

@@ -8,7 +8,7 @@ import torch
 
 from canvas import symbols
 from trm.models.bias import attention_bias, neighbourhood_mask
-from trm.models.configs import IN_ORDER, NEIGHBOURHOODS, POSITIONS
+from trm.models.configs import NEIGHBOURHOODS, POSITIONS
 from trm.models.coordinates import Coordinates, relative_classes
 from trm.models.layers import Attention, rotate
 from trm.models.positions import Relative2D, make_position
@@ -28,10 +28,6 @@ def test_prefix_tokens_come_first_and_are_marked():
 
 def sees(neighbourhood, radius, a, b):
     down, right = b[0] - a[0], b[1] - a[1]
-    if neighbourhood == "before":
-        return (down, right) in ((0, 0), (0, 1)) or down == -1
-    if neighbourhood == "just_before":
-        return (down, right) in ((0, 0), (0, 1)) or (down == -1 and abs(right) <= radius)
     if neighbourhood == "all" or max(abs(down), abs(right)) <= radius:
         return True
     return neighbourhood == "local_lines" and (0 in (down, right) or abs(down) == abs(right))
@@ -39,20 +35,13 @@ def sees(neighbourhood, radius, a, b):
 
 @pytest.mark.parametrize(
     ("neighbourhood", "radius"),
-    [("local_lines", 0), ("local_lines", 2), ("before", 1), ("just_before", 2)],
+    [("local_lines", 0), ("local_lines", 2)],
 )
 def test_neighbourhood_holds_the_near_square_and_the_compass_lines(neighbourhood, radius):
     cells = [(row, column) for row in range(5) for column in range(7)]
     mask = neighbourhood_mask(Coordinates.canvas(5, 7), neighbourhood, radius)
     for (i, a), (j, b) in itertools.product(enumerate(cells), repeat=2):
         assert mask[i, j] == sees(neighbourhood, radius, a, b)
-
-
-@pytest.mark.parametrize("neighbourhood", IN_ORDER)
-def test_what_is_before_a_cell_never_comes_back_to_it(neighbourhood):
-    mask = neighbourhood_mask(Coordinates.canvas(4, 5), neighbourhood, 1)
-    order = [row * 5 + column for row in range(4) for column in range(4, -1, -1)]
-    assert not mask[order][:, order].triu(1).any()  # as in writing: from the top, from the right
 
 
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS[1:])

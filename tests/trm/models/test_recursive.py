@@ -168,8 +168,6 @@ def test_the_reference_shape_has_the_parameters_it_has():
         ({"direction_bias": 4.0}, r"set direction_bias to 0 or position to relative_2d"),
         ({"num_prefixes": 2}, "go together"),
         ({"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}, r"at most .* = 16, got 17"),
-        ({"hints": {"carry": 4}, "hint_threshold": 1.5}, "hint_threshold is a probability"),
-        ({"hint_threshold": 0.5}, r"no hints: give model.hints a weight"),
     ],
 )
 def test_a_shape_that_makes_no_sense_is_refused(changes, message):

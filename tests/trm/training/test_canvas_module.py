@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.hints import ORIENTATION
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from trm.checkpoints import CHECKPOINT_KEY
-from trm.models.configs import LoopedConfig, RecursiveConfig, UprightRecursiveConfig
-from trm.models.looped import LoopedTransformer
+from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.models.upright import UprightRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
 from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
@@ -91,26 +88,6 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
-def test_the_loss_of_a_model_that_works_in_order_is_that_of_steps_without_end(monkeypatch):
-    torch.manual_seed(0)
-    settings = {
-        "position": "relative_2d",
-        "neighbourhood": "before",
-        "crop": True,
-        "hint_threshold": 0.2,
-    }
-    settings |= {"hints": {"carry": 10}, "attend_self": False, "halt_pool": "mask"}
-    mine = module(depth=DepthConfig(no_grad_steps=(60, 60), supervised_steps=1)).eval()
-    mine.model = LoopedTransformer(LoopedConfig(**NETWORK, **settings)).eval()
-    _, drawing = some_problems()
-    loss, weight = mine.loss_on(ANY, drawing)
-    assert weight == 3
-    monkeypatch.setattr(LoopedTransformer, "in_order", False)
-    assert loss == pytest.approx(mine.loss_on(ANY, drawing)[0], rel=1e-5)
-    mine.depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1)
-    assert loss != pytest.approx(mine.loss_on(ANY, drawing)[0], rel=1e-3)
-
-
 def test_a_checkpoint_says_which_model_it_holds():
     checkpoint: dict = {}
     mine = module()
@@ -134,19 +111,12 @@ def test_a_carry_needs_canvases_of_one_size():
 
 
 def test_a_carry_needs_the_same_tokens_of_a_canvas_at_every_step():
-    turning = UprightRecursiveModel(
-        UprightRecursiveConfig(**NETWORK, crop=True, hints={ORIENTATION: 8})
-    )
+    class Turning(TinyRecursiveModel):
+        can_carry = False
+
     parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"), LossConfig()
-    with pytest.raises(
-        ValueError, match=r"differently at the next one: set depth\.schedule: fresh"
-    ):
-        IterativeModule(turning, *parts)
-
-
-def test_true_hints_need_states_that_are_built_from_hints():
-    with pytest.raises(ValueError, match=r"set depth\.hint_forcing to 0, or give"):
-        module(depth=DepthConfig(hint_forcing=0.5))
+    with pytest.raises(ValueError, match=r"cannot be: set depth\.schedule: fresh"):
+        IterativeModule(Turning(RecursiveConfig(**NETWORK)), *parts)
 
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():

@@ -14,8 +14,8 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.depth import carried_step, fresh_step
-from trm.training.losses import hint_loss, step_loss
-from trm.training.samples import RowStepSamples, hint_key
+from trm.training.losses import step_loss
+from trm.training.samples import RowStepSamples
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
 LONGER = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
@@ -76,56 +76,6 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(result.last.total, one.total)
 
 
-def hinted(
-    task: Multiplication = TASK, canvas: tuple[int, int] = (3, 5), tokens: str = "crop"
-) -> tuple[LoopedTransformer, dict[str, torch.Tensor], dict[str, float]]:
-    names = ("multiplicand", "carry")
-    data = RowStepSamples(task, Canvas(*canvas), "train", 0, 600, 6, hints=names)
-    torch.manual_seed(0)
-    config = LoopedConfig(
-        hidden_size=32,
-        num_heads=2,
-        num_layers=1,
-        intermediate_size=32,
-        position="relative_2d",
-        halt_pool="mask",
-        **{tokens: True},  # type: ignore[arg-type]
-        hints=dict.fromkeys(names, 4),
-        hint_threshold=0.5,
-        attend_self=False,
-    )
-    model = LoopedTransformer(config).train()
-    return model, data.__getitems__(range(6)), dict.fromkeys(names, 1.0)
-
-
-def test_a_hint_forced_batch_takes_one_step_from_the_true_hints():
-    model, samples, hints = hinted()
-    depth = DepthConfig(no_grad_steps=(3, 3), supervised_steps=2, hint_forcing=1.0)
-    result = fresh_step(model, samples, depth, LOSS, 0, hints)
-    assert result.steps == 1.0
-    context = model.encode(samples["inputs"])
-    classes = {name: samples[hint_key(name)] for name in hints}
-    state = model.step_from_hints(context, classes)
-    one = LOSS(*model.read(state, context), samples["labels"], samples["answer"])
-    auxiliary, _ = hint_loss(model.read_hints(state, context), classes, hints)
-    torch.testing.assert_close(result.loss, one.total + auxiliary)
-
-
-def test_other_batches_then_train_the_halting_head_alone():
-    model, samples, hints = hinted()
-    depth = DepthConfig(no_grad_steps=(0, 2), supervised_steps=2, hint_forcing=0.5)
-    results = [fresh_step(model, samples, depth, LOSS, seed, hints) for seed in range(40)]
-    forced = [one for one in results if one.steps == 1.0]
-    assert 10 < len(forced) < 30
-    for one in results:
-        if one.steps > 1.0:
-            model.zero_grad()
-            one.loss.backward()
-            assert model.lm_head.weight.grad.abs().max() < 1e-6
-            assert model.hint_heads.head.weight.grad is None
-            assert model.halt_head.weight.grad.abs().max() > 1e-4
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
     model, samples = tiny_model(), batch(size=200)
@@ -163,16 +113,20 @@ def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
 
 @pytest.mark.parametrize("tokens", ["skip_blank", "crop"])
 def test_carried_steps_of_samples_that_never_halt_are_those_of_a_fresh_start(tokens):
-    model, samples, hints = hinted(LONGER, (5, 9), tokens)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_heads": 2, "num_layers": 1, "intermediate_size": 32}
+    config = LoopedConfig(**sizes, position="relative_2d", halt_pool="mask", **{tokens: True})
+    model = LoopedTransformer(config).train()
+    samples = RowStepSamples(LONGER, Canvas(5, 9), "train", 0, 600, 6).__getitems__(range(6))
     assert model.encode(samples["inputs"]).lengths.unique().numel() > 1
     carry, depth = None, DepthConfig("carry", halt_max_steps=9, exploration=0.0)
     for steps in range(4):  # the head starts at "no"
-        carried, carry = carried_step(model, samples, carry, depth, LOSS, hints)
+        carried, carry = carried_step(model, samples, carry, depth, LOSS)
         carried.loss.backward()
         of_carry = gradients(model)
         model.zero_grad()
         anew = DepthConfig(no_grad_steps=(steps, steps), supervised_steps=1)
-        fresh = fresh_step(model, samples, anew, LOSS, 0, hints)
+        fresh = fresh_step(model, samples, anew, LOSS, 0)
         fresh.loss.backward()
         torch.testing.assert_close(carried.loss, fresh.loss)
         for mine, other in zip(of_carry, gradients(model), strict=True):

@@ -106,11 +106,11 @@ def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command,
     assert "Traceback" not in ran.err
 
 
-def test_a_carry_with_hints_and_averaged_weights_go_on_as_if_nothing_had_happened(
+def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     command, repository, tmp_path
 ):
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
-    config += ("--model.hints", "{all: 1.0}", "--data.workers", 2)
+    config += ("--data.workers", 2)
     config += ("--model.network.config.skip_blank", "true")  # as many tokens as the longest sample
     config += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     for folder, epochs, more in (("whole", 3, ()), ("parts", 1, ()), ("parts", 3, LAST)):
@@ -122,7 +122,6 @@ def test_a_carry_with_hints_and_averaged_weights_go_on_as_if_nothing_had_happene
     parts = load(tmp_path / "parts", run="trm-reference")
     carry = whole["carry"][0]
     assert (carry["steps"] > 1).any()  # there was something to take over
-    assert carry["batch.hint_sum"].dtype == torch.uint8
     assert carry["state.z_H"].shape[1] < 16 + 8 * 8  # the prefix and every cell
     for one, other in (
         (carry, parts["carry"][0]),

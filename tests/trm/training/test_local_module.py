@@ -39,12 +39,13 @@ def test_samples_are_the_windows_of_training_problems_each_once():
     batch, rule = samples.__getitems__(list(range(32))), rule_of(TASK)
     numbers = batch["numbers"].numpy()
     assert (np.diff(numbers) > 0).all()
-    windows = rule.windows(numbers)
-    assert (batch["tokens"].numpy() == windows.token).all()
-    assert (batch["codes"].numpy() == np.stack(windows[1:], axis=1)).all()
-    names, says = (SYMBOL, *rule.fields), rule.apply(windows)
+    sights = rule.sights(numbers)
+    for name, part in zip(("heads", "tokens", "codes"), sights, strict=True):
+        assert (batch[name].numpy() == part).all()
+    says = rule.answers(sights)
+    names = (SYMBOL, *rule.fields)
     assert (batch["labels"].numpy() == np.stack([says[name] for name in names], axis=1)).all()
-    masked = batch["asked"].numpy()
+    masked = batch["labels"][:, 0].numpy() >= 0
     assert np.isin(numbers[masked], closure(rule)).all()
     assert 0 < masked.sum() < len(masked)
     again = samples.__getitems__(list(range(32)))
@@ -70,9 +71,9 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(trained, command, tmp_pa
 
 
 def test_a_layout_without_a_local_rule_is_refused(command, tmp_path):
-    ran = command("fit", *SMALL, "--data.task.layout", "standard", folder=tmp_path)
+    ran = command("fit", *SMALL, "--data.task.layout", "direct", folder=tmp_path)
     assert ran.code == 2
-    assert "does not declare what its cells hand on: take lattice" in ran.err
+    assert "does not declare what its cells hand on: take standard or" in ran.err
     assert not (tmp_path / "runs").exists()
 
 
