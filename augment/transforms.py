@@ -78,7 +78,7 @@ class SampleTransform:
         self.transforms = list(transforms)
         self._compose = A.Compose(
             self.transforms,
-            additional_targets={"labels": "mask", "answer": "mask", "hints": "mask"},
+            additional_targets={"labels": "mask", "answer": "mask"},
             is_check_shapes=False,
         )
 
@@ -91,33 +91,25 @@ class SampleTransform:
         return [name for name, cells in turned.items() if cells in seen]
 
     def __call__(
-        self,
-        inputs: np.ndarray,
-        labels: np.ndarray,
-        answer: np.ndarray,
-        seed: int,
-        hints: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, ...]:
-        """The transformed inputs, labels and answer mask, and hints if there are any.
+        self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The transformed `uint8 [H, W]` inputs and labels, and the `bool [H, W]` answer mask.
 
-        Of `uint8 [H, W]` inputs and labels, a `bool [H, W]` mask and `uint8 [H, W, N]` hints. All
-        randomness comes from the seed. ValueError if a transform changes symbols.
+        All randomness comes from the seed. ValueError if a transform changes symbols.
         """
-        more = {} if hints is None else {"hints": hints}
         if not self.transforms:
-            return inputs, labels, answer, *more.values()
+            return inputs, labels, answer
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.
         self._compose.set_random_state(
             np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
         )
         # OpenCV, behind some transforms, has no bool.
-        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8), **more)
+        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
         before, after = (np.bincount(x.ravel(), minlength=256) for x in (inputs, moved["image"]))
         if (before != after).any():
             raise ValueError(
                 f"{self._compose} changed the symbols of a canvas; use only transforms that move "
                 "whole cells, such as D4, HorizontalFlip, RandomRotate90 or CanvasShift"
             )
-        canvas = moved["image"], moved["labels"], moved["answer"].view(np.bool_)
-        return *canvas, *(moved[name] for name in more)
+        return moved["image"], moved["labels"], moved["answer"].view(np.bool_)

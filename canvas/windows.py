@@ -55,10 +55,6 @@ class Windows(NamedTuple):
     above_left: np.ndarray  # handed down and to the right
     above_right: np.ndarray  # handed down and to the left
 
-    def take(self, index: np.ndarray) -> "Windows":
-        """Some of them, by bool [N] or int64 indices."""
-        return Windows(*(part[index] for part in self))
-
 
 class Head(NamedTuple):
     """A step of a cell: what it decides, of what it reads.

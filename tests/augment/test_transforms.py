@@ -123,16 +123,3 @@ def test_a_transform_that_redraws_symbols_is_refused():
 )
 def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
     assert set(SampleTransform(transforms).symmetries) == names
-
-
-def test_hints_move_with_the_labels(drawn):
-    """A hint that tells every cell of the canvas apart, and one that repeats the labels."""
-    place = np.arange(LABELS.size, dtype=np.uint8).reshape(LABELS.shape)
-    hints, transform = np.stack([place, LABELS], axis=-1), turn_and_shift()
-    for seed in range(60):
-        *parts, moved = transform(*SAMPLE, seed, hints)
-        for one, other in zip(parts, drawn[seed], strict=True):
-            np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(moved[..., 1], parts[1])
-        np.testing.assert_array_equal(LABELS.reshape(-1)[moved[..., 0]], parts[1])
-        np.testing.assert_array_equal(ANSWER.reshape(-1)[moved[..., 0]], parts[2])

@@ -277,13 +277,20 @@ class LocalRecursiveModel(IterativeModel):
         logits = self.halt_head(states.unflatten(-1, (len(self._whole), -1)))[..., 0]
         return F.logsigmoid(logits.float()).sum(dim=-1)
 
-    def work(self, tokens: Tensor, around: Tensor, tables: list[tuple[Tensor, ...]]) -> Cells:
+    def work(
+        self,
+        tokens: Tensor,
+        around: Tensor,
+        tables: list[tuple[Tensor, ...]],
+        known: "Known | None" = None,
+    ) -> Cells:
         """What N cells decide, head after head.
 
         Args:
             tokens: int64 [N].
             around: the values of the neighbours, int64 [N, ways, 1 + fields]; 0: no such cell.
             tables: `message_tables`.
+            known: states of sights that have come before; new ones are added.
         """
         heads, N = self.heads.heads, len(tokens)
         values = around.new_zeros(N, 1 + len(self.fields))
@@ -296,7 +303,8 @@ class LocalRecursiveModel(IterativeModel):
             seen = torch.cat((around, *own), dim=1)
             codes = torch.cat([(seen * self._weights[head]).sum(-1) for head in level])
             which = torch.tensor(level, device=tokens.device).repeat_interleave(N)
-            z_H = self.think(Sights(which, tokens.repeat(len(level)), codes), tables)
+            sights = Sights(which, tokens.repeat(len(level)), codes)
+            z_H = self.think(sights, tables) if known is None else known(sights, tables)
             for head, z in zip(level, z_H.chunk(len(level)), strict=True):
                 states[head] = z
                 parts = self.parts(self.lm_head(z))
@@ -371,6 +379,37 @@ class LocalRecursiveModel(IterativeModel):
         return len(self._whole) * len(self.steps) * height * width
 
 
+class Known:
+    """States of sights, each worked out once: few differ where cells work in steps."""
+
+    def __init__(self, model: LocalRecursiveModel) -> None:
+        sizes = torch.tensor(model.heads.sizes, device=model.H_init.device)
+        self.model, self.sizes = model, sizes.view(len(model.heads.heads), -1)
+        whole = model.config.vocab_size * self.sizes.prod(dim=1)
+        self.starts = whole.cumsum(0) - whole
+        self.numbers = whole.new_zeros(0)  # sorted
+        self.states: Tensor | None = None
+
+    def __call__(self, sights: Sights, tables: list[tuple[Tensor, ...]]) -> Tensor:
+        """As `LocalRecursiveModel.think`."""
+        head, token, codes = sights
+        number = token * self.model.reads_token(sights)[:, 0]
+        for way in range(codes.shape[1]):
+            number = number * self.sizes[head, way] + codes[:, way]
+        different, index = (number + self.starts[head]).unique(return_inverse=True)
+        new = ~torch.isin(different, self.numbers)
+        if new.any():
+            one = index.new_zeros(len(different)).scatter_(
+                0, index, torch.arange(len(index)).to(index)
+            )
+            found = self.model.think(Sights(*(part[one[new]] for part in sights)), tables)
+            self.numbers, order = torch.cat((self.numbers, different[new])).sort()
+            before = found[:0] if self.states is None else self.states
+            self.states = torch.cat((before, found))[order]
+        assert self.states is not None
+        return self.states[torch.searchsorted(self.numbers, different)][index]
+
+
 def all_right(log_probability: Tensor) -> Tensor:
     """The halt logit of "all cells are right" from the log of its probability, float32 [...]."""
     log = log_probability.clamp(max=-1e-7)
@@ -411,6 +450,7 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
         states: whether those of all cells are wanted.
     """
     page, tables = model.encode(tokens), model.message_tables()
+    known = None if model.embed_heads is None else Known(model)
     filled = page.tokens.clone()
     B, H, W = filled.shape
     sure = torch.zeros(B, H, device=filled.device)
@@ -435,7 +475,7 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
             dim=2,
         )
         token = page.tokens[:, row, column]
-        cells = model.work(token.flatten(), around.flatten(0, 1), tables)
+        cells = model.work(token.flatten(), around.flatten(0, 1), tables, known)
         asked = page.asked[:, row, column]
         now[:, row + 1] = cells.values.view(*here.shape, -1) * here.unsqueeze(-1)
         filled[:, row, column] = torch.where(asked, cells.symbol.view(here.shape), token)

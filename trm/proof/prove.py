@@ -37,7 +37,7 @@ class Judged:
     """What a network does with each of N windows.
 
     Attributes:
-        numbers: int64 [N], sorted, the windows as `LocalRule.number` has them.
+        numbers: int64 [N], sorted, the sights as `LocalRule.seen` has them.
         outputs: by name, the symbol or the class that it decides on, uint8 [N] each.
         right: bool [N], whether all that is asked of it is right.
         margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.

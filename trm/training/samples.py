@@ -89,13 +89,6 @@ class TrainingSamples(Samples):
         self.curriculum = curriculum or Curriculum(self.task)
         self.blanks = blanks or Blanks()
 
-    def _hints(
-        self, problems: Problems, drawing: WorkedDrawing, step: Any, inserted: Insertion
-    ) -> np.ndarray:
-        """The classes of hints, ``uint8 [B, H, W, hints]``, undefined where inserted."""
-        drawn = draw_hints(self.task.rules, problems, drawing, step, self.hints)
-        return inserted(np.stack([drawn[name] for name in self.hints], axis=-1), UNDEFINED)
-
     def _drawing(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
@@ -130,12 +123,11 @@ class TrainingSamples(Samples):
 class RowStepSamples(TrainingSamples):
     """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
 
-    And ``seeds`` int64 [B], of what the model draws; and of each hint asked for its classes, uint8
-    [B, H, W], under `hint_key`.
+    And ``seeds`` int64 [B], of what the model draws.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, inserted, epoch, index = self._drawing(indices)
+        _, drawing, inserted, epoch, index = self._drawing(indices)
 
         def own(purpose: int) -> np.ndarray:
             return keys(self.seed, self.split, epoch, index, purpose)
@@ -148,13 +140,11 @@ class RowStepSamples(TrainingSamples):
         masked = inserted.blank & answer.any(axis=2, keepdims=True)
         inputs[masked], answer[masked] = MASK, True
         arrays = [inputs, labels, answer]
-        if self.hints:
-            arrays.append(self._hints(problems, drawing, steps.step, inserted))
         if self.transform is not None:
             seeds = own(_TRANSFORM) >> np.uint64(33)
             turned = [
-                self.transform(given, label, asked, int(seed), *hints)
-                for given, label, asked, *hints, seed in zip(*arrays, seeds, strict=True)
+                self.transform(given, label, asked, int(seed))
+                for given, label, asked, seed in zip(*arrays, seeds, strict=True)
             ]
             if any(one[0].shape != inputs.shape[1:] for one in turned):
                 raise ValueError(
@@ -164,8 +154,6 @@ class RowStepSamples(TrainingSamples):
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
         batch["seeds"] = own(_MODEL).view(np.int64)
-        for k, name in enumerate(self.hints):
-            batch[hint_key(name)] = np.ascontiguousarray(arrays[3][..., k])
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
@@ -186,10 +174,11 @@ class SequenceSamples(TrainingSamples):
         ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         batch |= dict(zip(("height", "width"), truth.shape[1:], strict=True))
-        if self.hints:
-            hints = np.moveaxis(self._hints(problems, drawing, None, inserted), -1, 0)
-            for name, classes in zip(self.hints, hints, strict=True):
-                batch[hint_key(name)] = torch.from_numpy(hint_sequences(classes))
+        for name, classes in draw_hints(
+            self.task.rules, problems, drawing, None, self.hints
+        ).items():
+            classes = hint_sequences(inserted(classes, UNDEFINED))
+            batch[hint_key(name)] = torch.from_numpy(classes)
         return batch
 
 
