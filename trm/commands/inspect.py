@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from canvas import symbols
-from canvas.hints import draw_hints
+from canvas.hints import UNDEFINED, draw_hints
 from canvas.picture import for_people
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
@@ -117,12 +117,14 @@ def run(args: argparse.Namespace) -> int:
     from torch.utils.tensorboard.writer import SummaryWriter
 
     from canvas.picture import pixels, save_gif
+    from canvas.windows import draw_fields
     from trm.analysis.lens import read_layers, steps_to_read
     from trm.analysis.record import cell_attention, state_changes
     from trm.checkpoints.loading import load_solver
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
+    from trm.models.local import LocalRecursiveModel
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.solver import solve_watched
 
@@ -175,7 +177,13 @@ def run(args: argparse.Namespace) -> int:
         shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
         figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
     believed = predictor.hints(canvas[None], np.ones(1, dtype=np.int64))
-    drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
+    rule = solver.task.rules.local_rule
+    if believed and isinstance(predictor.model, LocalRecursiveModel) and rule is not None:
+        drawn = draw_fields(rule(solver.task.base), drawing)
+        for classes in drawn.values():
+            classes[:, int(drawing.row_of_step(row)[0]) + 1 :] = UNDEFINED
+    else:
+        drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
     hints = {hint: classes[0] for hint, classes in drawn.items()}
     if believed:
         place, title = int(drawing.row_of_step(row)[0]), "what the model believes of each hint"

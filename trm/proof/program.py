@@ -173,10 +173,10 @@ class Program:
             return cls(about["layout"], about["base"], messages, tables)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"there is no table {file}; `trm prove --output {path}` writes one"
+                f"there is no table {file}; `trm prove --output` writes one of a proved model"
             ) from None
-        except Exception as error:  # an archive that is none can fail in any way
-            raise ValueError(f"{file} is no table of trm prove ({error})") from None
+        except Exception:  # an archive that is none can fail in any way
+            raise ValueError(f"{file} is no table of trm prove, or damaged") from None
 
     def solve(self, tokens: np.ndarray) -> np.ndarray:
         """Work pages out, as `trm.models.local.work_in_order`: ids [B, H, W] to uint8 of the same.

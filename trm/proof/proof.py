@@ -13,7 +13,7 @@ from canvas import symbols
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
 from trm import __version__
-from trm.files import make_own_folder, replacing, write_object
+from trm.files import make_own_folder, read_object, replacing, write_object
 from trm.proof import check
 from trm.proof.program import TABLE, Program
 from trm.proof.prove import (
@@ -95,6 +95,9 @@ class Proof:
     def write(self, folder: Path) -> None:
         """The record; of a proved model the table, the program, and what checks them, too."""
         make_own_folder(folder, "trm prove", (RECORD, TABLE, PYTHON, CHECKER), "verdict")
+        before = (read_object(folder / RECORD) or {}).get("weights_sha256")
+        if before not in (None, weights_hash(self.solver.predictor.model)):
+            raise ValueError(f"{folder} is of other weights: choose another --output")
         for name in (TABLE, PYTHON, CHECKER):
             (folder / name).unlink(missing_ok=True)
         if self.program:

@@ -109,7 +109,10 @@ def work(page):
 
 
 if __name__ == "__main__":
-    solved = work(given(*sys.argv[1:]))
+    try:
+        solved = work(given(*sys.argv[1:]))
+    except (TypeError, ValueError, StopIteration):  # not the numbers that it takes
+        sys.exit("usage: python program.py {example}")
     print("\\n".join(solved), answer(solved), sep="\\n\\n")
 '''
 

@@ -37,6 +37,9 @@ class LocalPredictor(Predictor):
     def watched(self, on_step: OnStep) -> "LocalPredictor":
         return LocalPredictor(self.model, on_step, self.proved)
 
+    def unproved(self) -> "LocalPredictor":
+        return LocalPredictor(self.model, self.on_step)
+
     def perturbed(self, noise: float, temperature: float) -> Predictor:
         raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
 

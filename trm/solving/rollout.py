@@ -83,7 +83,12 @@ class Predictor(ABC):
     turns = True  # whether it can work on canvases that are turned or mirrored
     translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
-    proved = False  # whether it is right at every length, see `trm prove`
+    proved = False  # whether it is right at every length on upright pages, see `trm prove`
+
+    def unproved(self) -> "Predictor":
+        """The same where no proof holds, as on pages that are turned."""
+        return self
+
     in_order = False  # whether it works a row out cell by cell from the right, without steps
 
     @abstractmethod

@@ -53,7 +53,8 @@ class Solver:
                 f"the view {symmetry} exchanges rows and columns, and the model's canvas is "
                 f"{height} x {width} cells: ask for e, r180, v or h"
             )
-        return replace(self, predictor=TurnedPredictor(self.predictor, symmetry))
+        predictor = self.predictor if symmetry == "e" else self.predictor.unproved()
+        return replace(self, predictor=TurnedPredictor(predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.
@@ -65,7 +66,9 @@ class Solver:
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         check_predictor(self.predictor, voting)
-        canvas = self.canvas
+        canvas, predictor = self.canvas, self.predictor
+        if set(voting.symmetries or ()) - {"e"}:
+            predictor = predictor.unproved()
         if voting.transposes and canvas.cut:
             canvas = replace(canvas, square=True)
         elif voting.transposes and canvas.height != canvas.width:
@@ -75,7 +78,7 @@ class Solver:
                 f"{canvas.width} cells. Re-run with --symmetries {','.join(straight)}, or with "
                 "an equal --height and --width"
             )
-        return replace(self, voting=voting, canvas=canvas)
+        return replace(self, predictor=predictor, voting=voting, canvas=canvas)
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Work problems out row by row on the model's own rows.
@@ -130,6 +133,9 @@ class Solver:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)
+            views = self.voting.symmetries if self.voting else None
+            if set(views or ()) - set(self.trained_symmetries):
+                reasons.append("shown in symmetries that it was not trained on")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
                 reasons.append(f"{named} did not settle within the supervision steps")

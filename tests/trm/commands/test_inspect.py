@@ -205,3 +205,17 @@ def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(
     assert any(not torch.equal(learned[k], drawn[k]) for k in learned)
     assert unpack(untrained)["global_step"] == 0
     assert command("solve", "--checkpoint", untrained, "12x3").code == 0
+
+
+def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository, tmp_path):
+    model = repository / "docs/models/written-16-seed0.safetensors"
+    ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")
+    assert ran.code == 0, ran.err
+    assert "multiplicand" in ran.out
+    assert (tmp_path / "in/hints.png").stat().st_size > 1000
+
+
+def test_a_proof_says_nothing_of_pages_that_are_turned(command, repository):
+    model = repository / "docs/models/written-16-seed0.safetensors"
+    ran = command("solve", "--checkpoint", model, "12x34", "--views", 2, "--symmetries", "e,h")
+    assert "not calibrated: shown in symmetries that it was not trained on" in ran.out

@@ -202,4 +202,4 @@ def test_it_needs_numpy_alone_and_few_lines(programs, tmp_path):
 
 def test_no_table_at_all(tmp_path, capsys):
     assert check.main(tmp_path) == 2
-    assert "is no table that can be checked" in capsys.readouterr().err
+    assert "table.npz: it is written of a model that is proved" in capsys.readouterr().err
