@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canvas.addition import Addition
+from canvas.closure import closure
 from canvas.hints import draw_hints
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked
 from canvas.symbols import MASK
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, Sights, closure, draw_fields, page_windows
+from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),

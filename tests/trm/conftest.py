@@ -12,10 +12,11 @@ import torch
 import torch.nn.functional as F
 
 from canvas.addition import Addition
+from canvas.closure import closure
 from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
-from canvas.windows import LocalRule, Sights, closure
+from canvas.windows import LocalRule, Sights
 from trm.checkpoints import DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from canvas import symbols
-from canvas.hints import UNDEFINED, draw_hints
+from canvas.hints import draw_hints
 from canvas.picture import for_people
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
@@ -179,9 +179,7 @@ def run(args: argparse.Namespace) -> int:
     believed = predictor.hints(canvas[None], np.ones(1, dtype=np.int64))
     rule = solver.task.rules.local_rule
     if believed and isinstance(predictor.model, LocalRecursiveModel) and rule is not None:
-        drawn = draw_fields(rule(solver.task.base), drawing)
-        for classes in drawn.values():
-            classes[:, int(drawing.row_of_step(row)[0]) + 1 :] = UNDEFINED
+        drawn = draw_fields(rule(solver.task.base), drawing, np.array([row]))
     else:
         drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
     hints = {hint: classes[0] for hint, classes in drawn.items()}

@@ -184,7 +184,7 @@ class Check:
                 self.outputs[name] = inputs, sizes, keys, values.astype(int)
         self.layout, self.base = about["layout"], int(about["base"])
         if self.layout not in LAYOUTS:
-            raise KeyError(f"nothing is known of pages of the layout {self.layout}")
+            raise NotImplementedError(f"nothing is known of pages of the layout {self.layout}")
         rows, self.laws = LAYOUTS[self.layout], LAWS.get(self.layout, long_laws)
         base, more = self.base, self.layout not in WHOLE
         last = {n: base + more * (1 + (n == "product")) for n in self.outputs}
@@ -320,11 +320,9 @@ def main(path):
     except AssertionError as wrong:
         print(f"not proved: {wrong}")
         return 1
-    except FileNotFoundError:
-        print(f"there is no {file}: it is written of a model that is proved", file=sys.stderr)
-        return 2
     except Exception as error:  # what is no archive, or no table, can fail in any way
-        known = str(error).strip("'") if "layout" in str(error) else "damaged, or another file"
+        known = str(error) if isinstance(error, NotImplementedError) else "damaged, or another file"
+        known = known if file.is_file() else "it is written of a model that is proved"
         print(f"{file} is no table that can be checked: {known}", file=sys.stderr)
         return 2
     print(f"proved: {check.layout} in base {check.base}, all {windows:,} windows of all pages")

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from canvas.closure import closure
 from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
-from canvas.windows import LocalRule, Sights, closure, page_windows
+from canvas.windows import LocalRule, Sights, page_windows
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 

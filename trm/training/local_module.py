@@ -182,7 +182,7 @@ class LocalModule(CanvasModule):
         self, problems: Problems, drawing: WorkedDrawing, step: None
     ) -> dict[str, np.ndarray]:
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        return draw_fields(rule_of(data.task), drawing)
+        return draw_fields(rule_of(data.task), drawing, step)
 
     def predictor(self) -> LocalPredictor:
         return LocalPredictor(self.model)

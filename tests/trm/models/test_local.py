@@ -5,10 +5,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from canvas.closure import closure
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, encode
-from canvas.windows import Sights, closure
+from canvas.windows import Sights
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right, work_in_order

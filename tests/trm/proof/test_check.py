@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from canvas.closure import closure
 from canvas.local_rules import (
     AccumulateRule,
     InterleavedRule,
@@ -18,7 +19,7 @@ from canvas.local_rules import (
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS, MASK
-from canvas.windows import SYMBOL, closure
+from canvas.windows import SYMBOL
 from trm.proof import check
 from trm.proof.program import Program, Table
 from trm.proof.search import asked, pages
@@ -202,4 +203,7 @@ def test_it_needs_numpy_alone_and_few_lines(programs, tmp_path):
 
 def test_no_table_at_all(tmp_path, capsys):
     assert check.main(tmp_path) == 2
-    assert "table.npz: it is written of a model that is proved" in capsys.readouterr().err
+    assert (
+        "is no table that can be checked: it is written of a model that is proved"
+        in capsys.readouterr().err
+    )

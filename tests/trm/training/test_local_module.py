@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from canvas.canvas_size import Canvas
+from canvas.closure import closure
 from canvas.multiplication import Multiplication
-from canvas.windows import SYMBOL, closure
+from canvas.windows import SYMBOL
 from trm import load_solver, solve
 from trm.training.samples import WindowSamples, rule_of
 
