@@ -1,4 +1,4 @@
-"""A set that holds all that cells can see on pages of any size, closed under a layout's rule."""
+"""All that cells can see on pages of any size: sets that are closed under a layout's rule."""
 
 from math import prod
 
@@ -8,19 +8,25 @@ from canvas.windows import END, Column, LocalRule, Windows
 
 
 def closure(rule: LocalRule) -> np.ndarray:
-    """Sights that hold all of every page of any size, and are closed under the rule.
+    """The sights of `closed_windows`: their numbers, see `LocalRule.seen`, int64, sorted."""
+    windows = rule.windows(closed_windows(rule))
+    return _distinct(rule.seen(windows, rule.apply(windows))[0])
+
+
+def closed_windows(rule: LocalRule) -> np.ndarray:
+    """Windows that hold all of every page of any size, and are closed under the rule.
 
     Rows are worked out from the upper edge down, and each from its right edge to the left, until
     nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can
     hand down, and which `_kept` classes of these can lie side by side: more than any page has.
 
     Returns:
-        Their numbers, see `LocalRule.seen`, int64, sorted.
+        Their numbers, see `LocalRule.numbers`, int64, sorted.
     """
     found = _Closure(rule)
     while found.grow():
         pass
-    return _distinct(np.concatenate(found.sights))
+    return _distinct(np.concatenate(found.windows))
 
 
 _EDGE = 0  # the mark of no cell at all
@@ -47,7 +53,7 @@ class _Closure:
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
         self.handed: dict[tuple[str, str], np.ndarray] = {}
         self.pairs: dict[str, set[int]] = {name: set() for name in rule.rows}
-        self.sights: list[np.ndarray] = []
+        self.windows: list[np.ndarray] = []
         self._worked_out: dict[tuple[str, str], object] = {}
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
@@ -153,7 +159,7 @@ class _Closure:
                     tokens = np.full(len(which), token)
                     windows = Windows(tokens, right[which], up, looks[corner], away)
                     out = rule.apply(windows)
-                    self.sights.append(_distinct(rule.seen(windows, out)[0]))
+                    self.windows.append(_distinct(rule.numbers(windows)))
                     down = rule.code(self.joint, out)
                     known = np.zeros(self._messages, dtype=bool)
                     known[down] = known[self._handed(name, kind)] = True

@@ -37,6 +37,17 @@ class Drawing(Sizes):
         row = np.arange(height) == self.row_of_step(step)[:, None]
         return row[:, :, None] & ~self.given
 
+    @property
+    def unknown(self) -> np.ndarray:
+        """All cells that are filled in, ``bool [B, H, W]``: full rows but for the givens."""
+        row = np.arange(self.canvases.shape[1]) - self.row_of_step(0)[:, None]
+        return ((row >= 0) & (row < self.steps[:, None]))[:, :, None] & ~self.given
+
+    @property
+    def masked(self) -> np.ndarray:
+        """The canvases with all cells masked that are to be filled in, uint8 [B, H, W]."""
+        return np.where(self.unknown, np.uint8(symbols.MASK), self.canvases)
+
 
 @dataclass(frozen=True)
 class WorkedDrawing(Drawing):

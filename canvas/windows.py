@@ -302,6 +302,21 @@ class LocalRule(ABC):
             rest, found[name] = np.divmod(rest, self.fields[name])
         return found
 
+    def numbers(self, windows: Windows) -> np.ndarray:
+        """Each of N windows as one number, int64 [N]."""
+        number = np.asarray(windows.token, dtype=np.int64)
+        for code, size in zip(windows[1:], self.sizes.values(), strict=True):
+            number = number * size + code
+        return number
+
+    def windows(self, numbers: np.ndarray) -> Windows:
+        """What `numbers` made numbers of."""
+        codes = []
+        for size in reversed(self.sizes.values()):
+            numbers, code = np.divmod(numbers, size)
+            codes.append(code)
+        return Windows(numbers, *reversed(codes))
+
     def apply(self, windows: Windows) -> dict[str, np.ndarray]:
         """All that follows from windows, head after head."""
         found: dict[str, np.ndarray] = {}

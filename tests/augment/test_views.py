@@ -76,6 +76,14 @@ def test_overflow_is_refused_and_says_how_far_a_canvas_can_move(view):
             shown()
 
 
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_a_view_that_is_turned_is_one_view(name):
+    for canvas in random_canvases(2, 5, 5, seed=0).split(1):
+        for view in every_accepted_view(canvas):
+            turned = symmetry.apply(name, views.apply(view, canvas))
+            assert torch.equal(views.apply(view.turned(name), canvas), turned)
+
+
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
 def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
     viewed = views.apply(view, INPUTS, CONTENT)

@@ -278,7 +278,7 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
         return solver
     solver = solver.with_voting(voting)
     untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
-    if untrained and os.environ.get("LOCAL_RANK", "0") == "0":
+    if untrained and not solver.predictor.in_order and os.environ.get("LOCAL_RANK", "0") == "0":
         print(
             f"note: this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
             f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out",

@@ -317,6 +317,22 @@ class LocalRecursiveModel(IterativeModel):
         together = torch.cat(states, dim=-1)  # type: ignore[arg-type]
         return Cells(symbol, values, self.log_right(together), together)
 
+    def window_numbers(self, tokens: Tensor, around: Tensor) -> Tensor:
+        """Windows as numbers, see `canvas.windows.LocalRule.numbers`.
+
+        Of symbol ids int64 [...] and the values of neighbours int64 [..., ways, 1 + fields].
+        """
+        number, place = tokens, {name: 1 + i for i, name in enumerate(self.fields)}
+        for i, (way, names) in enumerate(self.heads.ways.items()):
+            if way == OWN:
+                continue
+            code, size = torch.zeros_like(number), 1
+            for name in names:
+                code = code * self.fields[name] + around[..., i, place[name]]
+                size = size * self.fields[name]
+            number = number * (1 + size) + (1 + code) * around[..., i, 0]
+        return number
+
     def encode(self, tokens: Tensor) -> Page:
         """See `IterativeModel`: symbol ids, integers [B, H, W]; ValueError for anything else."""
         if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
@@ -434,11 +450,17 @@ class InOrder:
 
     tokens: Tensor  # int64 [B, H, W], what was asked filled in
     halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
+    known: Tensor  # bool [B], whether no cell saw a window that is not among the known ones
     state: Tensor | None  # [B, H * W, D], z_H of all cells; None: not wanted
 
 
 @torch.no_grad()
-def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = False) -> InOrder:
+def work_in_order(
+    model: LocalRecursiveModel,
+    tokens: Tensor,
+    states: bool = False,
+    windows: Tensor | None = None,
+) -> InOrder:
     """Work canvases out, every cell once, after all that it depends on.
 
     All cells of a front are worked out together: of each row one, two columns behind the row above.
@@ -448,12 +470,15 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
         states: whether those of all cells are wanted.
+        windows: the known ones, numbered as `canvas.windows.LocalRule.numbers` has it, int64,
+            sorted; None: all are.
     """
     page, tables = model.encode(tokens), model.message_tables()
     known = None if model.embed_heads is None else Known(model)
     filled = page.tokens.clone()
     B, H, W = filled.shape
     sure = torch.zeros(B, H, device=filled.device)
+    known_all = torch.ones(B, dtype=torch.bool, device=filled.device)
     # By time modulo 4; what row r hands on is at r + 1.
     handed = filled.new_zeros(4, B, H + 1, 1 + len(model.fields))
     state = None
@@ -475,6 +500,10 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
             dim=2,
         )
         token = page.tokens[:, row, column]
+        if windows is not None:
+            number = model.window_numbers(token, around)
+            at = torch.searchsorted(windows, number).clamp(max=len(windows) - 1)
+            known_all &= ((windows[at] == number) | ~here).all(dim=1)
         cells = model.work(token.flatten(), around.flatten(0, 1), tables, known)
         asked = page.asked[:, row, column]
         now[:, row + 1] = cells.values.view(*here.shape, -1) * here.unsqueeze(-1)
@@ -483,4 +512,5 @@ def work_in_order(model: LocalRecursiveModel, tokens: Tensor, states: bool = Fal
         if state is not None:
             found = cells.states.view(*here.shape, -1) * here.unsqueeze(-1)
             state[:, row, column] = found.to(state.dtype)
-    return InOrder(filled, all_right(sure), None if state is None else state.flatten(1, 2))
+    state = None if state is None else state.flatten(1, 2)
+    return InOrder(filled, all_right(sure), known_all, state)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from canvas import symbols
 from canvas.canvas_size import Canvas
 from canvas.choices import check_imported
 from canvas.render import Drawing
@@ -43,11 +42,8 @@ class ProgramPredictor(Predictor):
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`."""
-        rollout, canvases = Rollout.begun(drawing), drawing.canvases.copy()
-        for step in range(int(drawing.steps.max())):
-            rows = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
-            canvases[rows] = symbols.MASK
-        rollout.canvases[:] = self.model.solve(canvases)
+        rollout = Rollout.begun(drawing)
+        rollout.canvases[:] = self.model.solve(drawing.masked)
         return rollout  # certain of every row
 
 

@@ -15,7 +15,6 @@ import torch
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked
 from canvas.sampling import FAMILIES, family_problems
-from canvas.symbols import MASK
 from canvas.task import Task
 from canvas.windows import SEES, TOKEN, LocalRule, Sights, page_windows
 from trm.models.local import LocalRecursiveModel, work_in_order
@@ -115,9 +114,7 @@ class ByWindows(Judge):
 
     def solve(self, problem: Problems) -> Counterexample | None:
         for _, drawing in pages(self.task, problem):
-            tokens = drawing.canvases.copy()
-            tokens[asked(drawing)] = MASK
-            canvas = work_in_order(self.model, torch.from_numpy(tokens)).tokens.numpy()
+            canvas = work_in_order(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()
             if (canvas != drawing.truth).any():
                 found = (canvas[0].astype(np.uint8), drawing.truth[0], drawing.given[0])
                 return Counterexample(self.task.names(problem)[0], problem.to_ints()[0], *found)
@@ -133,13 +130,6 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
         worked = task.rules.work(problems[index])
         for margin in _MARGINS:
             yield index, draw_worked(worked, height, width + 2 * margin, 0, margin)
-
-
-def asked(drawing: WorkedDrawing) -> np.ndarray:
-    """All cells of pages that are to be worked out, bool [B, H, W]."""
-    row = np.arange(drawing.truth.shape[1]) - drawing.top[:, None]
-    below = (row >= drawing.first_step[:, None]) & (row < drawing.heights[:, None])
-    return below[:, :, None] & ~drawing.given
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:

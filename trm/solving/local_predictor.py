@@ -1,14 +1,26 @@
 """A `LocalRecursiveModel` as it solves: in the order of writing, every cell once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
+from augment.views import View
 from canvas import symbols
+from canvas.closure import closed_windows
 from canvas.render import Drawing
+from canvas.task import Task
 from canvas.windows import SYMBOL
 from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace, likeliest
-from trm.solving.rollout import OnRow, OnStep, Prediction, Predictor, Rollout
+from trm.solving.rollout import (
+    OnRow,
+    OnStep,
+    Prediction,
+    Predictor,
+    Rollout,
+    predict_views,
+)
 
 
 class LocalPredictor(Predictor):
@@ -18,15 +30,22 @@ class LocalPredictor(Predictor):
         model: on the device where it is to run.
         on_step: shown of each cell as it is worked out.
         proved: whether it is right at every length, so that there is nothing to doubt.
+        windows: all that cells of upright pages see, see `canvas.closure.closed_windows`: where one
+            sees something else, the page is turned or no page at all, and the confidence is 0.
+            None: nobody asks, as all pages are upright.
     """
 
     translation_invariant = True
     in_order = True
 
     def __init__(
-        self, model: LocalRecursiveModel, on_step: OnStep | None = None, proved: bool = False
+        self,
+        model: LocalRecursiveModel,
+        on_step: OnStep | None = None,
+        proved: bool = False,
+        windows: torch.Tensor | None = None,
     ) -> None:
-        self.model, self.on_step, self.proved = model, on_step, proved
+        self.model, self.on_step, self.proved, self.windows = model, on_step, proved, windows
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -35,10 +54,14 @@ class LocalPredictor(Predictor):
         return self.model.pairs(height, width)
 
     def watched(self, on_step: OnStep) -> "LocalPredictor":
-        return LocalPredictor(self.model, on_step, self.proved)
+        return LocalPredictor(self.model, on_step, self.proved, self.windows)
 
-    def unproved(self) -> "LocalPredictor":
-        return LocalPredictor(self.model, self.on_step)
+    def for_any_view(self, task: Task) -> "LocalPredictor":
+        if self.windows is not None or task.rules.local_rule is None:
+            return self
+        device = next(self.model.parameters()).device
+        windows = torch.from_numpy(closed_windows(task.rules.local_rule(task.base))).to(device)
+        return LocalPredictor(self.model, self.on_step, self.proved, windows)
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:
         raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
@@ -63,17 +86,13 @@ class LocalPredictor(Predictor):
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`: all rows at once; who watches is shown them one after the other."""
-        rollout, rows = Rollout.begun(drawing), []
-        asked = np.zeros(drawing.canvases.shape, dtype=bool)
-        for step in range(int(drawing.steps.max())):
-            rows.append(drawing.answer_cells(step) & (drawing.steps > step)[:, None, None])
-            asked |= rows[-1]
-        worked = self._work(np.where(asked, np.uint8(symbols.MASK), drawing.canvases))
+        rollout, worked = Rollout.begun(drawing), self._work(drawing.masked)
         filled = worked.tokens.byte().cpu().numpy()
         confidence = self._confidence(worked)
         canvases = rollout.canvases
-        for step, row in enumerate(rows):
+        for step in range(int(drawing.steps.max())):
             here = np.flatnonzero(drawing.steps > step)
+            row = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
             sure = confidence[here, drawing.row_of_step(step)[here]]
             rollout.confidence[here, step] = sure
             if on_row:
@@ -83,6 +102,22 @@ class LocalPredictor(Predictor):
             if on_row:
                 on_row(step, canvases)
         return rollout
+
+    def free_running_views(
+        self,
+        drawing: Drawing,
+        views: Sequence[View],
+        keys: np.ndarray | None = None,
+        log_probs: bool = False,
+    ) -> tuple[Rollout, np.ndarray | None]:
+        """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
+        rollout, unknown = Rollout.begun(drawing), drawing.unknown
+        filled = predict_views(self, drawing.masked, views, keys, log_probs)
+        rollout.canvases[unknown] = filled.canvases[unknown]
+        steps = drawing.steps[:, None]
+        share = filled.confidence[:, None] ** (1 / steps)
+        rollout.confidence[:] = np.where(np.arange(int(steps.max())) < steps, share, 1)
+        return rollout, filled.log_probs
 
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
         """See `Predictor`: its confidence in each symbol."""
@@ -101,13 +136,13 @@ class LocalPredictor(Predictor):
     def _confidence(self, worked: InOrder) -> np.ndarray:
         """Of each row of canvases, float32 [B, H]."""
         sure = worked.halt_logits.sigmoid().cpu().numpy()
-        return np.ones_like(sure) if self.proved else sure
+        return (np.ones_like(sure) if self.proved else sure) * worked.known[:, None].cpu().numpy()
 
     def _tokens(self, canvases: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
 
     def _work(self, canvases: np.ndarray, states: bool = False) -> InOrder:
-        return work_in_order(self.model, self._tokens(canvases), states)
+        return work_in_order(self.model, self._tokens(canvases), states, self.windows)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

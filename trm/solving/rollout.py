@@ -12,6 +12,7 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.problems import mix
 from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
+from canvas.task import Task
 from trm.solving.iteration import Trace
 
 OnRow = Callable[[int, np.ndarray], None]
@@ -85,11 +86,11 @@ class Predictor(ABC):
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
 
-    def unproved(self) -> "Predictor":
-        """The same where no proof holds, as on pages that are turned."""
-        return self
-
     in_order = False  # whether it works a row out cell by cell from the right, without steps
+
+    def for_any_view(self, task: Task) -> "Predictor":
+        """The same for canvases that may be turned; a local model is sure of upright ones alone."""
+        return self
 
     @abstractmethod
     def __call__(

@@ -53,7 +53,7 @@ class Solver:
                 f"the view {symmetry} exchanges rows and columns, and the model's canvas is "
                 f"{height} x {width} cells: ask for e, r180, v or h"
             )
-        predictor = self.predictor if symmetry == "e" else self.predictor.unproved()
+        predictor = self.predictor if symmetry == "e" else self.predictor.for_any_view(self.task)
         return replace(self, predictor=TurnedPredictor(predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
@@ -68,7 +68,12 @@ class Solver:
         check_predictor(self.predictor, voting)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            predictor = predictor.unproved()
+            if predictor.in_order and voting.per == "row":
+                raise ValueError(
+                    "the model knows of whole pages whether they lie upright, not of single rows: "
+                    "let views vote on solutions, --vote-per solution"
+                )
+            predictor = predictor.for_any_view(self.task)
         if voting.transposes and canvas.cut:
             canvas = replace(canvas, square=True)
         elif voting.transposes and canvas.height != canvas.width:
@@ -134,7 +139,7 @@ class Solver:
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)
             views = self.voting.symmetries if self.voting else None
-            if set(views or ()) - set(self.trained_symmetries):
+            if set(views or ()) - set(self.trained_symmetries) and not self.predictor.proved:
                 reasons.append("shown in symmetries that it was not trained on")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)

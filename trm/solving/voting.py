@@ -9,6 +9,7 @@ or each works alone to the end and they vote on whole solutions. The two orders 
 operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
 from canvas.problems import Problems, mix, problem_keys
 from canvas.render import Drawing
+from canvas.task import Task
 from trm.solving.iteration import Trace
 from trm.solving.rollout import (
     OnRow,
@@ -307,6 +309,7 @@ class TurnedPredictor(Predictor):
             raise ValueError("the model writes in one direction: it cannot work on turned canvases")
         self.predictor, self.symmetry = predictor, symmetry
         self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
+        self.proved, self.in_order = predictor.proved, predictor.in_order
 
     def __call__(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
@@ -315,6 +318,26 @@ class TurnedPredictor(Predictor):
         log = None if found.log_probs is None else apply(back, found.log_probs, (1, 2))
         canvases = np.ascontiguousarray(apply(back, found.canvases))
         return replace(found, canvases=canvases, log_probs=log)
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """See `Predictor`."""
+        if on_row is not None:
+            return super().free_running(drawing, on_row)
+        return self.free_running_views(drawing, [View()] * len(drawing))[0]
+
+    def free_running_views(
+        self,
+        drawing: Drawing,
+        views: Sequence[View],
+        keys: np.ndarray | None = None,
+        log_probs: bool = False,
+    ) -> tuple[Rollout, np.ndarray | None]:
+        """See `Predictor`: the model sees every view turned."""
+        turned = [view.turned(self.symmetry) for view in views]
+        return self.predictor.free_running_views(drawing, turned, keys, log_probs)
+
+    def for_any_view(self, task: Task) -> "TurnedPredictor":
+        return TurnedPredictor(self.predictor.for_any_view(task), self.symmetry)
 
     def perturbed(self, noise: float, temperature: float) -> "TurnedPredictor":
         return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)

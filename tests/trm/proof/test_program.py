@@ -13,7 +13,6 @@ from canvas.render import draw_worked
 from canvas.symbols import MASK
 from trm.models.local import work_in_order
 from trm.proof.program import Program
-from trm.proof.search import asked
 from trm.proof.written import write_python
 
 MODELS = ("binary", "ternary", "sums")
@@ -44,8 +43,7 @@ def test_program_network_and_python_agree_on_pages_of_any_size(name, programs, r
     left, top = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2))
     width = left + int(worked.widths.max()) + data.draw(st.integers(0, 3))
     drawing = draw_worked(worked, top + int(worked.heights.max()) + 1, width, top, left)
-    tokens = drawing.canvases.copy()
-    tokens[asked(drawing)] = MASK
+    tokens = drawing.masked
     solved = programs[name].solve(tokens)
     np.testing.assert_array_equal(solved, drawing.truth)
     in_order = work_in_order(trained.model, torch.from_numpy(tokens))
@@ -58,8 +56,7 @@ def test_products_of_hundreds_of_digits(programs, ternary):
     problems = task.problems([(a, b)])
     worked = task.rules.work(problems)
     drawing = draw_worked(worked, int(worked.heights[0]), int(worked.widths[0]))
-    tokens = np.where(asked(drawing), np.uint8(MASK), drawing.canvases)
-    assert (programs["ternary"].solve(tokens) == drawing.truth).all()
+    assert (programs["ternary"].solve(drawing.masked) == drawing.truth).all()
 
 
 def test_outputs_depend_on_few_inputs(programs):

@@ -1,5 +1,6 @@
 """Votes on hand-made answers, and models that see some views better than others."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Prediction, Predictor, keys_of_step, predict_views
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting import TurnedPredictor, decide
@@ -390,3 +392,25 @@ def test_views_that_vote_on_solutions_cannot_be_watched():
     asked = solver.with_voting(Voting(views=2, per="solution"))
     with pytest.raises(ValueError, match="vote per row"):
         solve_watched(asked, Problems.from_ints(PAIRS[:1]), print)
+
+
+@pytest.mark.parametrize("name", ["binary", "written"])
+@pytest.mark.parametrize("pose", ["e", "r90", "hvt"])
+def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(name, pose, request):
+    trained = request.getfixturevalue(name)
+    solver = Solver(LocalPredictor(trained.model, proved=True), trained.task)
+    eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
+    solver = solver.turned(pose).with_voting(eight)
+    problems = Problems.from_ints([*itertools.product(range(9), repeat=2)], trained.task.base)
+    for solution in solver.solve(problems):
+        assert (solution.correct, solution.confidence) == (True, 1)
+        assert not solution.uncalibrated_reason
+        assert [vote.confidence > 0 for vote in solution.votes[0]].count(True) == 1
+    turned = replace(solver, voting=None).solve(problems[:3])
+    assert [one.confidence for one in turned] == [1.0 if pose == "e" else 0.0] * 3
+
+
+def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
+    solver = Solver(LocalPredictor(binary.model), binary.task)
+    with pytest.raises(ValueError, match="vote on solutions, --vote-per solution"):
+        solver.with_voting(Voting(8, tuple(SYMMETRIES)))
