@@ -8,14 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canvas.addition import Addition
-from canvas.closure import closure
+from canvas.closure import closed_windows, closure
 from canvas.hints import draw_hints
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked
-from canvas.symbols import MASK
+from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
+from canvas.windows import (
+    SYMBOL,
+    LocalRule,
+    Sights,
+    Windows,
+    draw_fields,
+    page_windows,
+)
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),
@@ -149,3 +156,31 @@ def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
 
     assert lattice.local_rule is not None
     assert Mine.local_rule is None
+
+
+def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
+    """What comes from the right where all cells up to the page's edge have one token, as codes."""
+    left, codes = rule.code(rule.left, rule.apply(windows)), np.zeros(1, np.int64)
+    while True:
+        more = left[(windows.token == token) & np.isin(windows.right, codes)]
+        if np.isin(more, codes).all():
+            return codes
+        codes = np.union1d(codes, more)
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
+def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
+    """The argument of docs/proof.md, of all windows that there are."""
+    rule = rule_of(TASKS[name])
+    windows = rule.windows(closed_windows(rule))
+    # Transposed, or upside down, there is a cell to be filled in in the first row.
+    assert not ((windows.token == MASK) & (windows.above == 0)).any()
+    if "lattice" not in name:  # mirrored, the sign has blank cells alone on its right
+        signs = windows.right[windows.token == TIMES]
+        assert len(signs)
+        assert not np.isin(signs, after(rule, windows, BLANK)).any()
+    else:  # mirrored, a digit of a is above a cell that has no multiplier on its right
+        above = rule.message(rule.down, windows.above)["multiplicand"]
+        met = (windows.token == MASK) & (above > 0)
+        assert met.any()
+        assert not np.isin(windows.right[met], after(rule, windows, MASK)).any()
