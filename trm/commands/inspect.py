@@ -1,7 +1,7 @@
 """`trm inspect`: what a model does on one problem, step by step; or its weights as a file.
 
 With --export, the weights go into a safetensors file that says what it holds, and which every
-command takes in place of a checkpoint.
+command takes in place of a checkpoint; or into an HTML page that shows them at work.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ examples:
   trm inspect 2539x839 --row 2 --lens --output inspected
   trm inspect 2539x839 --row 2 --patch 2539x849 --patch-by heads --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
+  trm inspect --export multiply.html
   tensorboard --logdir inspected
 
 Into the folder go solving.gif (the canvas step by step, or cell by cell), rows.png (each row with
@@ -64,6 +65,7 @@ _CARD_PROOF: tuple[str, ...] = (
 _CARD_PROOF += ("smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
+_PAGE = ".html"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _STRONGEST = 8  # effects that are printed
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
@@ -90,7 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what += "canvas (default: cells), what a head gives in all cells, or the whole state after a "
     add("--patch-by", choices=BY, help=f"{what}supervision step")
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
-    add("--export", metavar=f"FILE{SUFFIX}", help="what to write; no other weights are replaced")
+    what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser in "
+    what += "which a model whose cells hand on decided messages works numbers out, cell by cell"
+    add("--export", metavar=f"FILE{SUFFIX}", help=what)
     what = "folders of trm evaluate and trm prove: what they say of this checkpoint goes into the "
     what += "model card; the confidence of a model with a proof is 1"
     add("--figures", metavar="DIR", nargs="+", help=what)
@@ -369,8 +373,8 @@ def _export(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
     find_checkpoints(args)
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
-    if output.suffix != SUFFIX:
-        raise ValueError(f"--export {output} has to end in {SUFFIX}")
+    if output.suffix not in (SUFFIX, _PAGE):
+        raise ValueError(f"--export {output} has to end in {SUFFIX} or {_PAGE}")
     if not output.parent.is_dir():
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained and args.figures is not None:
@@ -379,6 +383,7 @@ def _export(args: argparse.Namespace) -> int:
 
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
     from trm.models.draws import drawn_anew
+    from trm.page.page import page
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     card: dict[str, Any] = {}
@@ -398,7 +403,11 @@ def _export(args: argparse.Namespace) -> int:
         weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
         if large := [name for name, value in weights.items() if not value.isfinite().all()]:
             raise ValueError(f"{large[0]} has numbers that are too large for float16")
-    packed = pack(content, card, weights)
+    if output.suffix == _PAGE:
+        kept = {} if args.half or args.untrained else content.get("card") or {}
+        packed = page(solver, weights, kept | card).encode()
+    else:
+        packed = pack(content, card, weights)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):
         raise ValueError(
             f"--export {output} is there already, and holds something else: choose another name, "

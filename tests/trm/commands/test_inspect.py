@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import unpack
 
 LATTICE = "docs/models/decimal-seed0.safetensors"
@@ -160,6 +161,21 @@ def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
     assert ran.code == 2
     assert f"{file} is there already, and holds something else" in " ".join(ran.err.split())
     assert file.read_bytes() == written
+
+
+def test_a_page_says_whether_its_weights_are_proved_and_is_of_local_models(
+    command, checkpoint, tmp_path
+):
+    page, untrained = tmp_path / "multiply.html", tmp_path / "untrained.html"
+    assert export(command, SHIPPED, page).code == 0
+    assert export(command, SHIPPED, untrained, "--untrained").code == 0
+    assert ['"verdict": "proved"' in file.read_text() for file in (page, untrained)] == [
+        True,
+        False,
+    ]
+    ran = export(command, checkpoint, tmp_path / "other.html")
+    assert ran.code == 2
+    assert "shows models whose cells hand on decided messages" in " ".join(ran.err.split())
 
 
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):

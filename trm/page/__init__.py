@@ -1,0 +1,1 @@
+"""A page in which a model is seen working, in any browser."""

@@ -1,0 +1,206 @@
+// The network of trm/models/local.py and the pages that it fills in, in double precision: more exact
+// than the float32 for which it is proved. Knows nothing of the browser; tests run it in Node.
+"use strict";
+
+// Rows `first` to `last` of a matrix, as wide as the vector is long, times that vector.
+function times(matrix, vector, first, last) {
+  const size = vector.length;
+  const product = new Float64Array(last - first);
+  for (let row = first; row < last; row++) {
+    let total = 0;
+    for (let i = 0; i < size; i++) total += matrix[row * size + i] * vector[i];
+    product[row - first] = total;
+  }
+  return product;
+}
+
+function sum(...vectors) {
+  return Float64Array.from(vectors[0], (_, i) => vectors.reduce((all, one) => all + one[i], 0));
+}
+
+function norm(vector) {
+  const squares = vector.reduce((all, one) => all + one * one, 0);
+  return vector.map((one) => one / Math.sqrt(squares / vector.length + 1e-5));
+}
+
+function softmax(scores) {
+  const highest = Math.max(...scores);
+  const powers = Array.from(scores, (score) => Math.exp(score - highest));
+  const total = powers.reduce((all, one) => all + one, 0);
+  return powers.map((power) => power / total);
+}
+
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+
+class LocalModel {
+  constructor(about) {
+    this.about = about;
+    this.weights = new Map();
+    for (const [name, base64] of about.weights) {
+      const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+      this.weights.set(name, new Float32Array(bytes.buffer));
+    }
+    this.counts = new Map(about.outputs); // classes of each, the symbol's first
+    this.first = new Map(); // where they begin among the logits
+    let next = 0;
+    for (const [name, count] of [...about.outputs, ["", 2]]) {
+      this.first.set(name, next);
+      next += count;
+    }
+    this.known = new Map(); // what has been decided once
+  }
+
+  // All cells of a page in the order of writing: rows downwards, each from the right to the left.
+  work({ tokens, asked }) {
+    const cells = tokens.map(() => []);
+    for (const [row, symbols] of tokens.entries()) {
+      for (let column = symbols.length - 1; column >= 0; column--) {
+        const around = this.about.ways.map(({ step }) =>
+          step && cells[row + step[0]]?.[column + step[1]]?.fields);
+        const cell = this.cell(symbols[column], around);
+        cells[row][column] = asked[row][column] ? cell : { ...cell, symbol: symbols[column] };
+      }
+    }
+    return cells;
+  }
+
+  // What a cell decides: its symbol and fields, what each head reads and says, and how sure it is.
+  // `around` has the fields of each neighbour that there is.
+  cell(token, around) {
+    const cell = { symbol: token, fields: { "": 1 }, heads: [], sure: 1 };
+    for (const [number, head] of this.about.heads.entries()) {
+      const seen = this.about.ways.map(({ step }, way) => {
+        const from = step ? around[way] : cell.fields;
+        return head.reads || from ? head.of[way].map((name) => from?.[name] ?? 0) : null;
+      });
+      const shown = !head.reads || head.reads.includes("token") ? token : null;
+      const key = JSON.stringify([number, shown, seen]);
+      if (!this.known.has(key)) this.known.set(key, this.decide(number, shown, seen));
+      const decided = this.known.get(key);
+      for (const { name, value } of decided.says) {
+        if (name === "symbol") cell.symbol = value;
+        else cell.fields[name] = value;
+      }
+      cell.heads.push({ ...decided, seen });
+      cell.sure *= decided.sure;
+    }
+    return cell;
+  }
+
+  // What one head says, with its probability, and the margin of its logit over the next.
+  decide(number, token, seen) {
+    const state = this.think(number, token, seen);
+    const says = this.about.heads[number].says.map((name) => {
+      const first = this.first.get(name);
+      const last = first + this.counts.get(name);
+      const bias = this.weights.get("lm_head.bias").slice(first, last);
+      const logits = sum(times(this.weights.get("lm_head.weight"), state, first, last), bias);
+      const value = logits.indexOf(Math.max(...logits));
+      const next = Math.max(...logits.filter((_, i) => i !== value));
+      return { name, value, probability: softmax(logits)[value], margin: logits[value] - next };
+    });
+    const [halt] = times(this.weights.get("halt_head.weight"), state, 0, 1);
+    return { says, sure: sigmoid(halt + this.weights.get("halt_head.bias")[0]) };
+  }
+
+  // The state z_H of a head at the end of all cycles.
+  think(number, token, seen) {
+    const { hidden_size: size, num_layers, H_cycles, L_cycles } = this.about.config;
+    const embedded = (name, row, factor) =>
+      this.weights.get(`${name}.weight`).slice(row * size, (row + 1) * size)
+        .map((one) => one * Math.sqrt(factor));
+    const head = this.about.heads[number];
+    const most = Math.max(1, ...this.about.ways.map((way) => way.fields.length));
+    const messages = seen.map((values, way) => {
+      if (!values || (head.reads && !values.length)) return null; // it reads nothing there
+      const parts = values.map((value, i) => {
+        const row = this.first.get(head.of[way][i]) - this.counts.get("symbol") + value;
+        return embedded("embed_messages", row, size / most);
+      });
+      return sum(new Float64Array(size), ...parts);
+    });
+    const attended = Array.from({ length: num_layers }, (_, layer) => {
+      const matrix = this.weights.get(`layers.${layer}.mixing.qkv.weight`);
+      return messages.map((one) => one && times(matrix, one, size, 3 * size)); // keys and values
+    });
+    let input = new Float64Array(size);
+    if (token !== null) input = sum(input, embedded("embed_tokens", token, size));
+    if (head.reads) input = sum(input, embedded("embed_heads", number, size));
+    let [answer, reasoning] = [this.weights.get("H_init"), this.weights.get("L_init")];
+    for (let H = 0; H < H_cycles; H++) {
+      for (let L = 0; L < L_cycles; L++) {
+        reasoning = this.network(sum(reasoning, answer, input), attended);
+      }
+      answer = this.network(sum(answer, reasoning), attended);
+    }
+    return answer;
+  }
+
+  // All layers, once.
+  network(state, attended) {
+    const size = state.length;
+    for (const [layer, keysValues] of attended.entries()) {
+      const matrix = (name) => this.weights.get(`layers.${layer}.${name}.weight`);
+      const mixed = this.attend(times(matrix("mixing.qkv"), state, 0, size), keysValues);
+      state = norm(sum(state, times(matrix("mixing.out"), mixed, 0, size)));
+      const inside = matrix("mlp.down").length / size;
+      const both = times(matrix("mlp.gate_up"), state, 0, 2 * inside);
+      const gated = both.slice(0, inside).map((x, i) => x * sigmoid(x) * both[inside + i]);
+      state = norm(sum(state, times(matrix("mlp.down"), gated, 0, size)));
+    }
+    return state;
+  }
+
+  // Attention over the neighbours that there are; of none nothing.
+  attend(query, keysValues) {
+    const all = query.length;
+    const size = all / this.about.config.num_heads;
+    const direction = this.weights.get("position.direction");
+    const mixed = new Float64Array(all);
+    const present = [...keysValues.keys()].filter((way) => keysValues[way]);
+    for (let first = 0; present.length && first < all; first += size) {
+      const scores = present.map((way) => {
+        let score = 0;
+        for (let i = first; i < first + size; i++) score += query[i] * keysValues[way][i];
+        const bias = direction[(first / size) * keysValues.length + way];
+        return score / Math.sqrt(size) + bias * Math.sqrt(all);
+      });
+      for (const [at, weight] of softmax(scores).entries()) {
+        const values = keysValues[present[at]];
+        for (let i = first; i < first + size; i++) mixed[i] += weight * values[all + i];
+      }
+    }
+    return mixed;
+  }
+}
+
+// A problem as canvas/multiplication.py and canvas/addition.py draw it, with a blank column on the
+// left: ids of symbols, and which cells are to be filled in.
+function drawPage({ symbols, layout, sign, heights }, a, b) {
+  const lattice = layout === "lattice";
+  const height = heights[0] + (b.length - 1) * (heights[1] - heights[0]);
+  const longest = sign === "+" ? Math.max(a.length, b.length) + 1 : a.length + b.length;
+  const width = 1 + (lattice ? a.length + 3 : Math.max(longest, b.length + 2));
+  const page = Array.from({ length: height }, (_, row) =>
+    new Array(width).fill(row < (lattice ? 1 : 2) ? "_" : "."));
+  const write = (text, row, last) => page[row].splice(last + 1 - text.length, text.length, ...text);
+  write(a, 0, lattice ? width - 3 : width - 1);
+  if (lattice) [sign, ...[...b].reverse()].forEach((digit, row) => write(digit, row, width - 1));
+  else write(`${sign}_${b}`, 1, width - 1);
+  return {
+    tokens: page.map((row) => row.map((character) => symbols.indexOf(character))),
+    asked: page.map((row) => row.map((character) => character === ".")),
+  };
+}
+
+// The cells of the answer on a page of ids, the highest digit first; without blanks before it.
+function answerCells({ symbols, layout }, page) {
+  const last = page.length - 1;
+  const end = page[0].length - (layout === "lattice" ? 3 : 1);
+  const places = Array.from({ length: end + 1 }, (_, column) => [last, column]);
+  if (layout === "lattice") for (let row = last - 1; row > 0; row--) places.push([row, end]);
+  const first = places.findIndex(([row, column]) => symbols[page[row][column]] !== "_");
+  return first < 0 ? [] : places.slice(first);
+}
+
+if (typeof module !== "undefined") module.exports = { LocalModel, drawPage, answerCells };
