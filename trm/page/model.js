@@ -58,16 +58,17 @@ class LocalModel {
         const around = this.about.ways.map(({ step }) =>
           step && cells[row + step[0]]?.[column + step[1]]?.fields);
         const cell = this.cell(symbols[column], around);
-        cells[row][column] = asked[row][column] ? cell : { ...cell, symbol: symbols[column] };
+        const given = !asked[row][column];
+        cells[row][column] = { ...cell, given, symbol: given ? symbols[column] : cell.symbol };
       }
     }
     return cells;
   }
 
-  // What a cell decides: its symbol and fields, what each head reads and says, and how sure it is.
-  // `around` has the fields of each neighbour that there is.
+  // What a cell decides: its symbol and fields, what each head reads and says, how sure it says that
+  // it is, and the least probability. `around` has the fields of each neighbour that there is.
   cell(token, around) {
-    const cell = { symbol: token, fields: { "": 1 }, heads: [], sure: 1 };
+    const cell = { symbol: token, fields: { "": 1 }, heads: [], sure: 1, least: 1 };
     for (const [number, head] of this.about.heads.entries()) {
       const seen = this.about.ways.map(({ step }, way) => {
         const from = step ? around[way] : cell.fields;
@@ -77,7 +78,8 @@ class LocalModel {
       const key = JSON.stringify([number, shown, seen]);
       if (!this.known.has(key)) this.known.set(key, this.decide(number, shown, seen));
       const decided = this.known.get(key);
-      for (const { name, value } of decided.says) {
+      for (const { name, value, probability } of decided.says) {
+        cell.least = Math.min(cell.least, probability);
         if (name === "symbol") cell.symbol = value;
         else cell.fields[name] = value;
       }

@@ -2,6 +2,7 @@
 "use strict";
 
 const LONGEST = 60; // digits of a number
+const FRAMES = 25; // a second, while it plays
 const UNSURE = 0.9; // a cell that decides something less probable is marked
 const ARROWS = { right: "→", above: "↑", above_left: "↖", above_right: "↗", own: "•" };
 const ROWS = ["–", "1st number", "2nd number", "product", "sum", "later product", "later sum"];
@@ -31,7 +32,7 @@ const byId = (id) => document.getElementById(id);
 const about = JSON.parse(byId("model").textContent);
 const model = new LocalModel(about);
 const adds = about.sign === "+";
-let work = null; // the page, all that its cells decide, the order of writing, the answer
+let work = null; // all that cells decide, which of them are the answer, the order of writing
 let at = 0; // how many cells have been worked out
 let chosen = null; // the cell that is looked at, [row, column]; null: the last one worked out
 let playing = false;
@@ -76,10 +77,9 @@ function begin(finished) {
   byId("wrong").textContent = "";
   try {
     const [a, b] = ["a", "b"].map(read);
-    const page = drawPage(about, a, b);
-    const cells = model.work(page);
+    const cells = model.work(drawPage(about, a, b));
     const answer = answerCells(about, cells.map((row) => row.map((cell) => cell.symbol)));
-    work = { a, b, page, cells, order: [], answer };
+    work = { a, b, cells, answer, order: [] };
     history.replaceState(null, "", `#${a}${adds ? "+" : "x"}${b}`);
   } catch (error) {
     byId("wrong").textContent = error.message;
@@ -92,19 +92,19 @@ function begin(finished) {
 }
 
 function drawTable() {
-  const { page, order } = work;
-  const rows = page.tokens.map((tokens) => make("tr", tokens.map(() => make("td", ""))));
+  const rows = work.cells.map((cells) => make("tr", cells.map(() => make("td", ""))));
   work.table = rows.map((row) => [...row.cells]);
-  for (const [row, table] of work.table.entries()) {
-    for (const [column, cell] of [...table.entries()].reverse()) {
-      cell.turn = page.asked[row][column] ? order.push([row, column]) : 0; // 0: given
-      cell.onmouseenter = () => choose(row, column);
-      cell.onclick = cell.onfocus = () => play(false) || choose(row, column);
+  for (const [row, cells] of work.cells.entries()) {
+    for (const [column, cell] of [...cells.entries()].reverse()) {
+      const shown = work.table[row][column];
+      cell.turn = cell.given ? 0 : work.order.push([row, column]);
+      shown.onmouseenter = () => choose(row, column);
+      shown.onclick = shown.onfocus = () => play(false) || choose(row, column);
     }
   }
   byId("canvas").replaceChildren(...rows);
-  byId("canvas").style.setProperty("--columns", page.tokens[0].length);
-  byId("at").max = order.length;
+  byId("canvas").style.setProperty("--columns", work.cells[0].length);
+  byId("at").max = work.order.length;
 }
 
 function choose(row, column) {
@@ -113,18 +113,15 @@ function choose(row, column) {
 }
 
 function show() {
-  const { page, cells, order, table, answer } = work;
+  const { cells, order, table, answer } = work;
   const finished = at === order.length;
-  for (const [row, tokens] of page.tokens.entries()) {
-    for (const [column, token] of tokens.entries()) {
-      const [cell, shown] = [cells[row][column], table[row][column]];
-      const filled = shown.turn && shown.turn <= at;
-      const text = signOf(filled ? cell.symbol : token);
-      const said = filled ? cell.heads.flatMap((head) => head.says) : [];
-      const kind = filled ? "filled" : shown.turn ? "mask" : text && "given";
-      if (shown.textContent !== text) shown.textContent = text;
-      shown.className = said.some((one) => one.probability < UNSURE) ? `${kind} unsure` : kind;
-      shown.tabIndex = -1;
+  for (const [row, shown] of table.entries()) {
+    for (const [column, cell] of cells[row].entries()) {
+      const text = cell.turn > at ? "" : signOf(cell.symbol);
+      const written = cell.least < UNSURE ? "filled unsure" : "filled";
+      if (shown[column].textContent !== text) shown[column].textContent = text;
+      shown[column].className = cell.given ? text && "given" : cell.turn > at ? "mask" : written;
+      shown[column].tabIndex = -1;
     }
   }
   if (finished) for (const [row, column] of answer) table[row][column].classList.add("answer");
@@ -138,24 +135,25 @@ function show() {
   }
   byId("at").value = at;
   byId("count").textContent = `${at} of ${order.length} cells`;
-  showCell(row, column, here.turn <= at);
+  showCell(row, column);
   showAnswer(finished);
 }
 
-function showCell(row, column, done) {
-  const { page, cells } = work;
+function showCell(row, column) {
+  const { cells } = work;
   const cell = cells[row][column];
-  const asked = page.asked[row][column];
-  const place = `Row ${row + 1}, column ${page.tokens[0].length - column} from the right`;
-  const given = `given, ${signOf(page.tokens[row][column]) || "blank"}`;
+  const done = cell.turn <= at;
+  const place = `Row ${row + 1}, column ${cells[0].length - column} from the right`;
+  const given = `given, ${signOf(cell.symbol) || "blank"}`;
   const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is still to be worked out";
-  const sees = [make("tr", [make("th", "itself"), make("td", asked ? "to be filled in" : given)])];
+  const own = make("td", cell.given ? given : "to be filled in");
+  const sees = [make("tr", [make("th", "itself"), own])];
   for (const { name, step, fields } of about.ways.filter((way) => way.step)) {
     const from = cells[row + step[0]]?.[column + step[1]]?.fields;
     const said = from ? fields.map((field) => message(field, from[field])) : "no cell is there";
     sees.push(make("tr", [make("th", `${ARROWS[name]} ${spoken(name)}`, name), make("td", said)]));
   }
-  const parts = [make("h2", `${place}: ${asked ? written : given}`)];
+  const parts = [make("h2", `${place}: ${cell.given ? given : written}`)];
   parts.push(make("h3", "What it sees"), make("table", sees));
   if (done) {
     const heading = make("tr", ["it decides", "probability", "margin"].map((one) => make("th", one)));
@@ -206,18 +204,14 @@ function go(number) {
   show();
 }
 
-let before = 0; // the time of the frame before
 let due = 0; // cells, and part of one
-function tick(now) {
-  due = playing ? due + (Math.min(now - before, 250) / 1000) * 2 ** byId("speed").value : 0;
-  before = now;
-  if (due >= 1) {
-    at = Math.min(at + Math.floor(due), work.order.length);
-    due %= 1;
-    if (at === work.order.length) play(false);
-    show();
-  }
-  requestAnimationFrame(tick);
+function tick() {
+  due = playing ? due + 2 ** byId("speed").value / FRAMES : 0;
+  if (due < 1) return;
+  at = Math.min(at + Math.floor(due), work.order.length);
+  due %= 1;
+  if (at === work.order.length) play(false);
+  show();
 }
 
 function fromAddress() {
@@ -260,4 +254,4 @@ byId("about").textContent = [
 ].join(" ");
 onhashchange = fromAddress;
 fromAddress();
-requestAnimationFrame(tick);
+setInterval(tick, 1000 / FRAMES);
