@@ -187,8 +187,11 @@ class Evaluation(dict[str, Any]):
         return rows_of(self)
 
     def to_dataframe(self) -> Any:
-        """The rows as a DataFrame of pandas, which has to be installed."""
-        from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
+        """The rows as a DataFrame of pandas; ImportError where that is not installed."""
+        try:
+            from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            raise ImportError("to_dataframe() needs pandas: pip install pandas") from None
 
         return DataFrame(self.rows)
 
