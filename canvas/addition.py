@@ -9,14 +9,11 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, carries
-from canvas.hints import add_row, digit_classes, kind_rows, shifted
 from canvas.layouts import (
     ANSWER,
     CARRIES,
-    GIVEN,
     Addend,
     CellIndex,
-    HintRow,
     Layout,
     Row,
     table,
@@ -38,48 +35,7 @@ class Column(Layout):
 
     name = "column"
     sign = symbols.PLUS
-    hints: tuple[str, ...] = ("row_kind", "sum", "sum_carry", "addend")
     local_rule = ColumnRule
-    subtasks: tuple[str, ...] = ("first_addend", "addend_above", "digit_sum")
-
-    def row_kinds(self, addends: int) -> list[int]:
-        return [*[GIVEN] * addends, ANSWER]
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: a running sum, so that only two numbers are ever added.
-
-        - ``row_kind``: of the whole row; the addends' from the symbols, then from the row above.
-        - ``sum``, ``sum_carry``: of all addends above, and the carry out of its cell; from the sum
-          and the symbol above, and the carry from the right. In the last row this is the answer.
-        - ``addend``: the digit that stands in the row of an addend.
-        """
-        counts = _count(operands)
-        yield from kind_rows(self.row_kinds, counts, self.margin)
-        total = np.zeros((len(operands[0]), 1), dtype=np.uint8)
-        for row, numbers in enumerate(operands[: int(counts.max())]):
-            yield HintRow("addend", digit_classes(numbers), 0, row, numbers.lengths > 0)
-            total, carried = add_row(total, digit_classes(numbers), numbers.base)
-            present, written = numbers.lengths > 0, counts == row + 1
-            yield HintRow("sum", total, 0, row + 1, present, written=written)
-            yield HintRow("sum_carry", carried, 0, row + 1, present, 1)
-
-    def subtask_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """What a sum of two numbers is made of, beside ``sum_carry``.
-
-        - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
-          addend and of the last one above: whether the model has aligned them.
-        - ``digit_sum``: of all digits above in the column, modulo the base and without the carry.
-        """
-        base = operands[0].base
-        for row in range(1, 1 + int(_count(operands).max())):
-            present = operands[row - 1].lengths > 0
-            n = max(numbers.digits.shape[1] for numbers in operands[:row])
-            digits = np.stack([numbers.padded(n) for numbers in operands[:row]])
-            there = np.arange(n) < np.max([one.lengths for one in operands[:row]], axis=0)[:, None]
-            modular = (1 + digits.sum(axis=0) % base) * there
-            yield HintRow("first_addend", digit_classes(operands[0]), 0, row, present)
-            yield HintRow("addend_above", digit_classes(operands[row - 1]), 0, row, present)
-            yield HintRow("digit_sum", modular.astype(np.uint8), 0, row, present)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         carried = next(n for n in count() if base**n >= len(lengths))
@@ -120,30 +76,6 @@ class ColumnCarries(Column):
     """
 
     name = "column_carries"
-    hints = ("row_kind", "sum", "sum_carry", "carry")
-
-    def row_kinds(self, addends: int) -> list[int]:
-        return [*[GIVEN] * addends, CARRIES, ANSWER]
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints of `Column`, and one more: the carries of the running sum together.
-
-        - ``carry``: into the cell: ``sum_carry`` on its right, in this row and in all above; from
-          the cell above. In the row of the carries this is the digit that is written.
-        - ``sum``: in the last row from the cell above, that of the row of the carries.
-        """
-        together = np.zeros((len(operands[0]), 0), dtype=np.uint8)
-        for found in super().hint_rows(operands):
-            yield found._replace(written=False)
-            if found.name == "sum":
-                total, last = found.classes, found.written
-            elif found.name == "sum_carry":
-                carry = shifted(found.classes - np.uint8(1), 1)
-                carry[:, : together.shape[1]] += together
-                together = carry
-                yield found._replace(name="carry", classes=carry + np.uint8(1), written=last)
-        everywhere = np.ones(len(total), dtype=bool)
-        yield HintRow("sum", total, 0, _count(operands) + 1, everywhere, written=True)
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         if len(lengths) > base:

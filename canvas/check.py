@@ -2,14 +2,13 @@
 
 import inspect
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from canvas.arithmetic import Numbers, parse
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import HintRow, Row
+from canvas.layouts import Row
 from canvas.problems import Problems
 from canvas.reader import read
 from canvas.sampling import sample
@@ -24,7 +23,7 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
     """Work out a sample of a task's problems, and some more; how many they were.
 
     OwnCodeError names the first row that does not show what its addends make or the answer that the
-    task says, lies outside the layout's room, or has a hint of a class that there is not.
+    task says, or lies outside the layout's room.
     """
     shorter = [min(n, _SHORTER) for n in task.longest]
     longest = shorter if max(task.longest) > _MOST else None
@@ -33,7 +32,7 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
     found += largest[task.allows(largest)].to_ints() + (more.to_ints() if more else [])
     problems = Problems.from_ints(found, task.base)
     try:
-        wrong = next(chain(_wrong_rows(task, problems), _wrong_hints(task, problems)), None)
+        wrong = next(_wrong_rows(task, problems), None)
     except OwnCodeError:
         raise
     except Exception as error:
@@ -84,23 +83,7 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
             )
 
 
-def _wrong_hints(task: Task, problems: Problems) -> Iterator[str]:
-    layout, known = task.rules, {*task.rules.hints, *task.rules.subtasks}
-    heights, names = layout.sizes(problems)[0], task.names(problems)
-    operands = problems.operands
-    for hint in chain(layout.hint_rows(operands), layout.subtask_rows(operands)):
-        if hint.name in known:
-            classes = layout.hint_classes(hint.name, task.base)
-            highest = np.maximum(hint.classes.max(axis=1, initial=0), hint.beyond)
-            for i, place in _places(hint, (highest >= classes) | (hint.row >= heights)):
-                yield (
-                    f"the hint {hint.name} has class {highest[i]} in row {place} of {names[i]}: "
-                    f"there are {classes} classes, from 0, and {heights[i]} rows"
-                )
-    layout.work_hints(problems, known)
-
-
-def _places(row: Row | HintRow, wrong: Any) -> Iterator[tuple[int, int]]:
+def _places(row: Row, wrong: Any) -> Iterator[tuple[int, int]]:
     """The problems in which a row is there and wrong, and which row it is, from 1."""
     rows = np.broadcast_to(row.row, wrong.shape)
     return ((i, int(rows[i]) + 1) for i in np.flatnonzero(wrong & row.present).tolist())

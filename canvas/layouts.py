@@ -5,10 +5,9 @@ problem out as a `Worked` batch for training and evaluation. The layouts are bes
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -89,18 +88,6 @@ class Addend(NamedTuple):
     shift: int
 
 
-class HintRow(NamedTuple):
-    """A hint along one row of every worked solution that has it."""
-
-    name: str
-    classes: np.ndarray  # uint8 [B, n], from the right
-    shift: int  # columns at the right end where there is no such quantity: class 0
-    row: np.ndarray | int  # which one of the worked solution, [B] or the same for all
-    present: np.ndarray  # bool [B], which worked solutions have it
-    beyond: np.ndarray | int = 0  # class of all columns to the left, [B] or the same for all
-    written: np.ndarray | bool = False  # whether it is what the row writes, [B] or the same for all
-
-
 class Layout(ABC):
     """How operands become rows.
 
@@ -112,26 +99,19 @@ class Layout(ABC):
         name: by which configurations call it.
         sign: id of the symbol that stands on the canvas once, between or beside the operands.
         margin: columns at the right end that digits of the rows never use.
-        hints: names of what `hint_rows` says of every cell, see `canvas.hints`; none by default.
-        subtasks: names of what `subtask_rows` says besides, for probes alone; none by default.
-        local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule` of which
-            the fields are hints; None: not declared.
+        local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule`; None: not
+            declared.
     """
 
     name: str
     sign: int
     margin: int = 0
-    hints: tuple[str, ...] = ()
-    subtasks: tuple[str, ...] = ()
     local_rule: "type[LocalRule] | None" = None
 
     def __init_subclass__(cls) -> None:
-        """A layout that writes rows of its own inherits neither hints, sub-tasks nor local rule."""
-        if "rows" in vars(cls):
-            for names in {"hints", "subtasks"} - vars(cls).keys():
-                setattr(cls, names, ())
-            if "local_rule" not in vars(cls):
-                cls.local_rule = None
+        """A layout that writes rows of its own does not inherit the local rule."""
+        if "rows" in vars(cls) and "local_rule" not in vars(cls):
+            cls.local_rule = None
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
@@ -176,44 +156,6 @@ class Layout(ABC):
         Place 0 is a row's own lowest digit, whatever the blank columns at its right end.
         """
         return None
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints of all rows, the operands' among them; of two for a row, the later counts."""
-        yield from ()
-
-    def subtask_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """As `hint_rows`, quantities that no model is trained to say, but probes can look for."""
-        yield from ()
-
-    def hint_classes(self, name: str, base: int) -> int:
-        """How many classes a hint has: none, and those of a digit, unless the layout says more."""
-        return 1 + (len(ROW_KINDS) if name == "row_kind" else base)
-
-    def work_hints(self, problems: Problems, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Some hints and sub-tasks, from the right: ``uint8 [B, R, C + 3]``, column 2 the last.
-
-        The columns at both ends, outside the solution, stand for all that are farther out.
-        """
-        heights, widths = self.sizes(problems)
-        size = int(heights.max(initial=1)), int(widths.max(initial=1)) + 3
-        maps = {name: np.zeros((len(problems), *size), dtype=np.uint8) for name in names}
-        found = self.hint_rows(problems.operands)
-        if not maps.keys().isdisjoint(self.subtasks):
-            found = chain(found, self.subtask_rows(problems.operands))
-        for name, classes, shift, row, present, beyond, _ in found:
-            if name not in maps:
-                continue
-            start = 2 + self.margin + shift
-            end = min(start + classes.shape[1], size[1])
-            cells = np.zeros((len(problems), size[1]), dtype=np.uint8)
-            cells[:, start:end] = classes[:, : end - start]
-            cells[:, end:] = np.reshape(beyond, (-1, 1))
-            if isinstance(row, int):  # several times quicker than through an index
-                np.copyto(maps[name][:, row], cells, where=present[:, None])
-            else:
-                index = np.flatnonzero(present)
-                maps[name][index, row[index]] = cells[index]
-        return maps
 
     def prompt(self, problems: Problems) -> Prompt:
         """What is shown of problems that are to be worked out."""

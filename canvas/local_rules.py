@@ -1,6 +1,6 @@
 """The local rules of layouts: what cells hand on, and what follows from it.
 
-Each is declared as `canvas.windows` has it. A layout's `hints` name the same quantities.
+Each is declared as `canvas.windows` has it.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from canvas import symbols
+from canvas.render import WorkedDrawing
 from canvas.symbols import BLANK, MASK, PLUS, TIMES
 from canvas.windows import END, SYMBOL, Column, Head, LocalRule, RowKind, Seen
 
@@ -99,6 +100,7 @@ class ColumnRule(LocalRule):
 
     left = ("sum_carry",)
     down = ("addend", "sum")
+    besides = ("first_addend", "addend_above", "digit_sum")
 
     def __init__(self, base: int) -> None:
         super().__init__(base)
@@ -134,6 +136,22 @@ class ColumnRule(LocalRule):
             "addend": _digit_class(token, self.base),
             "sum": np.where(stands, 1 + digit, 0),
         }
+
+    def draw_besides(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
+        """What a sum of two numbers is made of, beside ``sum_carry``.
+
+        - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
+          addend and of the last one above: whether a model has aligned them.
+        - ``digit_sum``: of all digits above in the column, modulo the base and without the carry.
+        """
+        given = np.where(drawing.given, drawing.truth, BLANK)
+        above = _digit_class(np.pad(given, ((0, 0), (1, 0), (0, 0)))[:, :-1], self.base)
+        rows = np.arange(above.shape[1])
+        first = np.take_along_axis(above, (drawing.top + 1)[:, None, None], axis=1)
+        first = np.where((rows > drawing.top[:, None])[:, :, None], first, 0)
+        total = 1 + _value(above).cumsum(axis=1) % self.base
+        total = np.where(above.cumsum(axis=1) > 0, total, 0)
+        return dict(zip(self.besides, (first, above, total), strict=True))
 
 
 def _changed(heads: tuple[Head, ...], *changes: Head) -> tuple[Head, ...]:

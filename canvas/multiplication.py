@@ -15,15 +15,12 @@ from canvas.arithmetic import (
     partial_products,
     running_sums,
 )
-from canvas.hints import add_row, digit_classes, kind_rows, product_rows, products_ahead, shifted
 from canvas.layouts import (
     ANSWER,
-    GIVEN,
     PARTIAL,
     SUM,
     Addend,
     CellIndex,
-    HintRow,
     Layout,
     Row,
     table,
@@ -49,46 +46,9 @@ class RowLayout(Layout):
     def height(self, digits_b: int) -> int:
         """Rows of a worked solution, the operands among them."""
 
-    def row_kinds(self, digits_b: int) -> list[int]:
-        """The kind of every row of a worked solution, the operands' among them."""
-        return [GIVEN, GIVEN, *[PARTIAL] * (self.height(digits_b) - 3), ANSWER]
-
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths
         return self.height(digits_b), max(digits_a + digits_b, digits_b + 2)
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """Hints that all these layouts share, and ``multiplicand`` in the rows of the operands.
-
-        - ``row_kind``: the same in the whole row. What follows on a row is settled at its column i,
-          where it multiplies by b_i: by whether there is a b_i, or a b_(i+1) on the left.
-        - ``column_multiplier``: the digit of b in the column; straight down from row 1.
-
-        Where sums begin below all partial products, and are written from the right:
-
-        - ``diagonal``: a line from the sign down to the right, to the last column of the first sum.
-        - ``adding``: from the last column to the left, 1 in that row and 2 in all below it.
-        """
-        a, b = operands
-        yield from kind_rows(self.row_kinds, b.lengths, self.margin)
-        everywhere = np.ones(len(a), dtype=bool)
-        heights = np.array([self.height(n) for n in range(int(b.lengths.max()) + 1)])[b.lengths]
-        digits_b = digit_classes(b)
-        yield HintRow("multiplicand", digit_classes(a), 0, 0, everywhere)
-        yield HintRow("multiplicand", digit_classes(a), 0, 1, everywhere)
-        columns = np.arange(int(b.lengths.max()) + 2)
-        for row in range(1, int(heights.max())):
-            yield HintRow("column_multiplier", digits_b, 0, row, heights > row)
-            place = b.lengths + 2 - row
-            here = (columns == place[:, None]).astype(np.uint8)
-            yield HintRow("diagonal", here, 0, row, place >= 0)
-            adding = (1 + (place < 0)).astype(np.uint8)
-            below = (place <= 0) & (heights > row)
-            yield HintRow("adding", adding[:, None], 0, row, below, adding)
-
-    def hint_classes(self, name: str, base: int) -> int:
-        few = {"diagonal": 2, "adding": 3}
-        return few[name] if name in few else super().hint_classes(name, base)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         a, b = problems.operands
@@ -106,33 +66,6 @@ class Standard(RowLayout):
 
     name = "standard"
     local_rule = StandardRule
-    hints = (
-        "row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum", "sum_carry",
-        "diagonal", "adding",
-    )  # fmt: skip
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: digits of a and b meet in the partial products, which are added up downwards.
-
-        - ``multiplicand``: the digit of a that meets the cell; in the first partial product from
-          the cell above, then from above right.
-        - ``multiplier``: the row's digit of b, from where the multiplicand starts to the left.
-        - ``carry``: out of the cell of the partial product; with the carry from the right.
-        - ``sum``, ``sum_carry``: of all rows above, and the carry out of its cell; from the sum
-          and the symbol above, and the carry from the right.
-        """
-        yield from super().hint_rows(operands)
-        a, b = operands
-        total = np.zeros((len(a), 1), dtype=np.uint8)
-        carried = np.ones((len(a), 1), dtype=np.uint8)
-        for i, partial, present in partial_products(a, b):
-            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
-            yield HintRow("sum", total, 0, 2 + i, present)
-            yield HintRow("sum_carry", carried, 0, 2 + i, present, 1)
-            total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
-            last = b.lengths == i + 1
-            yield HintRow("sum", total, 0, 3 + i, last, written=True)
-            yield HintRow("sum_carry", carried, 0, 3 + i, last, 1)
 
     def height(self, digits_b: int) -> int:
         return digits_b + 3
@@ -153,35 +86,6 @@ class RunningSum(RowLayout):
 
     name = "running_sum"
     local_rule = RunningSumRule
-    hints = (
-        "row_kind", "multiplicand", "column_multiplicand", "column_multiplier", "multiplier",
-        "carry", "total", "sum_carry", "diagonal", "adding",
-    )  # fmt: skip
-
-    def row_kinds(self, digits_b: int) -> list[int]:
-        return [GIVEN, GIVEN, *[PARTIAL] * digits_b, *[SUM] * (digits_b - 1), ANSWER]
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: those of `Accumulate`, in the partial products and again in the sums.
-
-        The partial product that a sum adds stands b's length above it, too far for a fixed number
-        of hints: a sum works it out once more, and needs no row but the one above.
-
-        - ``column_multiplicand``: the digit of a in the column, for the first sum to begin with.
-        - ``multiplicand``, ``multiplier``, ``carry``: as in `Accumulate`.
-        - ``total``, ``sum_carry``: in the sums the digit to be written, and the carry into a cell;
-          from the total, the symbol above and the carry into it, all of the cell on the right: the
-          total comes out smaller than what it is added to. Cells do not learn to say the product.
-        """
-        yield from super().hint_rows(operands)
-        a, b = operands
-        digits_a = digit_classes(a)
-        for row in range(2 * int(b.lengths.max()) + 2):
-            present = 2 * b.lengths + 2 > row
-            yield HintRow("column_multiplicand", digits_a, 0, row, present)
-        for i, _, present in partial_products(a, b):
-            yield from product_rows(a, b.digits[:, i], i, 2 + i, present)
-        yield from _accumulated(a, b, 2 + b.lengths, "total")
 
     def height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
@@ -202,32 +106,6 @@ class Interleaved(RowLayout):
 
     name = "interleaved"
     local_rule = InterleavedRule
-    hints = ("row_kind", "multiplicand", "column_multiplier", "multiplier", "carry", "sum")
-
-    def row_kinds(self, digits_b: int) -> list[int]:
-        return [GIVEN, GIVEN, *[PARTIAL, SUM] * (digits_b - 1), PARTIAL, ANSWER]
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: a partial product hands the sum above it down to the sum below it.
-
-        - ``multiplicand``, ``multiplier``: in a partial product as in `Standard`. A sum keeps the
-          multiplicand of the cell above, for the next product to take it from above right.
-        - ``sum``: in a partial product of the rows above, from the cell above; in a sum this one,
-          from the sum and the symbol above and the carry from the right, wherever one is added.
-        - ``carry``: out of the cell of the product or of the sum; with that from the right.
-        """
-        yield from super().hint_rows(operands)
-        a, b = operands
-        digits_a = digit_classes(a)
-        total = np.zeros((len(a), 1), dtype=np.uint8)
-        for i, partial, present in partial_products(a, b):
-            product, row = 2 + 2 * i, 3 + 2 * i
-            yield from product_rows(a, b.digits[:, i], i, product, present)
-            yield HintRow("sum", total, 0, product, present)
-            total, carried = add_row(total, shifted(digit_classes(partial), i), a.base)
-            yield HintRow("multiplicand", digits_a, i, row, present)
-            yield HintRow("sum", total, 0, row, present, written=True)
-            yield HintRow("carry", carried, 0, row, present, 1)
 
     def height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
@@ -248,27 +126,6 @@ class Accumulate(RowLayout):
 
     name = "accumulate"
     local_rule = AccumulateRule
-    hints = (
-        "row_kind", "multiplicand", "column_multiplier", "multiplier", "product", "carry",
-        "sum_carry",
-    )  # fmt: skip
-
-    def row_kinds(self, digits_b: int) -> list[int]:
-        return [GIVEN, GIVEN, *[SUM] * (digits_b - 1), ANSWER]
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: every row is a partial product added to the symbols above.
-
-        - ``multiplicand``, ``multiplier``: as in the partial products of `Standard`.
-        - ``product``, ``carry``: the partial product, as it would be written, and the carry out of
-          its cell; from the digits that meet there, and the carry from the right.
-        - ``sum_carry``: into the cell of the total above + product, on the left of where the
-          multiplicand begins; from the product, the carry into it and the symbol above, all of the
-          cell on the right. Elsewhere the total above is copied.
-        """
-        yield from super().hint_rows(operands)
-        a, b = operands
-        yield from _accumulated(a, b, np.full(len(b), 2), "product")
 
     def height(self, digits_b: int) -> int:
         return digits_b + 2
@@ -287,7 +144,6 @@ class Direct(RowLayout):
     """a; ``*_b``; the product at once (implicit reasoning, Deng et al. 2023)."""
 
     name = "direct"
-    hints = ("row_kind", "multiplicand", "column_multiplier")
 
     def height(self, digits_b: int) -> int:
         return 3
@@ -317,37 +173,7 @@ class Lattice(Layout):
     name = "lattice"
     sign = symbols.TIMES
     margin = 2
-    hints = ("row_kind", "multiplicand", "multiplier", "product", "carry", "sum_carry", "addend")
     local_rule = LatticeRule
-
-    def hint_rows(self, operands: Sequence[Numbers]) -> Iterator[HintRow]:
-        """The hints: digits meet where a column and a row cross.
-
-        - ``multiplicand``: of a, in all rows of the column; from the cell above.
-        - ``multiplier``: the row's, from the digit in the margin.
-        - ``product``, ``carry``: the digit of a · b_i in the cell on the left, and the carry out
-          of that cell; from the digits that meet there, and the carry on the right.
-        - ``sum_carry``: out of the cell of ⌊t_(i−1) / base⌋ + a · b_i; it adds the product on the
-          right, the symbol above left, and the carry from the right.
-        - ``addend``: the digit that is written; none in the row of a, which is not added.
-        """
-        a, b = operands
-        yield from kind_rows(lambda n: [GIVEN, *[SUM] * (n - 1), ANSWER], b.lengths, self.margin)
-        digits_a, above = digit_classes(a), np.zeros((len(a), 1), dtype=np.uint8)
-        yield HintRow("multiplicand", digits_a, 0, 0, np.ones(len(a), dtype=bool))
-        for (i, partial, _), (_, total, _, row, present) in zip(
-            partial_products(a, b), self.rows(operands), strict=True
-        ):
-            digit = b.digits[:, i]
-            yield HintRow("multiplicand", digits_a, 0, row, present)
-            of_row = 1 + digit
-            yield HintRow("multiplier", of_row[:, None], -self.margin, row, present, of_row)
-            yield from products_ahead(a, digit, 0, row, present)
-            carried = add_row(above, digit_classes(partial), a.base)[1]
-            yield HintRow("sum_carry", carried, 0, row, present, 1)
-            above = digit_classes(total)
-            yield HintRow("addend", above, 0, row, present, written=True)
-            above = above[:, 1:]
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths
@@ -389,24 +215,6 @@ class Lattice(Layout):
         filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK).tolist() or [column]
         down = [(row, column) for row in range(1, last)]
         return [*down, *((last, place) for place in range(column, filled[0] - 1, -1))]
-
-
-def _accumulated(a: Numbers, b: Numbers, first: np.ndarray, which: str) -> Iterator[HintRow]:
-    """The hints of rows, from ``first [B]`` on, that add a partial product each to the row above.
-
-    ``which`` digit of a cell is a hint: that of the ``product`` or of the ``total``.
-    """
-    above = np.zeros((len(a), 1), dtype=np.uint8)
-    for i, partial, total, present in running_sums(a, b):
-        yield from product_rows(a, b.digits[:, i], i, first + i, present)
-        if which == "product":
-            first_one = i == 0  # the total is the product
-            yield HintRow("product", digit_classes(partial), i, first + i, present, 0, first_one)
-        else:
-            yield HintRow("total", digit_classes(total), 0, first + i, present, written=True)
-        carried = add_row(above, digit_classes(partial), a.base)[1]
-        yield HintRow("sum_carry", carried, i + 1, first + i, present, 1)
-        above = digit_classes(total)[:, i + 1 :]
 
 
 def _partials_and_sums(

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from canvas.arithmetic import BASES, parse
 from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
+
+if TYPE_CHECKING:
+    from canvas.windows import LocalRule
 
 
 def layout_field(default: str, layouts: Mapping[str, Layout]) -> Any:
@@ -119,6 +122,16 @@ class Task(ABC):
             low, high = ranges[measure]
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
         return fits
+
+    def local_rule(self) -> "LocalRule":
+        """What cells of its layout hand on; ValueError: the layout does not say."""
+        if self.rules.local_rule is None:
+            known = [name for name, layout in self.layouts.items() if layout.local_rule]
+            raise ValueError(
+                f"the layout {self.layout} declares no local rule, which says what cells hand on: "
+                f"take {' or '.join(known)}, or give it one, see docs/extending.md"
+            )
+        return self.rules.local_rule(self.base)
 
     def allows(self, problems: Problems) -> np.ndarray:
         """Which problems the task knows, ``bool [B]``: all of them by default."""

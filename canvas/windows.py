@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canvas import symbols
-from canvas.hints import UNDEFINED
 from canvas.render import WorkedDrawing
 
+UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
 END = -1  # in place of a column's successor: the page ends on its left
 SYMBOL = "symbol"  # what a cell writes, beside the fields that it hands on
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
@@ -210,6 +210,7 @@ class LocalRule(ABC):
         left, down, down_right, down_left: the fields that a cell hands in each direction. Those
             handed left depend on its row, the others are all that rows below learn of it.
         steps: the heads, in order; none: one that reads all.
+        besides: what no cell decides, but probes can look for.
         kept_together: whether `canvas.closure` keeps together what comes from the right and what
             stands above, class by class; else, where nothing follows from both, what `kept` keeps.
         rows: the kinds of rows that a page has, by name; more than pages show, never less.
@@ -220,6 +221,7 @@ class LocalRule(ABC):
     down_right: tuple[str, ...] = ()
     down_left: tuple[str, ...] = ()
     steps: tuple[Head, ...] = ()
+    besides: tuple[str, ...] = ()
     kept_together = True
     rows: Mapping[str, RowKind]
 
@@ -245,6 +247,10 @@ class LocalRule(ABC):
         That a field is none, its first class, or another.
         """
         return np.minimum(classes, 2)
+
+    def draw_besides(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
+        """The classes of `besides`, as `draw_fields` has them."""
+        return {}
 
     @cached_property
     def fields(self) -> dict[str, int]:
@@ -480,7 +486,10 @@ def page_windows(
 def draw_fields(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """All that cells of worked pages decide, by field uint8 [B, H, W], as `draw_hints` hints."""
+    """What cells of worked pages decide: by field its classes, uint8 [B, H, W].
+
+    At a ``step [B]``, None the last one, below whose row all is `UNDEFINED`.
+    """
     found, maps = page_windows(rule, drawing), {}
     last = drawing.top + drawing.heights - 1 if step is None else drawing.row_of_step(step)
     below = np.arange(drawing.truth.shape[1]) > last[:, None]

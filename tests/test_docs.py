@@ -16,12 +16,10 @@ import yaml
 
 import trm.models
 from canvas.choices import load_class
-from canvas.hints import hint_classes
 from canvas.task import Task
 from trm.checkpoints.loading import config_class
 from trm.cli import TRAINING, command_parser
 from trm.configs import find_config
-from trm.training.canvas_module import learned_hints
 from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
 
@@ -170,10 +168,7 @@ def test_parameters_are_counted_as_the_tables_say(path):
     task = settings["data"]["task"]
     made = load_class(task["class_path"], Task, "task")(**task["init_args"])
     if "messages" in config_class(kind).__dataclass_fields__:
-        size = made.rules.local_rule(made.base).network
-    if learned := settings["model"]["init_args"].get("hints"):
-        classes = hint_classes(made.rules, made.base)
-        size["hints"] = {name: classes[name] for name in learned_hints(learned, classes)}
+        size = made.local_rule().network
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))
     assert {int(row.replace(",", "")) for row in (*rows[0], *rows[1])} == {model.num_parameters}

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.hints import draw_subtasks
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked, row_steps, sequences
 from canvas.sampling import sample
+from canvas.windows import draw_fields
 from trm import load_solver, solve
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def drawn(name: str) -> str:
-    """Samples of each split on canvases, their row steps, sequences, hints and sub-tasks."""
+    """Samples of each split on canvases, their row steps, sequences, and what cells decide."""
     kind, layout, base = TASKS[name]
     sizes = {"digits": (1, 4), "addends": (2, min(3, base))} if kind is Addition else {}
     sizes = sizes or {"digits_a": (1, 4), "digits_b": (1, 3)}
@@ -50,9 +50,10 @@ def drawn(name: str) -> str:
         problems = sample(task, 3, split, 1, np.arange(40))
         drawing = draw_worked(task.rules.work(problems), 14, 14)
         steps = row_steps(drawing)
-        maps = draw_subtasks(task.rules, problems, drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
-        parts += [maps[hint] for hint in sorted(maps)]
+        if task.rules.local_rule is not None:
+            maps = draw_fields(task.local_rule(), drawing)
+            parts += [maps[field] for field in sorted(maps)]
     return digest(*parts)
 
 
@@ -76,7 +77,7 @@ def table() -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_drawings_samples_and_hints_are_the_same_bit_for_bit(name, table):
+def test_drawings_samples_and_fields_are_the_same_bit_for_bit(name, table):
     assert drawn(name) == table["drawn"][name]
 
 

@@ -5,7 +5,7 @@ import pytest
 from canvas.addition import Addition, Column
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
-from canvas.layouts import ANSWER, SUM, HintRow, Row
+from canvas.layouts import ANSWER, SUM, Row
 from canvas.multiplication import Accumulate, Direct, Lattice, Multiplication
 from canvas.problems import Problems
 
@@ -59,20 +59,6 @@ class Broken(Direct):
         yield Row(SUM, operands[0].nothing, 0, 2, operands[0].lengths > 0)
 
 
-class Talkative(Direct):
-    hints = ("multiplicand",)
-
-    def hint_rows(self, operands):
-        a = operands[0]
-        yield HintRow("multiplicand", 2 + a.digits, 0, 2, a.lengths > 0)
-
-
-class Below(Talkative):
-    def hint_rows(self, operands):
-        a = operands[0]
-        yield HintRow("multiplicand", 1 + a.digits, 0, 7, a.lengths > 0)
-
-
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
@@ -83,8 +69,6 @@ class Below(Talkative):
         (Confused, r"\d+ \+ \d+ is read back as \d+ \+ \d+"),
         (Overfull, r"row 3 of \d+ x \d+ has a digit that base 10 does not have"),
         (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
-        (Talkative, r"the hint multiplicand has class 11 in row 3 of .* there are 11 classes"),
-        (Below, r"the hint multiplicand has class \d+ in row 8 of .* and 3 rows"),
     ],
 )
 def test_the_first_row_that_is_wrong_is_named(layout, sentence):

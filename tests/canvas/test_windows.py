@@ -1,5 +1,7 @@
 """Windows: drawn pages against the local rules, and the closure against drawn pages."""
 
+import random
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 
 from canvas.addition import Addition
 from canvas.closure import closed_windows, closure
-from canvas.hints import draw_hints
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked
@@ -17,6 +18,7 @@ from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
 from canvas.windows import (
     SYMBOL,
+    UNDEFINED,
     LocalRule,
     Sights,
     Windows,
@@ -43,14 +45,9 @@ TASKS: dict[str, Task] = {
 }
 
 
-def rule_of(task: Task) -> LocalRule:
-    assert task.rules.local_rule is not None
-    return task.rules.local_rule(task.base)
-
-
 @cache
 def all_windows(name: str) -> np.ndarray:
-    return closure(rule_of(TASKS[name]))
+    return closure(TASKS[name].local_rule())
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
@@ -60,7 +57,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
     left, right, top = around
     width = left + int(worked.widths.max()) + right
     height = top + int(worked.heights.max())
-    return problems, draw_worked(worked, height, width, top=top, left=left)
+    return draw_worked(worked, height, width, top=top, left=left)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -73,8 +70,8 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     count = data.draw(many)
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
-    problems, drawing = drawn(task, operands, around)
-    rule = rule_of(task)
+    drawing = drawn(task, operands, around)
+    rule = task.local_rule()
     known = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, known):
         found = page_windows(rule, drawing, rows)
@@ -83,11 +80,81 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
             assert np.isin(rule.seen(found.windows, found.outputs)[0], all_windows(name)).all()
-    if rule.steps:  # its fields are no hints
-        return
-    hints = draw_hints(task.rules, problems, drawing, None, rule.fields)
-    for field, drawn_field in draw_fields(rule, drawing).items():
-        assert (drawn_field == hints[field]).all(), field
+
+
+Cells = dict[str, dict[tuple[int, int], int]]  # by field the class at a row and column, 0 elsewhere
+
+
+def digits(value: int, base: int) -> list[int]:
+    """The digits of a number, the lowest first."""
+    found = [value % base]
+    while value := value // base:
+        found.append(value % base)
+    return found
+
+
+def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
+    """What cells of a lattice or column decide; columns from the right end of the numbers."""
+    base, found = task.base, defaultdict(dict)
+
+    def number(field: str, row: int, value: int) -> None:
+        found[field] |= {(row, c): 1 + digit for c, digit in enumerate(digits(value, base))}
+
+    def carries(field: str, row: int, *values: int, times: int = 1) -> None:
+        """Out of each column of a sum, or of a number times a digit, from column 0 on."""
+        for c in range(20):
+            low = sum(value % base ** (c + 1) for value in values)
+            found[field][row, c] = 1 + low * times // base ** (c + 1)
+
+    if isinstance(task, Addition):
+        for row in range(1 + len(operands)):
+            if row < len(operands):
+                number("addend", row, operands[row])
+            if row:
+                number("sum", row, sum(operands[:row]))
+                carries("sum_carry", row, sum(operands[: row - 1]), operands[row - 1])
+        return found
+    a, b = operands
+    number("multiplicand", 0, a)
+    above = 0
+    for row, digit in enumerate(digits(b, base), start=1):
+        number("multiplicand", row, a)
+        found["multiplier"] |= {(row, c): 1 + digit for c in range(-2, 20)}
+        carries("carry", row, a, times=digit)
+        written = digits(a * digit, base) + [0] * len(digits(a, base))
+        for c in range(max(len(digits(a, base)), len(digits(a * digit, base)))):
+            found["product"][row, c - 1] = 1 + written[c]  # worked out one cell ahead
+        carries("sum_carry", row, above // base, a * digit)
+        above = above // base + a * digit
+        number("addend", row, above)
+    found["carry"] = {(row, c - 1): found for (row, c), found in found["carry"].items()}
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith(("lattice", "column"))])
+def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
+    task, draw = TASKS[name], random.Random(name)
+    many = (2, 2) if isinstance(task, Multiplication) else (2, 4)
+    operands = [
+        tuple(
+            draw.randrange(1, task.base ** draw.randint(1, 4)) for _ in range(draw.randint(*many))
+        )
+        for _ in range(40)
+    ]
+    drawing = drawn(task, operands, (2, 1, 1))
+    step = np.array([draw.randrange(n) for n in drawing.steps])
+    maps = draw_fields(task.local_rule(), drawing, step)
+    for i, numbers in enumerate(operands):
+        expected = fields_by_integers(task, numbers)
+        assert set(expected) == set(maps)
+        end = int(drawing.left[i] + drawing.widths[i]) - task.rules.margin
+        for field, cells in expected.items():
+            right = np.zeros(maps[field].shape[1:], dtype=np.uint8)
+            for (row, column), held in cells.items():
+                if end - 1 - column >= 0:
+                    right[drawing.top[i] + row, end - 1 - column] = held
+            right[drawing.row_of_step(step)[i] + 1 :] = UNDEFINED
+            np.testing.assert_array_equal(maps[field][i], right, f"{field} of {numbers}")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +177,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
 def test_the_closure_is_closed(name: str) -> None:
     """What a cell hands on is seen by some window of the set, on its left and below."""
-    rule = rule_of(TASKS[name])
+    rule = TASKS[name].local_rule()
     sights = rule.sights(all_windows(name))
     right, above = sights.codes[:, 0], sights.codes[:, 1]
     says, asked = rule.answers(sights), sights.token == MASK
@@ -122,7 +189,7 @@ def test_the_closure_is_closed(name: str) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
-    rule = rule_of(TASKS[name])
+    rule = TASKS[name].local_rule()
     numbers = all_windows(name)[:1000]
     sights = rule.sights(numbers)
     for head in np.unique(sights.head):
@@ -142,7 +209,7 @@ def test_a_head_sees_nothing_that_it_does_not_read() -> None:
             return super().cell(says, seen._replace(token=seen.above.sum))
 
     rule = Curious(2)
-    _, drawing = drawn(TASKS["standard, base 2"], [(1, 1)], (0, 0, 0))
+    drawing = drawn(TASKS["standard, base 2"], [(1, 1)], (0, 0, 0))
     with pytest.raises(AttributeError, match=r"a head looks at above.sum unasked"):
         page_windows(rule, drawing)
 

@@ -21,8 +21,7 @@ from canvas.sampling import sample
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig

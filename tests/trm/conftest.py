@@ -206,8 +206,7 @@ class Trained:
 
 def trained_on_windows(task: Task, steps: int = 250, **size: int) -> Trained:
     """Trained on all windows, of a base that has few of them."""
-    assert task.rules.local_rule is not None
-    rule = task.rules.local_rule(task.base)
+    rule = task.local_rule()
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | size
     model = LocalRecursiveModel(LocalConfig(**rule.network, **shape))

@@ -1,6 +1,7 @@
 """Linear probes: which sub-tasks can be read from the states of a frozen model.
 
-Of every cell that a model reads it is known what its layout's sub-tasks are there (`canvas.hints`).
+Of every cell that a model reads it is known what its layout's sub-tasks are there: what the
+rule of its cells decides (`canvas.windows`), in rows that do not write it themselves.
 An iterative model reads row steps, canvases with one row masked. A GPT reads the whole true canvas
 as a sequence; the token before a cell is the one that writes it, and stands for it here. Probes are
 multinomial logistic regressions (Alain and Bengio 2016, "Understanding intermediate layers using
@@ -22,13 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.hints import UNDEFINED, draw_subtasks
+from canvas.layouts import ANSWER, PARTIAL, SUM
 from canvas.problems import Problems, keys, mix, random_below, random_words
-from canvas.render import row_step, row_steps, to_sequences
+from canvas.render import WorkedDrawing, row_step, row_steps, to_sequences
+from canvas.windows import UNDEFINED, LocalRule, draw_fields
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, loops_of, token_of_cell
-from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import named
+from trm.models.recursive import Context
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
@@ -39,6 +41,8 @@ _FIELD = np.uint64(1 << 20)  # of a row or column; more than the sides of any ca
 _MIDDLE = 1 << 19  # rows and columns may be outside the worked solution
 _LEAST_DEVIATION = 1e-6  # of a feature that says anything
 _NEVER = -1e9  # logit of a class that a task does not have
+# Fields that are what rows of some kinds write.
+_WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,20 @@ class Examples:
         return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
 
+def draw_subtasks(
+    rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """As `draw_fields`, with `LocalRule.draw_besides`; undefined in rows that write a field."""
+    maps = draw_fields(rule, drawing, step)
+    below = next(iter(maps.values())) == UNDEFINED
+    for name, classes in rule.draw_besides(drawing).items():
+        maps[name] = np.where(below, UNDEFINED, classes).astype(np.uint8)
+    for name in maps.keys() & _WRITTEN.keys():
+        sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
+        maps[name][sample, drawing.top[sample] + row] = UNDEFINED
+    return maps
+
+
 def examples(
     solver: Solver, problems: Problems, seed: int | None = None, first: int = 0
 ) -> Examples:
@@ -70,11 +88,11 @@ def examples(
     ``first`` is the number of the first problem, from which its row is drawn. ValueError: a problem
     does not fit the canvas.
     """
-    rules, drawing = solver.task.rules, solver.draw_worked(problems)
+    rule, drawing = solver.task.local_rule(), solver.draw_worked(problems)
     if gpt := isinstance(solver.predictor.model, GPT):
         of_step, problem = drawing, np.arange(len(problems))
         inputs = labels = drawing.truth
-        hints = draw_subtasks(rules, problems, drawing)
+        hints = draw_subtasks(rule, drawing)
     else:
         if seed is None:
             steps = row_steps(drawing)
@@ -83,7 +101,7 @@ def examples(
             steps = row_step(drawing, random_below(random_words(key, 1)[:, 0], drawing.steps))
         inputs, labels, filled, problem = steps.inputs, steps.labels, steps.answer, steps.problem
         of_step = drawing[problem]
-        hints = draw_subtasks(rules, problems[problem], of_step, steps.step)
+        hints = draw_subtasks(rule, of_step, steps.step)
     of_cells, read = np.stack([*hints.values()], axis=-1), inputs
     _, H, W = inputs.shape
     rows = np.arange(H) - of_step.top[:, None]
@@ -151,9 +169,9 @@ def observe(
             **{Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)},
             Point(NORM, last): Site(NORM, model.norm),
         }
-        record = recorder.run([*sites.values()], hints=True)
+        record = recorder.run([*sites.values()])
         features = {p: record.values[s][0][:, recorder.writers] for p, s in sites.items()}
-        logits = {last: record.hints[0]}
+        decided: dict[int, dict[str, Tensor]] = {}
     else:
         recorder = StepRecorder(model, examples.inputs, max(steps))
         if layers and not recorder.updates:
@@ -169,16 +187,16 @@ def observe(
                     found[Point(f"{name}, layer {k + 1}", step)] = passes[number][k], 0
             for number, name in enumerate(named(recorder.initial)):
                 found[Point(name, step)] = state, number
-        record = recorder.run([*dict.fromkeys(site for site, _ in found.values())], hints=True)
+        record = recorder.run([*dict.fromkeys(site for site, _ in found.values())], decided=True)
         features = {}
         if isinstance(recorder.context, Context):
             features[Point(INPUT, 0)] = recorder.by_token(INPUT, recorder.context.inputs)
         for point, (site, number) in found.items():
             features[point] = recorder.by_token(point.name, record.values[site][number])
-        logits = record.hints
+        decided = record.decided
     heads = {
-        step: {name: value.argmax(dim=-1).byte().cpu().numpy() for name, value in of_step.items()}
-        for step, of_step in logits.items()
+        step: {name: classes.byte().cpu().numpy() for name, classes in of_step.items()}
+        for step, of_step in decided.items()
     }
     answers = record.logits.argmax(dim=-1).byte().cpu().numpy()
     return Observed(features, recorder.cells, heads, answers, record.settled)

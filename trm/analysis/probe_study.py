@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from pydantic import PlainSerializer, TypeAdapter
 
-from canvas.hints import UNDEFINED, subtask_classes
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
+from canvas.windows import UNDEFINED
 from trm.analysis.probe import (
     Cells,
     Examples,
@@ -205,11 +205,11 @@ def run_probes(
 
     Sizes are of problems by two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``;
     None: `default_sizes`. ``note`` is told what is going on, a line at a time. ValueError: the
-    layout has no hints, no size can be measured, there are no training problems, or the states
+    layout has no local rule, no size can be measured, there are no training problems, or the states
     cannot be probed.
     """
     settings, task = settings or Settings(), solver.task
-    check_hints(task)
+    every = subtask_classes(task)
     asked = [
         _asked(solver, size, settings) for size in (default_sizes(task) if sizes is None else sizes)
     ]
@@ -230,7 +230,6 @@ def run_probes(
         for name in ("hints", "filled", "types")
     )
     there = (hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
-    every = subtask_classes(task.rules, task.base)
     classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
     note(f"fitting probes to {len(hints)} cells at {len(features)} sites")
     probes = Probes(features, hints[:, there], filled, types, classes, settings)
@@ -252,14 +251,10 @@ def run_probes(
     return ProbeStudy(asdict(settings), classes, *last, train, found, settled=settled)
 
 
-def check_hints(task: Task) -> None:
-    """ValueError where the task's layout names no sub-tasks."""
-    if not task.rules.hints:
-        known = [name for name, layout in task.layouts.items() if layout.hints]
-        raise ValueError(
-            f"the layout {task.layout} has no hints, which are the sub-tasks that probes read; "
-            f"{' and '.join(known) or 'layouts with hint_rows()'} have some"
-        )
+def subtask_classes(task: Task) -> dict[str, int]:
+    """How many classes each sub-task of a task's layout has; ValueError: it declares none."""
+    rule = task.local_rule()
+    return {name: rule.classes(name) for name in (*rule.fields, *rule.besides)}
 
 
 def default_sizes(task: Task) -> list[dict[str, int]]:

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from canvas.render import to_sequences
 from trm.models.bias import all_pairs
-from trm.models.canvas_transformer import Context
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
 from trm.models.layers import Attention
 from trm.models.local import LocalRecursiveModel
+from trm.models.recursive import Context
 from trm.solving.rollout import Predictor
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
@@ -55,8 +55,8 @@ class Record:
     change: Change | None = None
     # [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
-    # By supervision step (of a GPT 0), logits [N, H, W, classes] of the model's own heads.
-    hints: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    # By supervision step, classes [N, H, W] of what cells name themselves.
+    decided: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     steps: int = 0  # supervision steps that were taken
     settled: bool = False  # whether the last of them changed nothing
 
@@ -144,19 +144,19 @@ class Recorder(ABC):
         sites: Sequence[Site],
         samples: Sequence[int] | None = None,
         change: Change | None = None,
-        hints: bool = False,
+        decided: bool = False,
     ) -> Record:
         """Run the model on N of the canvases, or all, and note the values at sites, changed.
 
-        With ``hints`` the model's own heads of hints are read, after each step of a site.
+        With ``decided`` it is kept what cells name themselves, after each step of a site.
         """
         record = Record({site: [] for site in sites}, change)
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
-        self._take(index.to(self.cells.device), record, hints)
+        self._take(index.to(self.cells.device), record, decided)
         return record
 
     @abstractmethod
-    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
+    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
         """Fill a record."""
 
 
@@ -243,7 +243,7 @@ class StepRecorder(Recorder):
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
-    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
+    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
         meant = {site.step for site in record.values}
         with record.hooked(0):  # the embedding is read before any step
             loop = Loop(self.model, self.tokens[index])
@@ -263,8 +263,8 @@ class StepRecorder(Recorder):
             if record.change is None:
                 after = named(loop.state)
                 record.settled = all(torch.equal(before[name], after[name]) for name in after)
-            if hints and step in meant:
-                record.hints[step] = loop.read_hints()
+            if decided and step in meant:
+                record.decided[step] = loop.model.decided(loop.state, loop.context)
         record.logits = loop.read()[0]
 
 
@@ -309,15 +309,12 @@ class SequenceRecorder(Recorder):
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
-    def _take(self, index: Tensor, record: Record, hints: bool) -> None:
+    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
         with record.hooked(0):
             x = self.model.activations(
                 self.ids[index], self.height, self.shape[1], loops=self.loops
             )
         record.logits = self.model.head(self.on_canvas(x))
-        if hints:
-            of_cells = self.model.read_hints(x[:, self.writers])
-            record.hints[0] = {k: v.unflatten(1, self.shape) for k, v in of_cells.items()}
 
 
 def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:

@@ -47,7 +47,7 @@ _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and 
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
-_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "local", "looped", "recursive"))
+_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "local", "recursive"))
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON

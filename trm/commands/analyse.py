@@ -132,17 +132,17 @@ def run(args: argparse.Namespace) -> int:
 def run_probe(args: argparse.Namespace) -> None:
     """Linear probes: which sub-tasks a model's states hold.
 
-    One for each sub-task (a hint of the layout), each state and each supervision step, or each
-    block of a GPT; fitted to problems of the training split, read on held-out ones.
+    One for each sub-task (what the layout's local rule decides), each state and each supervision
+    step, or each block of a GPT; fitted to problems of the training split, read on held-out ones.
     """
     from rich.console import Console
 
     from trm.analysis.probe_report import print_study
-    from trm.analysis.probe_study import Settings, check_hints, run_probes
+    from trm.analysis.probe_study import Settings, run_probes, subtask_classes
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
-    check_hints(solver.task)
+    subtask_classes(solver.task)  # which refuses a layout that has none
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "hints")
     most = getattr(solver.predictor, "max_steps", STEPS)

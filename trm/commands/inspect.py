@@ -15,7 +15,6 @@ import numpy as np
 from rich.console import Console
 
 from canvas import symbols
-from canvas.hints import draw_hints
 from canvas.picture import for_people
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
@@ -50,8 +49,8 @@ examples:
 
 Into the folder go solving.gif (the canvas step by step, or cell by cell), rows.png (each row with
 the model's confidence along the way), attention.png (what one cell attends to with each head),
-states.png (how far states still move), hints.png (what a model that was trained with hints believes
-of each), and with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
+states.png (how far states still move), fields.png (what each cell of a local model decides), and
+with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
 """
 BY = ("cells", "rows", "columns", "heads", "steps")
 # Of a proof, what a model card repeats.
@@ -69,7 +68,7 @@ _PAGE = ".html"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _STRONGEST = 8  # effects that are printed
 _BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
-_PICTURES = ("rows", "states", "attention", "hints", "lens", "patch")  # all that there may be
+_PICTURES = ("rows", "states", "attention", "fields", "lens", "patch")  # all that there may be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_solver(parser)
     add_canvas_size(parser, "as in training, or the problem's where training cut it")
     add("--output", metavar="DIR", help="folder for the pictures")
-    what = "of the rows to fill in, the one whose attention, hints and layers are shown, from 1 "
+    what = "of the rows to fill in, the one whose attention, fields and layers are shown, from 1 "
     add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
     what = "of the canvas, from 1,1 at the top left, whose attention is shown (default: one in the "
     add("--cell", type=_cell, metavar="ROW,COLUMN", help=f"{what}middle of the row)")
@@ -128,8 +127,8 @@ def run(args: argparse.Namespace) -> int:
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
-    from trm.models.local import LocalRecursiveModel
     from trm.solving.iterative_predictor import IterativePredictor
+    from trm.solving.local_predictor import LocalPredictor
     from trm.solving.solver import solve_watched
 
     size = args.steps, args.height, args.width
@@ -180,18 +179,15 @@ def run(args: argparse.Namespace) -> int:
         )
         shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
         figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
-    believed = predictor.hints(canvas[None], np.ones(1, dtype=np.int64))
-    rule = solver.task.rules.local_rule
-    if believed and isinstance(predictor.model, LocalRecursiveModel) and rule is not None:
-        drawn = draw_fields(rule(solver.task.base), drawing, np.array([row]))
-    else:
-        drawn = draw_hints(solver.task.rules, problems, drawing, np.array([row]), list(believed))
-    hints = {hint: classes[0] for hint, classes in drawn.items()}
-    if believed:
-        place, title = int(drawing.row_of_step(row)[0]), "what the model believes of each hint"
-        figures["hints"] = pictures.hints_figure(
-            canvas, place, hints, believed, ["as it writes"], f"{titles[row]}: {title}"
-        )
+    fields = None
+    if isinstance(predictor, LocalPredictor):
+        drawn = draw_fields(solver.task.local_rule(), drawing, np.array([row]))
+        fields = {
+            name: (classes[0], drawn[name][0])
+            for name, classes in predictor.fields(canvas[None]).items()
+        }
+        place, title = int(drawing.row_of_step(row)[0]), "what the cells decide"
+        figures["fields"] = pictures.fields_figure(canvas, place, fields, f"{titles[row]}: {title}")
     if args.lens:
         read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
         lens = read_layers(predictor, canvas, read_at)
@@ -222,13 +218,12 @@ def run(args: argparse.Namespace) -> int:
     elif predictor.in_order:
         console.print("this model works out each cell once, in the order of writing")
     else:
-        shown = "rows and hints" if believed else "rows alone"
-        console.print(f"a GPT has neither states nor supervision steps: its {shown} are shown")
+        console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
     for file_name in ("solving.gif", *(f"{title}.png" for title in figures)):
         info.print(f"{output / file_name}")
     info.print(f"browse  tensorboard --logdir {output}")
-    if believed:
-        _print_hints(console, believed, hints, row + 1)
+    if fields:
+        _print_fields(console, fields, row + 1)
     if args.lens:
         _print_lens(console, lens, truth, row + 1)
     if patching is not None:
@@ -288,23 +283,22 @@ def _patched(
     return patch(solver.predictor, inputs, labels, by, taken)
 
 
-def _print_hints(
-    console: Console, believed: dict[str, np.ndarray], truth: dict[str, np.ndarray], row: int
+def _print_fields(
+    console: Console, fields: dict[str, tuple[np.ndarray, np.ndarray]], row: int
 ) -> None:
-    """Say of each hint how many cells are right in the end, and which is the first wrong one."""
+    """Say of each field how many cells decide it rightly, and which is the first wrong one."""
     from trm.figures.inspection import class_sign
     from trm.solving.iteration import right_cells
 
-    console.print(f"hints while row {row} is filled in, cells that are right in the end:")
-    for name, right in truth.items():
-        last = believed[name][-1]
-        good, counted = right_cells(last, right)
-        line = f"  {name:<{max(map(len, believed))}}  {good.sum()} of {counted.sum()}"
+    console.print(f"what cells decide while row {row} is filled in, and how many rightly:")
+    for name, both in fields.items():
+        good, counted = right_cells(*both)
+        line = f"  {name:<{max(map(len, fields))}}  {good.sum()} of {counted.sum()}"
         # As people work: row below row, each from the right.
         wrong = np.argwhere((counted & ~good)[:, ::-1])
         if len(wrong):
-            i, j = int(wrong[0][0]), right.shape[1] - 1 - int(wrong[0][1])
-            held, due = (class_sign(name, int(of[i, j])) or "none" for of in (last, right))
+            i, j = int(wrong[0][0]), good.shape[1] - 1 - int(wrong[0][1])
+            held, due = (class_sign(int(of[i, j])) or "none" for of in both)
             line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
         console.print(line)
 

@@ -1,4 +1,4 @@
-"""Figures of a model at work on one problem: attention, states, hints, lens, and patching.
+"""Figures of a model at work on one problem: attention, states, fields, lens, and patching.
 
 Canvases are drawn by `canvas.picture`, in cells whose colour is a figure; matplotlib lays them out.
 """
@@ -17,10 +17,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
-from canvas.hints import NONE, UNDEFINED
-from canvas.layouts import ROW_KINDS
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import BLANK, CHARACTERS
+from canvas.windows import UNDEFINED
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.solving.iteration import right_cells
@@ -35,7 +34,6 @@ _NO_TICKS: dict[str, Any] = {"xticks": [], "yticks": []}  # which take long to b
 _SEEN = 0.05  # an attention weight that is worth a row at the edge of the canvas
 _LINES = ("-", "--", ":", "-.")
 _MOST_NAMES = 16  # rows in a legend; of more, a scale
-_ROW_KIND = "row_kind"  # the hint whose classes are kinds of rows, the others' are numbers
 
 
 def new_figure(width: float, height: float, title: str, note: str = "") -> Figure:
@@ -220,28 +218,18 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     return _within(figure)
 
 
-def class_sign(hint: str, chosen: int) -> str:
-    """The sign of a class on a map: a number, or the letter of a kind of row; none of `NONE`."""
-    if chosen in (NONE, UNDEFINED):
-        return ""
-    if hint == _ROW_KIND and chosen <= len(ROW_KINDS):
-        return ROW_KINDS[chosen - 1][0]
-    return str(chosen - 1)
+def class_sign(chosen: int) -> str:
+    """The sign of a class on a map: its number from 0, nothing where there is none."""
+    return "" if chosen in (0, UNDEFINED) else str(chosen - 1)
 
 
-def hints_figure(
-    canvas: np.ndarray,
-    row: int,
-    truth: dict[str, np.ndarray],
-    believed: dict[str, np.ndarray],
-    names: Sequence[str],
-    title: str,
+def fields_figure(
+    canvas: np.ndarray, row: int, fields: dict[str, tuple[np.ndarray, np.ndarray]], title: str
 ) -> Figure:
-    """Maps of hints over the canvas, a line for each: what is right, and what a model believes.
+    """Maps over the canvas of what cells decide, a line for each field: what is right beside it.
 
-    Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By hint,
-    ``truth`` is ``uint8 [H, W]`` (see `canvas.hints.draw_hints`) and ``believed`` ``uint8 [N, H,
-    W]`` (see `trm.solving.iteration.likeliest`), at N points in time, which have names.
+    Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By field
+    what was decided and what is right, ``uint8 [H, W]``, see `canvas.windows.draw_fields`.
     """
     used = canvas != BLANK
     used[row] |= not used.any()
@@ -251,37 +239,27 @@ def hints_figure(
     )
     shown, row = canvas[down, across], row - down.start
     height, width = shown.shape
-    maps = 1 + len(names)
-    side = _cell_size(width, maps)
+    side = _cell_size(width, 2)
     size = side * (width + 1.5), side * (height + 1) + 0.28
-    kinds = np.unique(truth.get(_ROW_KIND, np.zeros(0, dtype=np.uint8)))
-    letters = [ROW_KINDS[k - 1] for k in kinds.tolist() if 0 < k <= len(ROW_KINDS)]
     note = "white: no such quantity. Grey: not defined, or not read. Framed: wrong, with the right"
     note += " class in the corner"
-    if letters:
-        note += f"\nrow_kind: {', '.join(f'{kind[0]} {kind}' for kind in letters)}"
-    wide, high = max(maps * size[0] + 0.3, 8), (1 + len(truth)) * size[1] + 1
-    figure = new_figure(wide, high, title, note)
-    grid = figure.subplots(1 + len(truth), maps, squeeze=False, subplot_kw=_NO_TICKS)
+    figure = new_figure(max(2 * size[0] + 0.3, 8), (1 + len(fields)) * size[1] + 1, title, note)
+    grid = figure.subplots(1 + len(fields), 2, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
     grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
-    for one in grid[0, 1:]:
-        one.set_visible(False)
-    for line, (name, right) in zip(grid[1:], truth.items(), strict=True):
-        for axes, point, classes in zip(
-            line, [name, *names], [right, *believed[name]], strict=True
+    grid[0, 1].set_visible(False)
+    for line, (name, (decided, right)) in zip(grid[1:], fields.items(), strict=True):
+        good, counted = right_cells(decided, right)
+        found = f"as it writes: {good.sum()} of {counted.sum()}"
+        bold: dict[str, Any] = {"weight": "bold", "color": picture.HIGHLIGHT}
+        for axes, classes, heading, style in zip(
+            line, (right, decided), (name, found), (bold, {}), strict=True
         ):
-            good, counted = right_cells(classes, right)
-            share = f": {good.sum()} of {counted.sum()}" if axes is not line[0] else ""
-            bold: dict[str, Any] = {} if share else {"weight": "bold", "color": picture.HIGHLIGHT}
-            axes.set_title(f"{point}{share}", fontsize=8.5, loc="left", pad=2, **bold)
+            axes.set_title(heading, fontsize=8.5, loc="left", pad=2, **style)
             due, held = right[down, across], classes[down, across]
             unknown = (due == UNDEFINED) | (held == UNDEFINED)
             wrong = ~right_cells(held, due)[0] & ~unknown
-            signs, signs_due = (
-                np.array([[class_sign(name, chosen) for chosen in cells] for cells in of.tolist()])
-                for of in (held, due)
-            )
+            signs, signs_due = (np.vectorize(class_sign, otypes=[str])(of) for of in (held, due))
             fills = np.where(signs == "", picture.PAPER, picture.FILLED)
             fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
             inks = np.where(wrong, picture.INK, picture.FILLED_INK)

@@ -7,7 +7,7 @@ _HOMES = {
     "GPT": "gpt",
     "IterativeModel": "iterative",
     "LocalRecursiveModel": "local",
-    "LoopedTransformer": "looped",
+    "LoopedTransformer": "recursive",
     "TinyRecursiveModel": "recursive",
 }
 

@@ -4,9 +4,10 @@ Nothing here imports a framework, so that `trm fit` answers a wrong value at onc
 """
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from canvas.choices import check_choices, one_of
-from canvas.symbols import BLANK, MASK, VOCAB_SIZE
+from canvas.symbols import VOCAB_SIZE
 
 POSITIONS = {  # ways to know where a token is on a canvas, and the class of each
     "none": "trm.models.positions.NoPosition",
@@ -34,20 +35,16 @@ class CanvasConfig:
         ValueError: a size is too small, sizes do not fit together, or a name is unknown.
     """
 
-    height: int = 20  # canvas that learned positions and the mixer are made for
+    height: int = 20  # canvas that learned positions are made for
     width: int = 20
     vocab_size: int = VOCAB_SIZE
-    blank_id: int = BLANK  # the symbol of a cell in which nothing stands
-    mask_id: int = MASK  # the symbol of a cell to fill in
     hidden_size: int = 512  # channels of a token
     num_heads: int = 8  # attention heads
     num_layers: int = 2  # blocks in the one network
-    intermediate_size: int | None = None  # inside SwiGLU; None: from expansion
-    expansion: float = 4.0  # 2/3 of expansion * width, up to a multiple of 256
-    block: str = one_of("attention", ("attention", "mixer"))  # mixer: an MLP over tokens
+    intermediate_size: int | None = None  # inside SwiGLU; None: see `swiglu_size`
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
     crop: bool = False  # whether cells outside the box of all that is not blank are left out
-    position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded; mixer: none
+    position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
@@ -57,23 +54,16 @@ class CanvasConfig:
     halt_pool: str = one_of("first", ("first", "mask"))  # tokens that the halting head reads
 
     def __post_init__(self) -> None:
-        _check(self, may_be_0=("blank_id", "mask_id", "radius", "num_prefixes", "prefix_length"))
+        _check(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
                 f"{self.position} positions are drawn anew for every batch, under which a carry's "
                 "states would change places: choose another position, or train a GPT."
             )
-        if self.expansion <= 0:
-            raise ValueError(f"expansion must be greater than 0, got {self.expansion}.")
-        free = (self.position, self.neighbourhood, self.skip_blank)
-        if self.block == "mixer" and free != ("none", "all", False):
+        if self.direction_bias and self.position != "relative_2d" and "." not in self.position:
             raise ValueError(
-                "the mixer knows where each token is: set position to none, neighbourhood to all "
-                f"and skip_blank to false, got {free[0]}, {free[1]} and {str(free[2]).lower()}."
-            )
-        if self.skip_blank and self.blank_id >= self.vocab_size:
-            raise ValueError(
-                f"blank_id must be below vocab_size {self.vocab_size}, got {self.blank_id}."
+                f"direction_bias is of relative_2d alone, got {self.direction_bias} with position "
+                f"{self.position}: set direction_bias to 0 or position to relative_2d."
             )
         if (self.num_prefixes > 0) != (self.prefix_length > 0):
             raise ValueError(
@@ -119,13 +109,10 @@ class GPTConfig:
     loops: int = 1  # times that the stack of blocks is applied when problems are solved
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
     position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
-    radius: int = 2  # relative_2d: offsets distinguished exactly
-    direction_bias: float = 0.0  # relative_2d: of each head, at the start
     bias: bool = False  # in linear layers and layer norms
-    hints: dict[str, int] = field(default_factory=dict)  # classes of each hint that has a head
 
     def __post_init__(self) -> None:
-        _check(self, may_be_0=("radius",))
+        _check(self)
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(
@@ -134,7 +121,7 @@ class GPTConfig:
             )
 
 
-def _check(config: "CanvasConfig | GPTConfig | LocalConfig", may_be_0: tuple[str, ...]) -> None:
+def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
     """Raise a ValueError for an unknown name, and for whole numbers that are too small."""
     check_choices(config)
     for part in fields(config):
@@ -145,14 +132,6 @@ def _check(config: "CanvasConfig | GPTConfig | LocalConfig", may_be_0: tuple[str
         raise ValueError(
             "hidden_size must be a multiple of num_heads, "
             f"got {config.hidden_size} and {config.num_heads}."
-        )
-    if isinstance(config, LocalConfig):
-        return
-    position = config.position
-    if config.direction_bias != 0 and position != "relative_2d" and "." not in position:
-        raise ValueError(
-            f"direction_bias is of relative_2d alone, got {config.direction_bias} with position "
-            f"{position}: set direction_bias to 0 or position to relative_2d."
         )
 
 
@@ -165,8 +144,6 @@ class LocalConfig:
     """
 
     vocab_size: int = VOCAB_SIZE
-    blank_id: int = BLANK  # the symbol of a cell in which nothing stands
-    mask_id: int = MASK  # the symbol of a cell to fill in
     hidden_size: int = 64  # channels of a cell
     num_heads: int = 8  # attention heads
     num_layers: int = 1  # blocks in the one network
@@ -181,4 +158,4 @@ class LocalConfig:
     heads: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        _check(self, may_be_0=("blank_id", "mask_id", "L_cycles"))
+        _check(self, may_be_0=("L_cycles",))

@@ -14,7 +14,6 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
-from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -50,19 +49,6 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
-class HintHeads(nn.Module):
-    """A linear head for each hint, of so many classes."""
-
-    def __init__(self, hidden_size: int, classes: Mapping[str, int]):
-        super().__init__()
-        self.classes, self.numbers = dict(classes), list(classes.values())
-        self.head = Linear(hidden_size, sum(self.numbers), bias=True)
-
-    def forward(self, z: Tensor) -> dict[str, Tensor]:
-        """Logits of each hint's classes, [..., C] each, from [..., D]."""
-        return dict(zip(self.classes, self.head(z).split(self.numbers, dim=-1), strict=True))
-
-
 class GPT(nn.Module):
     """Reads a canvas' sequence up to some token and says what comes next.
 
@@ -82,13 +68,10 @@ class GPT(nn.Module):
             height=config.height,
             width=config.width + 1,  # the row end
             prefix_length=1,  # the start token
-            radius=config.radius,
             bias_scale=math.sqrt(D),
-            direction_bias=config.direction_bias,
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
-        self.hint_heads = HintHeads(D, config.hints) if config.hints else None
         self._initialise()
 
     @property
@@ -136,10 +119,6 @@ class GPT(nn.Module):
         terms = self._terms(height, width, generator).select(0, ids.shape[1])
         terms = terms.with_tokens(self.position.token_vectors(ids, generator))
         return self.hidden(ids, terms, loops=loops)
-
-    def read_hints(self, x: Tensor) -> dict[str, Tensor]:
-        """What activations [B, T, D] say of the cells of the next tokens: [B, T, classes] each."""
-        return {} if self.hint_heads is None else self.hint_heads(x)
 
     @torch.no_grad()
     def generate(

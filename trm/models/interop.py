@@ -28,7 +28,6 @@ _TRM_NAMES = {
     "L_level.layers": "layers",
     "self_attn.qkv_proj": "mixing.qkv",
     "self_attn.o_proj": "mixing.out",
-    "mlp_t": "mixing",
     "gate_up_proj": "gate_up",
     "down_proj": "down",
 }
@@ -38,6 +37,7 @@ _TRM_NEEDED = (
     "q_head.weight",
     "H_init",
     "L_level.layers.0.mlp.down_proj.weight",
+    "L_level.layers.0.self_attn.qkv_proj.weight",  # not its MLP mixer
 )
 # Values of the ACT wrapper's training that carry no weight.
 _LOCAL = ("puzzle_emb.local_weights", "puzzle_emb.local_ids")
@@ -81,7 +81,6 @@ def load_reference_trm(
     H_cycles: int = 3,
     L_cycles: int = 6,
     position: str = "rope_1d",
-    expansion: float = 4.0,
     prefix_length: int | None = None,
 ) -> TinyRecursiveModel:
     """Build a model from the reference's weights; what their shapes tell is read from them.
@@ -90,8 +89,7 @@ def load_reference_trm(
         source: a checkpoint file or its state dict, of the inner model or any of its wrappers.
         height, width: of the canvas, height * width being the reference's ``seq_len``.
         num_heads, H_cycles, L_cycles: see `RecursiveConfig`.
-        position: "rope_1d" or "none"; a file with learned positions or a mixer says so itself.
-        expansion: of the mixer's token MLP.
+        position: "rope_1d" or "none"; a file with learned positions says so itself.
         prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
             reference means it; None: from the learned positions, else 16, its default.
 
@@ -103,7 +101,6 @@ def load_reference_trm(
     theirs = _unwrapped(content)
     _check_kind(name, "a reference TRM", theirs, _TRM_NEEDED)
     learned, prefix = theirs.get("embed_pos.embedding_weight"), theirs.get("puzzle_emb.weights")
-    mixer = "L_level.layers.0.mlp_t.down_proj.weight" in theirs
     vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
     if prefix is None:
         prefix_length = 0
@@ -124,17 +121,15 @@ def load_reference_trm(
         num_heads=num_heads,
         num_layers=len({key.split(".")[2] for key in theirs if key.startswith("L_level.layers.")}),
         intermediate_size=theirs["L_level.layers.0.mlp.down_proj.weight"].shape[1],
-        expansion=expansion,
         H_cycles=H_cycles,
         L_cycles=L_cycles,
-        block="mixer" if mixer else "attention",
-        position="learned" if learned is not None else "none" if mixer else position,
+        position="learned" if learned is not None else position,
         num_prefixes=0 if prefix is None else prefix.shape[0],
         prefix_length=prefix_length,
         prefix_size=None if prefix is None else prefix.shape[1],
     )
-    fits = f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length}, "
-    fits += f"position {config.position} and expansion {expansion}"
+    fits = f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length} "
+    fits += f"and position {config.position}"
     weights = {key: value for key, value in theirs.items() if key not in _LOCAL}
     return _filled(TinyRecursiveModel(config), weights, _TRM_NAMES, fits)
 

@@ -61,8 +61,8 @@ class IterativeModel(nn.Module, ABC):
         The latter are of "the answer is right"; above 0 means halt.
         """
 
-    def read_hints(self, state: State, context: Any) -> dict[str, Tensor]:
-        """The intermediate quantities that the model names: logits [B, H, W, classes] of each."""
+    def decided(self, state: State, context: Any) -> dict[str, Tensor]:
+        """The classes of quantities that cells name beside symbols: of each integers [B, H, W]."""
         return {}
 
     def finished(self, tokens: Tensor) -> State:
@@ -129,10 +129,6 @@ class Loop:
     def read(self) -> tuple[Tensor, Tensor]:
         """Logits [B, H, W, V] and halt logits [B] of the state as it stands."""
         return self.model.read(self.state, self.context)
-
-    def read_hints(self) -> dict[str, Tensor]:
-        """Logits [B, H, W, classes] of each hint that the model has a head for."""
-        return self.model.read_hints(self.state, self.context)
 
     def keep(self, index: Tensor) -> None:
         """Go on with some samples, by bool [B] or int64 indices."""

@@ -219,9 +219,9 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2))
 
 
-def swiglu_size(width: int, expansion: float) -> int:
-    """Inner size of a SwiGLU: 2/3 of expansion * width, rounded up to a multiple of 256."""
-    return -(-round(expansion * width * 2 / 3) // 256) * 256
+def swiglu_size(width: int) -> int:
+    """Inner size of a SwiGLU: 2/3 of 4 * width, rounded up to a multiple of 256."""
+    return -(-round(4 * width * 2 / 3) // 256) * 256
 
 
 class SwiGLU(nn.Module):
@@ -239,13 +239,9 @@ class SwiGLU(nn.Module):
 
 
 class PostNormBlock(nn.Module):
-    """rms_norm(x + mixing over tokens), then rms_norm(x + SwiGLU over channels).
+    """rms_norm(x + attention over tokens), then rms_norm(x + SwiGLU over channels)."""
 
-    Mixing is attention, or a SwiGLU over tokens (the MLP mixer; as wide as the sequence is long,
-    and its norm, too, is over tokens).
-    """
-
-    def __init__(self, mixing: Attention | SwiGLU, mlp: SwiGLU):
+    def __init__(self, mixing: Attention, mlp: SwiGLU):
         super().__init__()
         self.mixing, self.mlp = mixing, mlp
 
@@ -258,11 +254,7 @@ class PostNormBlock(nn.Module):
         relative: RelativeKeys | None = None,
     ) -> Tensor:
         """[B, S, D] to [B, S, D]; what follows x is for attention, see there."""
-        if isinstance(self.mixing, Attention):
-            return self.after(x, self.mixing(x, rotation, bias, keys, relative=relative))
-        tokens = x.transpose(1, 2)  # [B, D, S]
-        x = rms_norm(tokens + self.mixing(tokens)).transpose(1, 2)
-        return rms_norm(x + self.mlp(x))
+        return self.after(x, self.mixing(x, rotation, bias, keys, relative=relative))
 
     def after(self, x: Tensor, mixed: Tensor) -> Tensor:
         """All that comes after attention has given ``mixed``, for each token [..., D] by itself."""

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, Sights
 from trm.models.configs import LocalConfig
 from trm.models.iterative import IterativeModel
@@ -340,8 +341,8 @@ class LocalRecursiveModel(IterativeModel):
                 "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
                 f"got {tokens.dtype} {list(tokens.shape)}."
             )
-        asked = tokens == self.config.mask_id
-        filled = tokens != self.config.blank_id
+        asked = tokens == MASK
+        filled = tokens != BLANK
         rows, columns = filled.any(dim=2), filled.any(dim=1)
         last = torch.where(asked.any(dim=(1, 2))[:, None], asked.any(dim=2), rows)
         rows = _from_first(rows) & _from_first(last.flip(1)).flip(1)
@@ -377,7 +378,7 @@ class LocalRecursiveModel(IterativeModel):
     def read(self, state: Tensor, context: Page) -> tuple[Tensor, Tensor]:
         """See `IterativeModel`; the halt logit is of all cells to fill in, or of all there are."""
         logits = self.read_all(state)[SYMBOL].unflatten(1, context.tokens.shape[1:])
-        blank = F.one_hot(torch.tensor(self.config.blank_id), self.config.vocab_size) * _CERTAIN
+        blank = F.one_hot(torch.tensor(BLANK), self.config.vocab_size) * _CERTAIN
         logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
         counted = torch.where(
             context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside
@@ -385,10 +386,11 @@ class LocalRecursiveModel(IterativeModel):
         sure = self.log_right(state).view(counted.shape)
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 
-    def read_hints(self, state: Tensor, context: Page) -> dict[str, Tensor]:
-        """See `IterativeModel`: of every field."""
-        parts, at = self.read_all(state), context.inside
-        return {n: parts[n].unflatten(1, at.shape[1:]) * at.unsqueeze(-1) for n in self.fields}
+    def decided(self, state: Tensor, context: Page) -> dict[str, Tensor]:
+        """See `IterativeModel`: of every field; none outside the page."""
+        values = self.decide(state)[1].unflatten(1, context.inside.shape[1:])
+        fields = (values[..., 1:] * context.inside.unsqueeze(-1)).unbind(-1)
+        return dict(zip(self.fields, fields, strict=True))
 
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`: every cell attends to its neighbours, once a head."""

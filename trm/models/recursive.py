@@ -5,18 +5,240 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 - two states per token, z_H (the answer so far) and z_L (the reasoning), one network for both
 - an H cycle: z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L
 - a supervision step: H_cycles of them, of which only the last carries a gradient
-- post-norm blocks without biases: attention or a mixer over tokens, then SwiGLU
+- post-norm blocks without biases: attention over tokens, then SwiGLU
 - a halting head that says whether the answer is right
+
+Beside it a looped transformer, with one state: tokens, positions, layers and heads are the same
+(`CanvasTransformer`).
 """
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from trm.models.canvas_transformer import CanvasTransformer, Context
-from trm.models.configs import RecursiveConfig
-from trm.models.layers import truncated_normal_
+from canvas.symbols import BLANK, MASK
+from trm.models.bias import attention_bias
+from trm.models.configs import CanvasConfig, LoopedConfig, RecursiveConfig
+from trm.models.coordinates import Coordinates
+from trm.models.iterative import IterativeModel
+from trm.models.layers import (
+    Attention,
+    Linear,
+    PostNormBlock,
+    RelativeKeys,
+    Rotation,
+    SwiGLU,
+    compute_dtype,
+    swiglu_size,
+    truncated_normal_,
+)
+from trm.models.positions import make_position
+
+_CERTAIN = 30.0  # logit of a blank cell that is no token
+
+
+@dataclass
+class Context:
+    """What a batch of canvases is to the model, worked out once for all supervision steps.
+
+    P prefix tokens stand in front of S cells: all H * W of them, or those that are not blank,
+    padded to the sample that has most. What samples share has no batch dimension.
+    """
+
+    inputs: Tensor  # input embeddings, [B, P + S, D]
+    halt_weights: Tensor | None  # of each token for the halting head, [B, P + S]; None: the first
+    height: int
+    width: int
+    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
+    rotation: Rotation | None  # of queries and keys
+    bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`, as are keys
+    keys: Tensor | None
+    relative: RelativeKeys | None  # vectors added to keys
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
+        batch, length, _ = self.inputs.shape
+        if self.places is None:
+            return torch.full((batch,), length, device=self.inputs.device)
+        return length - (self.places == self.height * self.width).sum(dim=1)
+
+    def select(self, index: Tensor) -> "Context":
+        """The same for some samples, by bool [B] or int64 indices."""
+
+        def some(part: Any, shared: int) -> Any:  # dimensions of what all samples share
+            return part if part is None or part.ndim == shared else part[index]
+
+        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "keys": 0, "bias": 3}
+        found = {name: some(getattr(self, name), shared) for name, shared in parts.items()}
+        if self.rotation is not None:
+            found["rotation"] = tuple(some(part, 2) for part in self.rotation)
+        if self.relative is not None:
+            found["relative"] = self.relative._replace(classes=some(self.relative.classes, 2))
+        return replace(self, **found)
+
+
+def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
+    """What belongs to cells [B, S, N] where these are, [B, H, W, N]; ``elsewhere`` [N], or 0."""
+    if context.places is not None:
+        size, batch = context.height * context.width, len(tokens)
+        full = tokens.new_zeros(batch, size + 1, tokens.shape[-1])
+        if elsewhere is not None:
+            full = full + elsewhere
+        tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
+    return tokens.unflatten(1, (context.height, context.width))
+
+
+class CanvasTransformer(IterativeModel):
+    """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
+
+    A subclass says what its state is (`initial_state`), how a supervision step changes it
+    (`iterate`, by means of `network`), and which tensor the heads read (`read`, by `heads`).
+    Under autocast the states are kept in autocast's dtype, and norms and softmax are computed in
+    float32.
+    """
+
+    config: CanvasConfig
+
+    def __init__(self, config: CanvasConfig):
+        super().__init__()
+        self.config = config
+        D = config.hidden_size
+        self.embed_scale = math.sqrt(D)
+        std = 1 / self.embed_scale
+        self.embed_tokens = nn.Embedding(config.vocab_size, D)
+        truncated_normal_(self.embed_tokens.weight, std)
+        self.prefix: nn.Parameter | None = None
+        if config.num_prefixes:
+            size = config.prefix_size or config.prefix_length * D
+            self.prefix = nn.Parameter(torch.zeros(config.num_prefixes, size))
+        self.position = make_position(
+            config.position,
+            hidden_size=D,
+            num_heads=config.num_heads,
+            height=config.height,
+            width=config.width,
+            prefix_length=config.prefix_length,
+            radius=config.radius,
+            std=std,
+            amplitude=std * math.sqrt(2),  # as strong as a token embedding
+            direction_bias=config.direction_bias,
+            bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
+        )
+
+        inner = config.intermediate_size or swiglu_size(D)
+        self.layers = nn.ModuleList(
+            PostNormBlock(Attention(D, config.num_heads), SwiGLU(D, inner))
+            for _ in range(config.num_layers)
+        )
+        self.lm_head = Linear(D, config.vocab_size)
+        # Two outputs as in the reference, of which the second (continue) is not read. The start
+        # at -5 says "wrong", which nearly all early answers are.
+        self.halt_head = nn.Linear(D, 2)
+        nn.init.zeros_(self.halt_head.weight)
+        nn.init.constant_(self.halt_head.bias, -5.0)
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
+        return (self.config.skip_blank or self.config.crop) and not self.position.absolute
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the position encoding serves canvases of that size."""
+        return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
+
+    def lengths(self, context: Context) -> Tensor:
+        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
+        return context.lengths
+
+    def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
+        """Embed a batch of canvases, and work out what attention sees of them.
+
+        Args:
+            tokens: symbol ids, any integer dtype, [B, H, W].
+            prefix_ids: which learned prefix each sample has, integer [B]; None: the first.
+
+        Raises:
+            ValueError: the shape, the dtype or the canvas size does not suit the model.
+        """
+        if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+            raise ValueError(
+                "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
+                f"got {tokens.dtype} {list(tokens.shape)}."
+            )
+        config, P = self.config, self.config.prefix_length
+        batch, height, width = tokens.shape
+        cells = Coordinates.canvas(height, width, P, tokens.device)
+        flat, places = tokens.flatten(1), None
+        if config.skip_blank or config.crop:
+            # Cells that are tokens, or in whose box all tokens are.
+            kept = tokens != BLANK
+            if config.skip_blank:
+                cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
+            else:
+                cells = cells.boxes(kept)
+            assert cells.present is not None
+            places = cells.index[:, P:] - P
+            flat = flat.gather(1, places)
+            places = places.masked_fill(~cells.present[:, P:], height * width)
+        inputs = self.embed_tokens(flat.int())  # [B, S, D]
+        if self.prefix is not None:
+            if prefix_ids is None:
+                prefix_ids = flat.new_zeros(batch)
+            prefix = F.embedding(prefix_ids.long(), self.prefix)
+            prefix = F.pad(prefix, (0, P * config.hidden_size - prefix.shape[1]))
+            inputs = torch.cat((prefix.unflatten(1, (P, -1)), inputs), dim=1)  # [B, P + S, D]
+        vectors = self.position.vectors(cells)
+        if vectors is not None:
+            inputs = (inputs + vectors) * math.sqrt(0.5)  # keeps the variance
+        inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
+        weights = None
+        if config.halt_pool == "mask":
+            masked = F.pad(flat == MASK, (P, 0))
+            there = torch.ones_like(masked) if cells.present is None else cells.present
+            # Of a canvas with nothing left to fill in, all cells count.
+            weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
+            weights = weights / weights.sum(dim=1, keepdim=True)
+        dtype = inputs.dtype
+        rotation = self.position.rotation(cells)
+        if rotation is not None:
+            cos, sin = (x.to(dtype) for x in rotation)
+            by_sample = cells.present is not None  # then with room for the heads
+            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
+        written = (flat != BLANK) & (flat != MASK)
+        written = F.pad(written, (P, 0), value=True)
+        bias, keys = attention_bias(
+            self.position, cells, config.neighbourhood, config.radius, written
+        )
+        bias = None if bias is None else bias.to(dtype)
+        relative = self.position.relative_keys(cells)
+        return Context(inputs, weights, height, width, places, rotation, bias, keys, relative)
+
+    def network(self, x: Tensor, context: Context) -> Tensor:
+        """All layers, once: [B, P + S, D] to the same."""
+        for layer in self.layers:
+            x = layer(x, context.rotation, context.bias, context.keys, context.relative)
+        return x
+
+    def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """What a tensor of the state [B, P + S, D] says.
+
+        Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32 [B];
+        above 0 means halt.
+        """
+        logits = self.lm_head(z[:, self.config.prefix_length :])
+        blank = logits.new_zeros(logits.shape[-1])
+        blank[BLANK] = _CERTAIN
+        logits = on_canvas(logits, context, blank)
+        if context.halt_weights is None:
+            judged = z[:, 0]
+        else:
+            judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
+        return logits, self.halt_head(judged)[:, 0].float()
 
 
 class RecursiveState(NamedTuple):
@@ -66,3 +288,38 @@ class TinyRecursiveModel(CanvasTransformer):
         for _ in range(self.config.L_cycles):
             z_L = self.network(z_L + injected, context)
         return RecursiveState(self.network(z_H + z_L, context), z_L)
+
+
+class LoopedTransformer(CanvasTransformer):
+    """A block of layers applied again and again to one state [B, P + S, D], which starts at zero.
+
+    The input is added every time; a single loop is the plain transformer. After Dehghani et al.
+    2018, "Universal Transformers" (one block for every depth); Yang et al. 2023, "Looped
+    Transformers are Better at Learning Learning Algorithms" (the input injected at every loop); Fan
+    et al. 2024, "Looped Transformers for Length Generalization" (more loops for longer inputs); and
+    McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings".
+    """
+
+    config: LoopedConfig
+
+    def __init__(self, config: LoopedConfig):  # its type says which settings there are
+        super().__init__(config)
+
+    @property
+    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The state, once a loop."""
+        return ("state",) * self.config.loops_per_step
+
+    def initial_state(self, context: Context) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(context.inputs)
+
+    def iterate(self, context: Context, state: Tensor) -> Tensor:
+        """Some loops, each of them all layers on the sum of state and input."""
+        for _ in range(self.config.loops_per_step):
+            state = self.network(state + context.inputs, context)
+        return state
+
+    def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """What the state says, see `CanvasTransformer.heads`."""
+        return self.heads(state, context)

@@ -82,19 +82,15 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
     Raises:
         NotProvableError: there is none, or the model is not one of decided messages.
     """
-    declared = task.rules.local_rule
-    if declared is None:
-        known = [name for name, layout in task.layouts.items() if layout.local_rule]
-        raise NotProvableError(
-            f"the layout {task.layout} declares no local rule, so that there is nothing to prove a "
-            f"model against; {', '.join(known)} do, and docs/extending.md tells how"
-        )
+    try:
+        rule = task.local_rule()
+    except ValueError as error:
+        raise NotProvableError(str(error)) from None
     if not isinstance(model, LocalRecursiveModel):
         raise NotProvableError(
             f"a {type(model).__name__} hands on more than decided messages, so that its cells see "
             "more than can be enumerated; --search looks for a problem that it gets wrong"
         )
-    rule = declared(task.base)
     mine, its = model.heads, rule.heads
     if (mine.ways, mine.classes, mine.heads) != (its.ways, its.classes, its.heads):
         raise NotProvableError(

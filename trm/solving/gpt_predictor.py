@@ -10,7 +10,7 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
-from trm.solving.iteration import SymbolTrace, likeliest
+from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
 
 FREE = -1  # a token that the model is to write
@@ -137,21 +137,6 @@ class GPTPredictor(Predictor):
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
         """See `Predictor`: its confidence in each symbol, in the order of writing."""
         return self._write_rows(inputs)[0]
-
-    @torch.no_grad()
-    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """See `Predictor`. Of each cell, as it is about to be written; perhaps without a mask."""
-        if (inputs == symbols.MASK).any():
-            inputs = self.trace(inputs).answers
-        B, height, width = inputs.shape
-        ids = torch.from_numpy(to_sequences(inputs)).to(next(self.model.parameters()).device)
-        logits = self.model.read_hints(self.model.activations(ids, height, width, loops=self.loops))
-        found = {}
-        for name, of_tokens in logits.items():
-            following = likeliest(of_tokens).cpu().numpy()[:, :-1]  # the last one's is no cell
-            cells = following.reshape(B, height, width + 1)[:, :, :width]
-            found[name] = np.ascontiguousarray(cells[:, :, ::-1])
-        return found
 
     def _write_rows(
         self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.hints import UNDEFINED
+from canvas.windows import UNDEFINED
 from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel, Loop
 
@@ -179,20 +179,10 @@ class SymbolTrace:
 Trace = StepTrace | SymbolTrace  # how a model filled in a batch of rows
 
 
-def likeliest(logits: Tensor) -> Tensor:
-    """The class that a hint's head holds most likely: uint8 [...] from [..., C].
-
-    `UNDEFINED` where all classes are equally likely: cells that are no tokens of the model, such as
-    blank ones that it leaves out, have no state to be read.
-    """
-    unread = logits.amax(dim=-1) == logits.amin(dim=-1)
-    return logits.argmax(dim=-1).to(torch.uint8).masked_fill(unread, UNDEFINED)
-
-
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where a hint is right, and where there is something to be right about, ``bool [...]`` both.
+    """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
 
-    Of ``uint8 [...]`` classes, see `likeliest`, and the truth, see `canvas.hints.draw_hints`.
+    Of ``uint8 [...]`` classes, and the truth, see `canvas.windows.draw_fields`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

@@ -10,9 +10,9 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
-from canvas.windows import SYMBOL
+from canvas.windows import SYMBOL, UNDEFINED
 from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
-from trm.solving.iteration import SymbolTrace, likeliest
+from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
     OnRow,
     OnStep,
@@ -126,12 +126,15 @@ class LocalPredictor(Predictor):
         return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
 
     @torch.no_grad()
-    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """See `Predictor`: what each cell handed on."""
+    def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`."""
         worked = self._work(inputs, states=True)
         page = self.model.encode(self._tokens(inputs))
-        found = self.model.read_hints(worked.state, page)
-        return {name: likeliest(logits).cpu().numpy() for name, logits in found.items()}
+        decided = self.model.decided(worked.state, page)
+        return {
+            name: classes.masked_fill(~page.inside, UNDEFINED).byte().cpu().numpy()
+            for name, classes in decided.items()
+        }
 
     def _confidence(self, worked: InOrder) -> np.ndarray:
         """Of each row of canvases, float32 [B, H]."""

@@ -141,14 +141,6 @@ class Predictor(ABC):
         """
         raise NotImplementedError
 
-    def hints(self, inputs: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-        """What the model believes of hints on ``uint8 [B, H, W]`` with a masked row each.
-
-        By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; empty of a model
-        without such heads.
-        """
-        return {}
-
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 

@@ -30,10 +30,9 @@ from trm.checkpoints import COST_KEY
 from trm.evaluation.statistics import Share
 from trm.files import replacing
 from trm.flops import counted_flops
-from trm.training.canvas_module import FIGURES, CanvasModule, logs_at
+from trm.training.canvas_module import FIELD, FIGURES, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS, LAST, START
-from trm.training.samples import hint_key
 
 _SILENCE = 20.0  # seconds after which training says where it is
 
@@ -65,7 +64,6 @@ class BestCheckpoint(ModelCheckpoint):
             )
         groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
         known = [f"{group}/{figure}" for group in groups if group != BEYOND for figure in FIGURES]
-        known += [f"{VALIDATED[0]}/{hint_key(hint)}" for hint in getattr(pl_module, "hints", ())]
         near = did_you_mean(name, known, 0.8)  # a class of the user's own may log others
         if stage == "fit" and name not in known and near:
             raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
@@ -434,7 +432,7 @@ class Scores(L.Callback):
                 if figure == "confidence_accuracy":
                     held = float(trainer.callback_metrics[name.replace(figure, self._OF_ROWS[1])])
                     text += f"; of these rows {100 * held:.1f} % are right"
-            elif figure == "teacher_forced_cells" or figure.startswith(hint_key("")):
+            elif figure == "teacher_forced_cells" or figure.startswith(FIELD):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")
 

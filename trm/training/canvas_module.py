@@ -1,7 +1,7 @@
 """What both families' LightningModules share: they connect, and compute nothing themselves."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -10,21 +10,19 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import check_choice, class_name
-from canvas.hints import draw_hints
+from canvas.choices import class_name
 from canvas.problems import Problems, keys
 from canvas.render import WorkedDrawing
 from trm.checkpoints import CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
-from trm.solving.iteration import right_cells
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
-from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
-from trm.training.samples import hint_key
 
-ALL_HINTS = "all"  # of a layout, those that are not named
+Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
+FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
 
 # What is logged of each group of problems that is worked out, and what it means.
 FIGURES = {
@@ -38,7 +36,7 @@ FIGURES = {
     "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong: 1 "
     "as well where no row is right, and all are held wrong, see teacher_forced_rows",
 }
-BEYOND_FIGURES = ("solved", "teacher_forced_rows")  # and accuracy by hint
+BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
 class Validated(NamedTuple):
@@ -48,21 +46,6 @@ class Validated(NamedTuple):
     drawing: WorkedDrawing
     solved: np.ndarray  # bool [B]: the whole solution is right, each row built on the model's own
     forced: TeacherForced
-
-
-def learned_hints(asked: Mapping[str, float] | None, known: Collection[str]) -> dict[str, float]:
-    """The weight of each hint that is learned, above 0; ``all`` stands for those not named.
-
-    Raises:
-        ValueError: an unknown hint, or a negative weight.
-    """
-    weights = dict(asked or {})
-    for name, weight in weights.items():
-        check_choice("a hint in model.hints", name, [*known, ALL_HINTS])
-        check_range(f"model.hints: the weight of {name}", weight, 0)
-    rest = weights.pop(ALL_HINTS, 0.0)
-    weights = {name: weights.get(name, rest) for name in known}
-    return {name: weight for name, weight in weights.items() if weight > 0}
 
 
 def logs_at(trainer: L.Trainer, step: int) -> bool:
@@ -78,7 +61,6 @@ class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
-        hints: the weights of those that are learned.
         samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
         deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
@@ -93,22 +75,11 @@ class CanvasModule(L.LightningModule):
         model: Any,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
-        hints: Mapping[str, float] | None,
         compile: bool,
         seed: int,
     ) -> None:
         super().__init__()
-        known = getattr(model.config, "hints", None) or {}
-        # A hint of weight 0 has no head.
-        hints = {name: weight for name, weight in (hints or {}).items() if weight or name in known}
-        if hints and not known:
-            raise ValueError(
-                f"model.hints: the network {class_name(type(model))} has no heads for hints: give "
-                "its config a field `hints`, the number of classes of each by its name, and the "
-                "network a method `read_hints`, or leave model.hints out"
-            )
         self.model: Any = model
-        self.hints = learned_hints(hints, known)
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
@@ -149,23 +120,9 @@ class CanvasModule(L.LightningModule):
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to say beside the model's config: its family, how it solves."""
 
-    def true_hints(
-        self, problems: Problems, drawing: WorkedDrawing, step: Any
-    ) -> dict[str, np.ndarray]:
-        """What `believed_hints` should be."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        return draw_hints(data.task.rules, problems, drawing, step, self.hints)
-
-    def believed_hints(
-        self, drawing: WorkedDrawing, forced: TeacherForced
-    ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """What the model believes of hints on B problems, whose rows were built on the true rows.
-
-        Returns:
-            By name ``uint8 [B, H, W]`` classes, see `trm.solving.iteration.likeliest`; and the
-            step at which each problem is, ``int64 [B]``, None: at the end.
-        """
-        return {}, None
+    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
+        """What else a validation logs of problems."""
+        return {}
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of being right, from what validation's rows came with instead."""
@@ -186,9 +143,8 @@ class CanvasModule(L.LightningModule):
         own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
         return int(own[0] >> np.uint64(1))
 
-    def log_training(self, figures: dict[str, Any], hints: Mapping[str, torch.Tensor]) -> None:
-        """Log a training step's figures, and the accuracy of hints."""
-        figures |= {hint_key(name): share for name, share in hints.items()}
+    def log_training(self, figures: dict[str, Any]) -> None:
+        """Log a training step's figures."""
         for name, value in figures.items():
             self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
 
@@ -227,7 +183,7 @@ class CanvasModule(L.LightningModule):
         forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, asked = len(forced.rows_exact), len(drawing)
-        figures: dict[str, tuple[float, int]] = {
+        figures: Figures = {
             "solved": (solved.mean(), asked),
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
@@ -242,13 +198,8 @@ class CanvasModule(L.LightningModule):
             figures = {name: figures[name] for name in BEYOND_FIGURES}
         else:
             figures["loss"] = self.loss_on(problems, drawing)
-        if self.hints and group != VALIDATED[1]:
-            believed, step = self.believed_hints(drawing, forced)
-            truth = self.true_hints(problems, drawing, step)
-            for name in self.hints:
-                right, counted = right_cells(believed[name], truth[name])
-                number = int(counted.sum())
-                figures[hint_key(name)] = (right.sum() / max(1, number), number)
+        if group != VALIDATED[1]:
+            figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():
             self.log(
                 f"{group}/{name}",

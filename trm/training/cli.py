@@ -23,7 +23,6 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import did_you_mean, import_code, load_class, look_here
-from canvas.hints import hint_classes
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
@@ -44,7 +43,7 @@ from trm.training.callbacks import (
     Scores,
     TrainingBar,
 )
-from trm.training.canvas_module import CanvasModule, learned_hints
+from trm.training.canvas_module import CanvasModule
 from trm.training.curriculum import distinct_problems
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
@@ -224,7 +223,7 @@ class TrainingCLI(LightningCLI):
             say("These are other problems, and so another run, of which none is the best yet.")
 
     def _settle_size(self, config: Namespace) -> None:
-        """What a network is made for is the data's: the size of its canvas, its layout's hints."""
+        """What a network is made for is the data's: how large a canvas is, what cells hand on."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
         for side in ("height", "width"):
@@ -233,43 +232,10 @@ class TrainingCLI(LightningCLI):
         if settings and "vocab_size" in settings:
             base = config.data.task.init_args.get("base", 10)
             settings["vocab_size"] = vocab_size(base if type(base) is int else 10)
-        if settings and "hints" in settings:
-            settings["hints"] = self._hints(config)
         if settings and "messages" in settings:
-            for key, value in self._local(config).items():
+            task: Any = load_class(config.data.task.class_path, Task, "task")
+            for key, value in task(**config.data.task.init_args).local_rule().network.items():
                 settings[key] = value
-
-    def _local(self, config: Namespace) -> dict[str, Any]:
-        """What a cell hands on in each direction, and what its heads read: the layout's."""
-        task = self._task(config)
-        if (kind := task.rules.local_rule) is None:
-            known = [name for name, layout in task.layouts.items() if layout.local_rule]
-            raise ValueError(
-                f"the layout {task.layout} does not declare what its cells hand on: take "
-                f"{' or '.join(known)}, or give it a local_rule, see docs/extending.md"
-            )
-        return kind(task.base).network
-
-    def _task(self, config: Namespace) -> Task:
-        made: Any = load_class(config.data.task.class_path, Task, "task")
-        return made(**config.data.task.init_args)
-
-    def _hints(self, config: Namespace) -> dict[str, int]:
-        """The classes of each hint that has a weight: what they are follows from the layout."""
-        asked = config.model.init_args.get("hints") or {}
-        if not any(asked.values()):
-            return {}
-        task = self._task(config)
-        classes = hint_classes(task.rules, task.base)
-        if not classes:
-            raise ValueError(
-                f"model.hints: the layout {task.layout} has no hints to learn: take another, such "
-                "as standard, or leave model.hints out (--model.hints null)"
-            )
-        # What is left out of another layout's hints may stay so where the layout is replaced.
-        others = {name for layout in task.layouts.values() for name in layout.hints} - set(classes)
-        asked = {name: w for name, w in asked.items() if w or name not in others}
-        return {name: classes[name] for name in learned_hints(asked, classes)}
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
         """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""

@@ -180,7 +180,6 @@ class CanvasDataModule(L.LightningDataModule):
             "train",
             self.batch_size * self.batches_per_epoch,
             transform=self.transform,
-            hints=tuple(getattr(module, "hints", ())),
             curriculum=self.curriculum,
             blanks=self.blanks,
             rare_contexts=self.rare_contexts,

@@ -12,12 +12,11 @@ from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
-from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.losses import hint_loss, sequence_loss
-from trm.training.samples import TrainingBatch, hint_key
+from trm.training.losses import sequence_loss
+from trm.training.samples import TrainingBatch
 
 
 class GPTModule(CanvasModule):
@@ -31,8 +30,6 @@ class GPTModule(CanvasModule):
         schedule: of the learning rate.
         train_loops: fewest and most loops of a looped GPT in training, drawn anew for every batch;
             null: always as many as it solves with.
-        hints: intermediate quantities that are learned beside the next token, and the weight of
-            each in the loss, see `IterativeModule`.
         compile: compile the layers for training (needs a C++ compiler on a CPU).
         seed: of the loops and the `randomised` positions that are drawn while training.
 
@@ -49,13 +46,12 @@ class GPTModule(CanvasModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         train_loops: tuple[int, int] | None = None,
-        hints: dict[str, float] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:
             raise ValueError(f"train_loops is [fewest, most] from 1 up, not {list(train_loops)}")
-        super().__init__(network, optimizer, schedule, hints, compile, seed)
+        super().__init__(network, optimizer, schedule, compile, seed)
         self.train_loops = train_loops
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
@@ -79,29 +75,18 @@ class GPTModule(CanvasModule):
         generator = torch.Generator().manual_seed(seed)
         loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
         size = batch["height"], batch["width"]
-        model = self.trained()
-        x = model.activations(batch["ids"], *size, generator, loops)
-        loss, right, cells = sequence_loss(model.head(x), batch["labels"])
-        total, hints = loss, dict[str, torch.Tensor]()
-        if self.hints:
-            classes = {name: batch[hint_key(name)] for name in self.hints}
-            auxiliary, hints = hint_loss(model.read_hints(x), classes, self.hints)
-            total = loss + auxiliary
+        logits = self.trained()(batch["ids"], *size, generator, loops)
+        loss, right, cells = sequence_loss(logits, batch["labels"])
         if logs_at(self.trainer, self.global_step + 1):
             figures = {"loss": loss.detach(), "cell_accuracy": cells}
-            self.log_training(figures | row_figures(right, batch), hints)
-        return total
+            self.log_training(figures | row_figures(right, batch))
+        return loss
 
     @torch.no_grad()
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
         return float(sequence_loss(logits, labels)[0]), int((labels != IGNORE).sum())
-
-    def believed_hints(
-        self, drawing: WorkedDrawing, forced: TeacherForced
-    ) -> tuple[dict[str, np.ndarray], None]:
-        return self.predictor().hints(drawing.truth, forced.filled.steps), None
 
     def predictor(self) -> GPTPredictor:
         return GPTPredictor(self.model, self.calibration)

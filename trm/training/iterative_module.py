@@ -63,7 +63,7 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry takes a sample's state over from step to step, which this "
                 "network's cannot be: set depth.schedule: fresh"
             )
-        super().__init__(network, optimizer, schedule, None, compile, seed)
+        super().__init__(network, optimizer, schedule, compile, seed)
         self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
         weights: Any = {"givens_weight": loss.givens_weight, "halt_weight": loss.halt_weight}
         self.loss: LossFunction = partial(step_loss, loss=loss.name, **weights)
@@ -94,7 +94,7 @@ class IterativeModule(CanvasModule):
             }
             if self.depth.schedule == "carry":  # how many samples need; under `fresh` it is drawn
                 figures["supervision_steps"] = result.steps
-            self.log_training(figures, {})
+            self.log_training(figures)
         return result.loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

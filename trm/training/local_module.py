@@ -12,12 +12,13 @@ from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, Sights, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
+from trm.solving.iteration import right_cells
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import TeacherForced
-from trm.training.canvas_module import CanvasModule, logs_at
+from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import rule_of, sight_batch
+from trm.training.samples import sight_batch
 
 _HARD = "counterexamples"  # of a checkpoint
 _NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
@@ -55,12 +56,11 @@ class LocalModule(CanvasModule):
     ) -> None:
         check_range("model.halt_weight", halt_weight, 0)
         check_range("model.counterexamples", counterexamples, 0, 1)
-        super().__init__(network, optimizer, schedule, None, compile, seed)
+        super().__init__(network, optimizer, schedule, compile, seed)
         self.halt_weight, self.counterexamples = halt_weight, counterexamples
         self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
         self._goes_on = False  # from a checkpoint, which does not hold what has been seen
-        self.hints = dict.fromkeys(network.fields, 1.0)
 
     def check(self, data: CanvasDataModule) -> None:
         if data.views or data.transform or data.blanks.rows or data.blanks.columns:
@@ -100,7 +100,7 @@ class LocalModule(CanvasModule):
         if logs_at(self.trainer, self.global_step + 1):
             figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
             figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
-            self.log_training(figures, {name: shares[name] for name in self.model.fields})
+            self.log_training(figures | {f"{FIELD}{n}": shares[n] for n in self.model.fields})
         return loss
 
     def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
@@ -114,7 +114,7 @@ class LocalModule(CanvasModule):
 
     def _sights(self, numbers: np.ndarray) -> Batch:
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        batch = sight_batch(rule_of(data.task), numbers)
+        batch = sight_batch(data.task.local_rule(), numbers)
         return {name: part.to(self.device) for name, part in batch.items()}
 
     @torch.no_grad()
@@ -167,22 +167,22 @@ class LocalModule(CanvasModule):
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         """On all rows of each problem."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        rule = rule_of(data.task)
+        rule = data.task.local_rule()
         found = page_windows(rule, drawing)
         numbers = rule.seen(found.windows, found.outputs)[0]
         return float(self.loss(self._sights(numbers))[0]), len(drawing)
 
-    def believed_hints(
-        self, drawing: WorkedDrawing, forced: TeacherForced
-    ) -> tuple[dict[str, np.ndarray], None]:
-        last = np.cumsum(drawing.steps) - 1
-        return self.predictor().hints(forced.steps.inputs[last], forced.filled.steps[last]), None
-
-    def true_hints(
-        self, problems: Problems, drawing: WorkedDrawing, step: None
-    ) -> dict[str, np.ndarray]:
+    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
+        """The share of cells in which each field is right, in the last row and all above it."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        return draw_fields(rule_of(data.task), drawing, step)
+        last = np.cumsum(drawing.steps) - 1
+        decided = self.predictor().fields(forced.steps.inputs[last])
+        figures: Figures = {}
+        for name, truth in draw_fields(data.task.local_rule(), drawing).items():
+            right, counted = right_cells(decided[name], truth)
+            number = int(counted.sum())
+            figures[f"{FIELD}{name}"] = right.sum() / max(1, number), number
+        return figures
 
     def predictor(self) -> LocalPredictor:
         return LocalPredictor(self.model)

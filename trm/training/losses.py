@@ -1,20 +1,18 @@
-"""The losses of a supervision step (wrong cells, a wrong guess at being done), hints, sequences.
+"""The losses of a supervision step (wrong cells, a wrong guess at being done) and of sequences.
 
 The cross entropies give one loss per token, so that anyone can weigh tokens as they like;
 `step_loss` weighs them the way the canvas asks for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.hints import UNDEFINED
 from canvas.render import IGNORE
 from canvas.symbols import PAD
-from trm.solving.iteration import likeliest
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -120,44 +118,6 @@ def step_loss(
         halt_accuracy = ((halt_logits > 0) == row_exact).float().mean()
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
     return StepLoss(lm + halt_weight * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
-
-
-def hint_loss(
-    logits: Mapping[str, Tensor], classes: Mapping[str, Tensor], weights: Mapping[str, float]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The auxiliary loss of hints: the weighted mean of their cross entropies.
-
-    Each hint's is a mean over the cells of the batch in which it is defined and which the model
-    reads (see `trm.solving.iteration.likeliest`).
-
-    Args:
-        logits: of each hint ``[..., C]``, any floating dtype.
-        classes: of each hint ``uint8 [...]``; `canvas.hints.UNDEFINED` does not count.
-        weights: of each hint, 0 or more; ValueError: there are no logits of one.
-
-    Returns:
-        The loss, float32 [], with gradient; and of each hint the share of right cells, float32 [].
-    """
-    if missing := [name for name in weights if name not in logits]:
-        raise ValueError(
-            f"model.hints: the network's read_hints gives no logits of {', '.join(missing)}: it "
-            "has to name every hint of its config, or model.hints has to leave them out"
-        )
-    parts, accuracy = [], {}
-    for name, weight in weights.items():
-        labels = classes[name].flatten()
-        cells = logits[name].reshape(len(labels), -1)
-        if labels.device.type == "cpu":  # elsewhere, counting them would wait for the device
-            kept = (labels != UNDEFINED).nonzero().squeeze(1)
-            cells, labels = cells.index_select(0, kept), labels[kept]
-        chosen = likeliest(cells.detach())
-        cells, labels = cells.float(), labels.long().masked_fill(chosen == UNDEFINED, UNDEFINED)
-        # Where there is nothing to count, the mean of nothing is 0.
-        number = (labels != UNDEFINED).sum().clamp(min=1)
-        loss = F.cross_entropy(cells, labels, ignore_index=UNDEFINED, reduction="sum")
-        parts.append(weight * loss / number)
-        accuracy[name] = ((chosen == labels) & (labels != UNDEFINED)).sum() / number
-    return torch.stack(parts).sum() / sum(weights.values()), accuracy
 
 
 def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,7 +17,6 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.hints import UNDEFINED, draw_hints, hint_sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
@@ -77,7 +76,6 @@ class TrainingSamples(Samples):
         self,
         *args: Any,
         transform: SampleTransform | None = None,
-        hints: Sequence[str] = (),
         curriculum: Curriculum | None = None,
         blanks: Blanks | None = None,
         rare_contexts: float = 0.0,
@@ -85,14 +83,14 @@ class TrainingSamples(Samples):
         super().__init__(*args)
         self.rare_contexts = rare_contexts
         self._rare: RareContexts | None = None
-        self.transform, self.hints = transform, tuple(hints)
+        self.transform = transform
         self.curriculum = curriculum or Curriculum(self.task)
         self.blanks = blanks or Blanks()
 
     def _drawing(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
-        """Problems, drawn without the blank lines that are then to be inserted."""
+        """Problems drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         task = self.curriculum.at(epoch)
         problems = sample(task, self.seed, self.split, epoch, index)
@@ -160,26 +158,18 @@ class RowStepSamples(TrainingSamples):
 class SequenceSamples(TrainingSamples):
     """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
 
-    ``height`` and ``width`` are those of the canvas. And of each hint asked for the class of the
-    cell that each token's label stands in, uint8 [B, S], under `hint_key`.
-
-    A sequence is written in one direction only, so that none is turned.
+    ``height`` and ``width`` are those of the canvas. A sequence is written in one direction only,
+    so that none is turned.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, inserted, _, _ = self._drawing(indices)
+        _, drawing, inserted, _, _ = self._drawing(indices)
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # That a row is left blank follows from nothing before it.
         given |= (inserted.rows < 0)[:, :, None]
         ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
-        batch |= dict(zip(("height", "width"), truth.shape[1:], strict=True))
-        for name, classes in draw_hints(
-            self.task.rules, problems, drawing, None, self.hints
-        ).items():
-            classes = hint_sequences(inserted(classes, UNDEFINED))
-            batch[hint_key(name)] = torch.from_numpy(classes)
-        return batch
+        return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
 
 
 def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
@@ -191,11 +181,6 @@ def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
     counters = _VIEW + torch.arange(3, device=batch["seeds"].device)
     drawn = views.draw(batch["labels"], uniform(batch["seeds"][:, None], counters))
     return {name: part if part.ndim < 3 else drawn.show(part) for name, part in batch.items()}
-
-
-def hint_key(name: str) -> str:
-    """Under which name a batch has the classes of a hint."""
-    return f"hint_{name}"
 
 
 class WindowSamples(TrainingSamples):
@@ -210,15 +195,9 @@ class WindowSamples(TrainingSamples):
         _, drawing, _, epoch, index = self._drawing(indices)
         words = random_words(keys(self.seed, self.split, epoch, index, _STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
-        rule = rule_of(self.task)
+        rule = self.task.local_rule()
         found = page_windows(rule, drawing, known)
         return sight_batch(rule, np.unique(rule.seen(found.windows, found.outputs)[0]))
-
-
-def rule_of(task: Task) -> LocalRule:
-    """The local rule of a task's layout, which has one."""
-    assert task.rules.local_rule is not None
-    return task.rules.local_rule(task.base)
 
 
 def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:

@@ -16,10 +16,9 @@ from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from trm.figures.tensorboard_curves import describe
-from trm.training.canvas_module import BEYOND_FIGURES, FIGURES, CanvasModule
+from trm.training.canvas_module import BEYOND_FIGURES, FIELD, FIGURES, CanvasModule
 from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import keep_config
-from trm.training.samples import hint_key
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
 _LONGER = "Problems with twice the digits of the longest in training; nothing is chosen by them"
@@ -50,12 +49,6 @@ CURVES = {
         for name, meaning in FIGURES.items()
     },
     **{f"{BEYOND}/{name}": f"{FIGURES[name]}. {_LONGER}" for name in BEYOND_FIGURES},
-}
-_HINTS = {  # accuracy by hint, of each group of problems
-    "train": "the batch of a step",
-    "validation": "problems of validation, rows built on the true rows",
-    "test": "problems of the test split, rows built on the true rows",
-    BEYOND: f"rows built on the true rows. {_LONGER}",
 }
 PICTURES = {
     "panels/row": "the same row of validation at each step, built on the true rows: input, label, "
@@ -93,21 +86,16 @@ _COLUMNS = {
 }
 
 
-def custom_scalars(
-    groups: Collection[str], recursive: bool, hints: Collection[str] = ()
-) -> dict[str, dict[str, list[object]]]:
+def custom_scalars(groups: Collection[str], recursive: bool) -> dict[str, dict[str, list[object]]]:
     """The charts that stand side by side, as `SummaryWriter.add_custom_scalars` takes them.
 
-    Of the groups of problems that are validated, and of the hints that are learned.
+    Of the groups of problems that are validated.
     """
     names = {group: BEYOND_FIGURES if group == BEYOND else _GOOD for group in groups}
     charts = {"How good": [f"{group}/{name}" for group in names for name in names[group]]}
     charts["How it trains"] = [*_TRAINS, "speed/samples_per_second", "speed/memory_gib"]
     if recursive:
         charts["Recursion"] = list(_RECURSION)
-    if hints:
-        both = [group for group in groups if group != VALIDATED[1]]
-        charts["Hints"] = [f"{group}/{hint_key(name)}" for name in hints for group in both]
     # A tag is a pattern there: without its end it would also find longer names.
     return {
         title: {tags: ["Multiline", [f"{tag}$" for tag in tags.split()]] for tags in of}
@@ -117,10 +105,8 @@ def custom_scalars(
 
 def meaning_of(tag: str) -> str | None:
     """What a curve or a picture means; None of one that is not this project's."""
-    if found := re.fullmatch(rf"(\w+)/{hint_key('(.+)')}", tag):
-        group, name = found.groups()
-        if group in _HINTS:
-            return f"share of cells in which the hint {name} is right, on {_HINTS[group]}"
+    if found := re.fullmatch(rf"(train|validation|test|{BEYOND})/{FIELD}(.+)", tag):
+        return f"share of cells that rightly decide the field {found[2]}, in rows on the true rows"
     # The rows of panels are numbered.
     return CURVES.get(tag) or PICTURES.get(tag.rstrip("_0123456789"))
 
@@ -175,10 +161,9 @@ class SavedConfig(SaveConfigCallback):
             return
         recursive = isinstance(pl_module, CanvasModule) and pl_module.deepest > 0
         groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
-        hints = pl_module.hints if isinstance(pl_module, CanvasModule) else ()
         for writer in writers(trainer):
             writer.add_text("config", f"```yaml\n{self._text}```")
-            writer.add_custom_scalars(custom_scalars(groups, recursive, hints))
+            writer.add_custom_scalars(custom_scalars(groups, recursive))
             for summary in hparams_summaries(hyperparameters(yaml.safe_load(self._text))):
                 writer._get_file_writer().add_summary(summary)
 

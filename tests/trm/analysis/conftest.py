@@ -8,20 +8,19 @@ import pytest
 import torch
 
 from canvas.canvas_size import Canvas
-from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
 from trm.analysis.probe_study import ProbeStudy, Settings, run_probes
-from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import GPTConfig, LocalConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.local import LocalRecursiveModel
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
 TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))
-HINTS = hint_classes(TASK.rules, 3)
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
 CANVAS = {"position": "relative_2d", "neighbourhood": "local_lines", "halt_pool": "mask"}
 QUICK = Settings(steps=(1, 2), problems=4, train_problems=24, cells=6, iterations=8)
@@ -40,6 +39,10 @@ def make_solver() -> Make:
                 GPTConfig(**{"position": "rope_2d", "hidden_size": 16, "num_heads": 2} | more)
             )
             predictor = GPTPredictor(gpt.eval(), Calibration())
+        elif family == "local":
+            shape = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
+            local = LocalRecursiveModel(LocalConfig(**TASK.local_rule().network, **shape))
+            predictor = LocalPredictor(local.eval())
         elif family == "looped":
             looped = LoopedTransformer(LoopedConfig(**SMALL | CANVAS | more))
             predictor = IterativePredictor(looped.eval(), 4)
@@ -54,6 +57,6 @@ def make_solver() -> Make:
 @pytest.fixture(scope="session")
 def study(make_solver: Make) -> ProbeStudy:
     """A study of a model with heads, on two sizes and one that has no problem."""
-    solver = make_solver("gpt", hints=HINTS)
+    solver = make_solver("local")
     found = run_probes(solver, [*SIZES, {"digits_a": 1, "digits_b": 1}], QUICK)
     return replace(found, model={"name": "tiny", "solve_steps": 4})

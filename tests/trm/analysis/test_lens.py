@@ -15,7 +15,7 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedTransformer
+from trm.models.recursive import LoopedTransformer
 from trm.solving.solver import Solver
 
 PROBLEM = Problems.from_ints([(5, 7)], base=3)

@@ -9,12 +9,15 @@ import torch
 import torch.nn.functional as F
 from rich.console import Console
 
+from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.hints import UNDEFINED, draw_subtasks, hint_classes, hint_sequences
+from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import to_sequences
-from canvas.symbols import MASK
+from canvas.render import draw_worked, to_sequences
+from canvas.sampling import sample
+from canvas.symbols import BLANK, MASK
+from canvas.windows import UNDEFINED, draw_fields
 from trm.analysis import probe_study
 from trm.analysis.probe import (
     BLOCKS,
@@ -23,6 +26,7 @@ from trm.analysis.probe import (
     Point,
     cell_types,
     control_labels,
+    draw_subtasks,
     examples,
     fit,
     main_point,
@@ -47,7 +51,7 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import Share
 from trm.models.iterative import Loop, named
 
-HINTS = hint_classes(Multiplication("standard").rules, 3)
+LAYOUTS = Multiplication.layouts | Addition.layouts
 QUICK = Settings(steps=(1, 2), problems=4, train_problems=24, cells=6, iterations=8)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 PROBLEMS = Problems.from_ints([(5, 7), (8, 3), (2, 4)], base=3)
@@ -68,7 +72,7 @@ def test_all_rows_of_all_problems_or_one_of_each(make_solver):
 def test_sub_tasks_are_known_down_to_the_row_that_is_filled_in_but_for_what_it_writes(make_solver):
     """The sum of all partial products is the answer itself; above, it is one on the way there."""
     solver = make_solver()
-    every, names = examples(solver, PROBLEMS), solver.task.rules.hints
+    every, names = examples(solver, PROBLEMS), list(solver.task.local_rule().fields)
     row, column = np.argwhere(every.labels[0] != 11)[0]  # the highest digit of the first operand
     assert (every.rows[0, row], every.columns[0, column]) == (0, 1)  # 5 is 12 in base 3
     assert (every.first == 2).all()
@@ -83,15 +87,58 @@ def test_sub_tasks_are_known_down_to_the_row_that_is_filled_in_but_for_what_it_w
     assert (every.hints[..., names.index("sum_carry")][last] != UNDEFINED).all()
 
 
+@pytest.mark.parametrize("name", [n for n in LAYOUTS if LAYOUTS[n].local_rule])
+def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
+    """Of what is defined nothing is what rows of a kind show, digit by digit."""
+    task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
+    problems = sample(task, 0, "train", 0, np.arange(60))
+    drawing = draw_worked(task.rules.work(problems), 9, 12)
+    fields, subtasks = (
+        draw_fields(task.local_rule(), drawing),
+        draw_subtasks(task.local_rule(), drawing),
+    )
+    kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
+    for kind in np.unique(kinds[kinds > GIVEN]):
+        cells = (kinds == kind)[:, :, None] & (drawing.truth != BLANK) & ~drawing.given
+        for field in fields:
+            defined = subtasks[field] != UNDEFINED
+            assert (defined == defined[cells].any())[cells].all()
+            if defined[cells].any():  # the id of a digit is its class
+                assert (fields[field] != drawing.truth)[cells].any(), field
+
+
+@pytest.mark.parametrize("base", [2, 3, 10])
+def test_sub_tasks_of_addition_are_what_integers_say(base):
+    task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
+    problems = sample(task, 0, "train", 0, np.arange(60))
+    drawing = draw_worked(task.rules.work(problems), 7, 9, top=1, left=1)
+    found = draw_subtasks(task.local_rule(), drawing)
+    assert list(found) == [*task.local_rule().fields, *task.local_rule().besides]
+    for i, numbers in enumerate(problems.to_ints()):
+        row, end = 1 + len(numbers), 1 + int(drawing.widths[i])
+        lengths = problems.lengths[i]
+        for place in range(end - 1):
+            column = [
+                number // base**place % base if place < length else None
+                for number, length in zip(numbers, lengths, strict=False)
+            ]
+            there = [digit for digit in column if digit is not None]
+            expected = {
+                "first_addend": 0 if column[0] is None else 1 + column[0],
+                "addend_above": 0 if column[-1] is None else 1 + column[-1],
+                "digit_sum": 1 + sum(there) % base if there else 0,
+                "sum": UNDEFINED,
+            }
+            for name, value in expected.items():
+                assert found[name][i, row, end - 1 - place] == value, (name, numbers, place)
+
+
 def test_a_gpt_is_read_where_it_writes_a_cell(make_solver):
     solver = make_solver("gpt")
     every = examples(solver, PROBLEMS)
     drawing = solver.draw_worked(PROBLEMS)
-    hints = draw_subtasks(solver.task.rules, PROBLEMS, drawing)
-    _, H, W = drawing.truth.shape
-    for i, name in enumerate(solver.task.rules.hints):
-        sequence = hint_sequences(hints[name])[:, token_of_cell(H, W)].reshape(-1, H, W)
-        assert (every.hints[..., i] == np.where(every.filled, sequence, UNDEFINED)).all()
+    for i, held in enumerate(draw_subtasks(solver.task.local_rule(), drawing).values()):
+        assert (every.hints[..., i] == np.where(every.filled, held, UNDEFINED)).all()
     assert every.filled.any(axis=2).sum() == drawing.steps.sum()
 
 
@@ -152,7 +199,7 @@ def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solve
 
 @pytest.mark.parametrize("loops", [1, 2])
 def test_a_gpt_is_read_after_each_block_and_norm(make_solver, loops):
-    solver = make_solver("gpt", num_layers=3, loops=loops, hints=HINTS)
+    solver = make_solver("gpt", num_layers=3, loops=loops)
     every = examples(solver, PROBLEMS)
     observed = observe(solver.predictor, every, (1,))
     last = 3 * loops
@@ -166,7 +213,7 @@ def test_a_gpt_is_read_after_each_block_and_norm(make_solver, loops):
     assert torch.equal(observed.features[Point(NORM, last)], x)
     torch.testing.assert_close(gpt.norm(observed.features[blocks[-1]]), x)
     assert (observed.answers.reshape(3, -1) == gpt.head(x).argmax(-1).numpy()).all()
-    assert set(observed.heads[last]) == set(HINTS)
+    assert observed.heads == {}
 
 
 def test_states_that_are_no_tokens_and_layers_that_are_not_told_are_refused(
@@ -364,7 +411,7 @@ def test_every_family_can_be_probed(make_solver, family):
 
 
 def test_a_model_with_heads_is_judged_by_them_alike_with_the_same_seed(study, make_solver):
-    solver = make_solver("gpt", hints=HINTS)
+    solver = make_solver("local")
     assert run_probes(solver, SIZES, QUICK).sizes == study.sizes[:2]
     assert run_probes(solver, SIZES, replace(QUICK, seed=1)).sizes != study.sizes[:2]
     for size in study.measured:
@@ -373,8 +420,8 @@ def test_a_model_with_heads_is_judged_by_them_alike_with_the_same_seed(study, ma
         rows = [size.at(hint, study.main, study.last) for hint in study.hints]
         worst = min(r.head.value for r in rows if r is not None and r.head is not None)
         assert size.first_error.share.value == worst
-        row, every = (size.at("carry", "block", 1, scope) for scope in (ROW, ALL))
-        assert row.probe.total == every.probe.total == size.cells
+        row, every = (size.at("carry", "state", 1, scope) for scope in (ROW, ALL))
+        assert 0 < row.probe.total < every.probe.total == size.cells
         assert row.probe.right <= every.probe.right
 
 
@@ -428,8 +475,8 @@ def test_sizes_without_problems_or_canvas_have_a_reason(make_solver, monkeypatch
         run_probes(solver, [{"digits_a": 1, "digits_b": 1}], QUICK)
     with pytest.raises(ValueError, match="there is nothing to probe: no size"):
         run_probes(solver, [], QUICK)
-    monkeypatch.setattr(Lattice, "hints", ())
-    with pytest.raises(ValueError, match=r"lattice has no hints.*standard"):
+    monkeypatch.setattr(Lattice, "local_rule", None)
+    with pytest.raises(ValueError, match=r"lattice declares no local rule.*standard"):
         run_probes(replace(solver, task=Multiplication("lattice")), sizes, QUICK)
 
 

@@ -29,8 +29,7 @@ from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.layers import Attention
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 

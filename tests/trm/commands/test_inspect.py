@@ -59,7 +59,7 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     ran = command("inspect", "2539x839", "--row", "2", "--lens", "--output", tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
-    assert pictures(tmp_path) == {"rows.png", "hints.png", "lens.png"}
+    assert pictures(tmp_path) == {"rows.png", "fields.png", "lens.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"  {name} +(\d+) of (\d+)\n", ran.out).groups()
         assert int(right) == int(of) > 0
@@ -228,7 +228,7 @@ def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository,
     ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")
     assert ran.code == 0, ran.err
     assert "multiplicand" in ran.out
-    assert (tmp_path / "in/hints.png").stat().st_size > 1000
+    assert (tmp_path / "in/fields.png").stat().st_size > 1000
 
 
 def test_a_proof_says_nothing_of_pages_that_are_turned(command, repository):

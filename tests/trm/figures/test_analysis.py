@@ -8,7 +8,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from canvas import symbols
-from canvas.hints import hint_classes
 from canvas.multiplication import Multiplication
 from canvas.render import RowSteps
 from trm.analysis.patch import HeadEffects
@@ -19,7 +18,7 @@ from trm.analysis.rasp_heads import Head, Overlap, Watched
 from trm.evaluation.statistics import Share
 from trm.figures import analysis
 
-HINTS = hint_classes(Multiplication("standard").rules, 10)
+HINTS = Multiplication("lattice").local_rule().fields
 
 
 def axes_of(figure: Figure) -> list:

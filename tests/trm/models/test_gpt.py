@@ -172,8 +172,6 @@ def test_the_notes_model_has_gpt_2s_size_with_one_matrix_for_embedding_and_head(
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
         ({"position": "learned2d"}, "Did you mean learned_2d"),
         ({"loops": 0}, "loops must be 1 or more, got 0"),
-        ({"radius": -1}, "radius must be 0 or more"),
-        ({"direction_bias": 4.0}, "set direction_bias to 0 or position to relative_2d"),
         ({"position": "randomised", "height": 50, "width": 50}, "50 x 50 canvas has 2551 tokens"),
     ],
 )

@@ -7,8 +7,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.halting import Carry, carry_step, initial_carry
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.models.recursive import LoopedTransformer, RecursiveState, TinyRecursiveModel
 
 
 def make(halt_bias=-5.0):

@@ -12,7 +12,7 @@ from trm.models.iterative import Loop
 from trm.training.losses import stablemax_cross_entropy
 
 REFERENCE = Path(__file__).parents[2] / "reference"
-TRMS = ["rope1d", "learned", "mixer"]
+TRMS = ["rope1d", "learned"]
 GPTS = {
     "abs_learned": "learned",
     "sinusodial": "sinusoidal",
@@ -216,7 +216,7 @@ def test_what_does_not_fit_or_is_not_said_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
         load_reference_trm(path, height=4, width=9)
     with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
-        load_trm(read("trm_mixer"), width=8)
+        load_trm(read("trm_learned"), width=8)
     numbers = read("gpt_abs_learned")
     with pytest.raises(ValueError, match="has a head of its own"):
         load_gpt(numbers | {"param/lm_head.weight": np.zeros((17, 32), np.float32)})

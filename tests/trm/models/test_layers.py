@@ -41,8 +41,8 @@ def test_rotation_turns_channel_pairs_half_a_head_apart():
     assert turned.tolist() == [[-3.0, 2.0, 1.0, 4.0]]
 
 
-def test_swiglu_is_two_thirds_of_the_expansion_up_to_a_multiple_of_256():
-    assert [swiglu_size(width, 4.0) for width in (32, 96, 97, 512)] == [256, 256, 512, 1536]
+def test_swiglu_is_two_thirds_of_four_times_the_width_up_to_a_multiple_of_256():
+    assert [swiglu_size(width) for width in (32, 96, 97, 512)] == [256, 256, 512, 1536]
     assert SwiGLU(12, 256)(torch.zeros(2, 12)).shape == (2, 12)
 
 

@@ -16,7 +16,7 @@ from trm.models.local import LocalRecursiveModel, all_right, work_in_order
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
 TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}
-RULES = {name: task.rules.local_rule(3) for name, task in TASKS.items()}  # type: ignore[misc]
+RULES = {name: task.local_rule() for name, task in TASKS.items()}
 
 
 def model(layout: str = "lattice", **settings: object) -> LocalRecursiveModel:

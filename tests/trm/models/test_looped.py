@@ -8,7 +8,7 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.models.configs import LoopedConfig
-from trm.models.looped import LoopedTransformer
+from trm.models.recursive import LoopedTransformer
 from trm.training.configs import DepthConfig
 from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss

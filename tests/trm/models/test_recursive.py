@@ -142,13 +142,6 @@ def test_prefix_tokens_tell_samples_apart(position):
     assert model.prefix.grad[2].abs().sum() > 0
 
 
-def test_the_mixer_runs_on_its_own_canvas_only():
-    model = make(block="mixer", position="none")
-    model(canvases())[0].sum().backward()
-    with pytest.raises(ValueError, match=r"the mixer was made for canvases of exactly 4 x 5"):
-        model(canvases(2, 5, 4))
-
-
 def test_the_reference_shape_has_the_parameters_it_has():
     model = TinyRecursiveModel(RecursiveConfig())
     D, inner = 512, 1536
@@ -162,7 +155,6 @@ def test_the_reference_shape_has_the_parameters_it_has():
         ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
         ({"neighbourhood": "local_line"}, "Did you mean local_lines"),
         ({"position": "randomised"}, "choose another position"),
-        ({"block": "mixer"}, "set position to none"),
         ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),
         ({"radius": -1}, "radius must be 0 or more"),
         ({"direction_bias": 4.0}, r"set direction_bias to 0 or position to relative_2d"),

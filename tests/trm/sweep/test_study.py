@@ -55,11 +55,11 @@ def test_runs_are_compared_within_each_seed_and_value_of_an_axis(study):
 
 
 def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
-    settings = {"model.hints": {"all": 1.0}, "data.task.digits_a": [1, 3], "data.transforms": None}
+    settings = {"data.blanks": {"rows": 1}, "data.task.digits_a": [1, 3], "data.transforms": None}
     [setting] = study(axes={}, set=settings).settings
     assert setting.name == "debug"
     assert setting.options == (
-        '--model.hints={"all": 1.0}',
+        '--data.blanks={"rows": 1}',
         "--data.task.digits_a=[1, 3]",
         "--data.transforms=null",
     )

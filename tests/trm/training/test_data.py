@@ -10,7 +10,6 @@ from augment.transforms import CanvasShift
 from augment.views import RandomViews
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
-from canvas.hints import UNDEFINED, draw_hints, hint_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
@@ -19,7 +18,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, hint_key, shown
+from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, shown
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -56,34 +55,7 @@ def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
         assert any(all((x == y).all() for x, y in zip(row, drawn, strict=True)) for row in rows)
 
 
-HINTED = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
-HINTS = ("carry", "sum", "row_kind")
-
-
-def test_a_sequence_has_the_hints_of_the_cells_that_follow():
-    data = SequenceSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
-    batch = data.__getitems__(range(8))
-    problems, drawing, *_ = data._drawing(range(8))
-    truth = draw_hints(HINTED.rules, problems, drawing)
-    for name in HINTS:
-        assert batch[hint_key(name)].shape == batch["labels"].shape
-        assert (batch[hint_key(name)].numpy() == hint_sequences(truth[name])).all()
-        assert (batch[hint_key(name)][:, -1] == UNDEFINED).all()
-
-
-def test_hints_are_the_same_for_any_number_of_workers_and_one_by_one():
-    batches = []
-    for workers in (0, 2):
-        made = module(Canvas(9, 9), HINTED, workers=workers)
-        asking = SimpleNamespace(samples="sequences", hints=HINTS)
-        made.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=asking)
-        batches.append(list(made.train_dataloader()))
-    for one, other in zip(*batches, strict=True):
-        for name in map(hint_key, HINTS):
-            assert torch.equal(one[name], other[name])
-    data = SequenceSamples(HINTED, Canvas(9, 9), "train", 7, 32, 8, hints=HINTS)
-    for name in map(hint_key, HINTS):
-        assert torch.equal(torch.cat([data[i][name] for i in range(8)]), batches[0][0][name])
+STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
 
 
 def test_training_validation_and_test_hold_pairs_of_their_own():
@@ -135,9 +107,9 @@ def test_the_answer_is_always_where_the_input_is_masked(transforms):
 
 def test_views_move_inputs_labels_and_answers_of_training_alone():
     views = RandomViews(shift=True)
-    data = module(Canvas(12, 12), HINTED, views=views)
+    data = module(Canvas(12, 12), STANDARD, views=views)
     assert data.state_dict()["symmetries"] == list(SYMMETRIES)
-    plain = RowStepSamples(HINTED, Canvas(12, 12), "train", 7, 32, 32)
+    plain = RowStepSamples(STANDARD, Canvas(12, 12), "train", 7, 32, 32)
     plain = plain.__getitems__(range(8))
     turned = data.on_after_batch_transfer(plain, 0)
     assert torch.equal(turned["inputs"] == MASK, turned["answer"])
@@ -226,7 +198,7 @@ def test_devices_share_a_batch_and_say_so_where_they_cannot():
 
 @pytest.mark.parametrize("canvas", [Canvas(), Canvas(12, 14), Canvas(square=True)])
 def test_a_sample_without_its_blank_lines_is_a_worked_solution(canvas):
-    data = RowStepSamples(HINTED, canvas, "train", 7, 160, 16, blanks=Blanks(2, 3))
+    data = RowStepSamples(STANDARD, canvas, "train", 7, 160, 16, blanks=Blanks(2, 3))
     sizes = set()
     for start in range(0, 160, 16):
         indices = range(start, start + 16)
@@ -255,7 +227,7 @@ def test_a_sample_without_its_blank_lines_is_a_worked_solution(canvas):
 
 
 def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
-    data = SequenceSamples(HINTED, Canvas(12, 14), "train", 7, 320, 32, blanks=Blanks(2, 2))
+    data = SequenceSamples(STANDARD, Canvas(12, 14), "train", 7, 320, 32, blanks=Blanks(2, 2))
     blank_columns = 0
     for start in range(0, 320, 32):
         indices = range(start, start + 32)
@@ -278,7 +250,7 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
 # Problems beyond training's
 
 
-def beyond(task: object = HINTED, canvas: Canvas | None = None, position: str = "relative_2d"):
+def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str = "relative_2d"):
     made = module(canvas, task, beyond_problems=6, training_problems=4)
     config = RecursiveConfig(hidden_size=16, position=position, height=4, width=5)
     network = SimpleNamespace(model=TinyRecursiveModel(config))
@@ -305,8 +277,8 @@ def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split()
 @pytest.mark.parametrize(
     ("task", "canvas", "position", "worked_out"),
     [
-        (HINTED, Canvas(12, 12), "relative_2d", False),
-        (HINTED, Canvas(), "learned", False),  # for a canvas of 4 x 5
+        (STANDARD, Canvas(12, 12), "relative_2d", False),
+        (STANDARD, Canvas(), "learned", False),  # for a canvas of 4 x 5
         (Multiplication(digits_a=(1, 20), digits_b=(1, 20)), None, "relative_2d", False),
         (Multiplication(digits_a=(1, 600), digits_b=(1, 1)), None, "relative_2d", False),
         (Addition("column", digits=(1, 5), addends=(2, 3)), None, "relative_2d", True),

@@ -9,8 +9,7 @@ from canvas.multiplication import Multiplication
 from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.halting import Carry
 from trm.models.iterative import State, map_state
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.depth import carried_step, fresh_step

@@ -9,7 +9,7 @@ from canvas.closure import closure
 from canvas.multiplication import Multiplication
 from canvas.windows import SYMBOL
 from trm import load_solver, solve
-from trm.training.samples import WindowSamples, rule_of
+from trm.training.samples import WindowSamples
 
 TASK = Multiplication(base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
@@ -37,7 +37,7 @@ def trained(command, tmp_path_factory):
 
 def test_samples_are_the_windows_of_training_problems_each_once():
     samples = WindowSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
-    batch, rule = samples.__getitems__(list(range(32))), rule_of(TASK)
+    batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
     numbers = batch["numbers"].numpy()
     assert (np.diff(numbers) > 0).all()
     sights = rule.sights(numbers)
@@ -74,7 +74,10 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(trained, command, tmp_pa
 def test_a_layout_without_a_local_rule_is_refused(command, tmp_path):
     ran = command("fit", *SMALL, "--data.task.layout", "direct", folder=tmp_path)
     assert ran.code == 2
-    assert "does not declare what its cells hand on: take standard or" in ran.err
+    assert (
+        "the layout direct declares no local rule, which says what cells hand on: take standard or"
+        in ran.err
+    )
     assert not (tmp_path / "runs").exists()
 
 

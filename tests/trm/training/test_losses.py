@@ -5,12 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from canvas.hints import UNDEFINED
 from canvas.symbols import PAD
 from trm.training.losses import (
     LOSSES,
-    hint_loss,
-    softmax_cross_entropy,
     stablemax_cross_entropy,
     step_loss,
 )
@@ -123,56 +120,3 @@ def test_halting_head_learns_whether_the_whole_row_is_right():
     assert torch.equal(gradient < 0, step.row_exact)
     torch.testing.assert_close(step.total, step.lm + 0.5 * step.halt)
     assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)
-
-
-# Hints
-
-
-def hints(seed: int = 0) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Random logits and classes of two hints, a third of the cells undefined."""
-    generator = torch.Generator().manual_seed(seed)
-    logits, classes = {}, {}
-    for name, number in (("carry", 4), ("sum", 11)):
-        logits[name] = torch.randn(3, 4, 5, number, generator=generator).requires_grad_()
-        drawn = torch.randint(0, number, (3, 4, 5), generator=generator, dtype=torch.uint8)
-        undefined = torch.rand(3, 4, 5, generator=generator) < 1 / 3
-        classes[name] = drawn.masked_fill(undefined, UNDEFINED)
-    return logits, classes
-
-
-def test_the_loss_of_hints_is_the_weighted_mean_of_their_means_over_defined_cells():
-    logits, classes = hints()
-    weights = {"carry": 1.0, "sum": 0.5}
-    loss, accuracy = hint_loss(logits, classes, weights)
-    means = {}
-    for name in weights:
-        cells = (classes[name] != UNDEFINED).nonzero().tolist()
-        losses = [
-            softmax_cross_entropy(logits[name][tuple(c)], classes[name][tuple(c)]) for c in cells
-        ]
-        means[name] = torch.stack(losses).mean()
-        right = [logits[name][tuple(c)].argmax() == classes[name][tuple(c)] for c in cells]
-        assert accuracy[name].item() == pytest.approx(sum(right).item() / len(cells))
-    wanted = (means["carry"] + 0.5 * means["sum"]) / 1.5
-    torch.testing.assert_close(loss, wanted)
-    loss.backward()
-    for name in weights:
-        undefined = classes[name] == UNDEFINED
-        assert (logits[name].grad[undefined] == 0).all()
-        assert (logits[name].grad[~undefined] != 0).any()
-
-
-def test_the_accuracy_of_hints_leaves_out_cells_that_the_model_does_not_read():
-    logits, classes = hints()
-    with torch.no_grad():
-        logits["carry"][:, 1:] = 0  # of all classes alike
-    _, accuracy = hint_loss(logits, classes, {"carry": 1.0})
-    counted = classes["carry"][:, 0] != UNDEFINED
-    right = logits["carry"][:, 0].argmax(dim=-1) == classes["carry"][:, 0]
-    assert accuracy["carry"] == (right & counted).sum() / counted.sum()
-
-
-def test_a_network_that_does_not_read_a_hint_is_named():
-    logits, classes = hints()
-    with pytest.raises(ValueError, match=r"read_hints gives no logits of carry_in"):
-        hint_loss(logits, classes, {"carry": 1.0, "carry_in": 1.0})

@@ -1,16 +1,13 @@
-"""Heads of a GPT that read hints, and canvases that are cropped."""
+"""Canvases of which only the box of what is not blank is read."""
 
 import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK
-from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
-from trm.models.gpt import GPT
+from trm.models.configs import LoopedConfig, RecursiveConfig
 from trm.models.iterative import Loop
-from trm.models.looped import LoopedTransformer
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 
-CLASSES = {"carry": 4, "row_kind": 6}
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
 SMALL |= {"position": "relative_2d", "radius": 1}
 
@@ -32,25 +29,6 @@ def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     box = torch.tensor([[BLANK, 2, 3, 4], [1, 2, BLANK, BLANK], [MASK] * 4], dtype=torch.uint8)
     canvas[0, top : top + 3, left : left + 4] = box
     return canvas
-
-
-def test_a_gpt_says_what_the_hints_of_each_next_cell_are():
-    torch.manual_seed(0)
-    model = GPT(GPTConfig(height=3, width=4, hidden_size=16, num_heads=2, hints=CLASSES))
-    ids = torch.randint(1, 10, (2, 7))
-    x = model.activations(ids, 3, 4)
-    hints = model.read_hints(x)
-    assert {name: list(logits.shape) for name, logits in hints.items()} == {
-        "carry": [2, 7, 4],
-        "row_kind": [2, 7, 6],
-    }
-    torch.testing.assert_close(model.head(x), model(ids, 3, 4))
-    ids[:, 4:] = 0
-    earlier = model.read_hints(model.activations(ids, 3, 4))
-    torch.testing.assert_close(earlier["carry"][:, :4], hints["carry"][:, :4])  # nothing later
-
-
-# Crop
 
 
 @pytest.mark.parametrize("make", [recursive, looped])
