@@ -81,7 +81,8 @@ def main() -> None:
         batches = [next(drawn) for _ in range(options.warm_up + options.repeats)]
         steps = {}
         for way in options.ways:
-            more = ["--model.network.config.skip_blank=true"] if way == "skip_blank" else []
+            more = ["--model.network.config.skip_blank=true", "--model.depth.schedule=fresh"]
+            more = more if way == "skip_blank" else []
             one, _ = module_and_data(name, *size, *more)
             one.load_state_dict(weights)
             steps[way] = stepper(one, batches, way)

@@ -134,8 +134,8 @@ def watch(
         found, taken = cell_attention(predictor, inputs, steps)
         if not found:
             raise ValueError(
-                "this model has no attention that can be read off between cells, such as a mixer: "
-                "there are no heads to compare"
+                "this model has no attention that can be read off between cells: there are no "
+                "heads to compare"
             )
         attention = {name: weights.numpy() for name, weights in found.items()}
     named = {name: read.selector(name) for name in NAMES}

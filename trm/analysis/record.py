@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from canvas.render import to_sequences
-from trm.models.bias import all_pairs
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
 from trm.models.layers import Attention
@@ -413,11 +412,11 @@ def attention_of(model: nn.Module) -> list[Attention]:
 
 def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     """The attention of a layer's call without a cache, float32 [B, heads, S, S]."""
-    x, rotation, bias, keys = (*given, None, None, None)[:4]
+    x, rotation, bias = (*given, None, None)[:3]
     q, k, _ = layer.project(x, rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
     if bias is not None:
-        scores = scores + (bias if keys is None else all_pairs(keys, bias)).float()
+        scores = scores + bias.float()
     if named.get("relative") is not None:
         scores = scores + named["relative"].scores(q).float()
     if named.get("causal"):

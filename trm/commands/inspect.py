@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
     attention: dict[str, Any] = {}
     if stepwise:
         attention, _ = cell_attention(predictor, canvas[None], int(used[row]))
-    if attention:  # none in a mixer
+    if attention:
         query = cell[0] * canvas.shape[1] + cell[1]
         maps = {
             f"{state}, layer {layer + 1}, head {head + 1}": of[layer, 0, head, query].numpy()

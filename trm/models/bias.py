@@ -1,8 +1,4 @@
-"""What attention sees: a position's bias within a neighbourhood.
-
-A bias stands in one of two forms, whichever is less work: of all pairs of tokens, or of the few
-keys that each query sees.
-"""
+"""What attention sees: a position's bias within a neighbourhood."""
 
 import itertools
 import math
@@ -16,7 +12,6 @@ from trm.models.coordinates import Coordinates, cached_where_shared, offset_clas
 from trm.models.positions import Position, Relative2D
 
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
-FEW_FROM = 1000  # tokens, for lists of keys in place of all pairs; see benchmarks/few_keys.py
 
 
 def attention_bias(
@@ -25,27 +20,24 @@ def attention_bias(
     neighbourhood: str,
     radius: int,
     written: Tensor | None = None,
-) -> tuple[Tensor | None, Tensor | None]:
+) -> Tensor | None:
     """Position bias with minus infinity outside the neighbourhood, see `neighbourhood_mask`.
 
     Returns:
         The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
-        samples; None where nothing is biased. And None, or of a large canvas where each token sees
-        few others the keys that each query sees, int64 [B, S, K], to which the bias
-        [B, num_heads or 1, S, K] then belongs.
+        samples; None where nothing is biased.
     """
     # What a position says of any two cells can be asked of few pairs only where it is known how.
     known = type(position).bias in (Position.bias, Relative2D.bias) and not position.by_query
     if neighbourhood == "local_nearest" and not cells.prefix_length and known:
         assert written is not None, "what is nearest depends on what is written"
-        keys, few = few_keys(position, cells, radius, written)
-        return (few, keys) if len(cells) > FEW_FROM else (all_pairs(keys, few), None)
+        return all_pairs(*few_keys(position, cells, radius, written))
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
-        return bias, None
+        return bias
     zero = torch.zeros((), device=allowed.device)
-    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf), None
+    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
 
 
 def neighbourhood_mask(

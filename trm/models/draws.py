@@ -1,4 +1,4 @@
-"""Random numbers of a sample's own, and what they are for: random starts, and noise.
+"""Random numbers of a sample's own, and what they are for: noise.
 
 The numbers are functions of a sample's seed and a counter, and of nothing else.
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from canvas.problems import mix
-from trm.models.iterative import Loop, State, map_state, named, unnamed, where
+from trm.models.iterative import Loop, map_state, named
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
@@ -43,25 +43,6 @@ def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tenso
 def _shifted(x: Tensor, by: int) -> Tensor:
     """To the right, zeros coming in at the left."""
     return torch.bitwise_right_shift(x, by) & ((1 << (64 - by)) - 1)
-
-
-def random_starts(state: State, share: float, seeds: Tensor) -> State:
-    """A share of the samples' initial states replaced by standard normal noise.
-
-    Which samples these are, and their noise, follows from their ``seeds``, int64 [B].
-    """
-    chosen, parts = uniform(seeds) < share, named(state)
-    names = list(parts)
-    for first in range(0, len(names), 2):  # noise comes in pairs
-        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
-        # Counter 0 decides which samples; every pair has counters of its own.
-        most = max(size for _, size in pair)
-        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
-        drawn = normal_pair(seeds[:, None], counter)
-        for (name, size), noise in zip(pair, drawn, strict=False):
-            z = parts[name]
-            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
-    return unnamed(state, parts)
 
 
 def drawn_anew(model: Any, seed: int = 0) -> Any:

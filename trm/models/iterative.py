@@ -27,15 +27,14 @@ class IterativeModel(nn.Module, ABC):
             the same network with other weights. Where it has ``height`` and ``width``, training
             sets them to the size of its canvases.
         translation_invariant: whether it does not matter where on a canvas a worked solution lies.
-        can_carry: whether a canvas has the same tokens after each training step, so that its state
-            can be carried over to the next one.
+        ragged: whether samples differ in how many tokens they have, and so in the size of a state.
         updates: the names of the state's tensors that a supervision step replaces, in order, once
             for every pass through ``layers``; for probing alone, empty if not known.
     """
 
     config: Any
     translation_invariant: bool = False
-    can_carry: bool = True
+    ragged: bool = False
     updates: tuple[str, ...] = ()
 
     @abstractmethod

@@ -138,22 +138,6 @@ def attend(
     return weights @ v
 
 
-def attend_to_few(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
-    """As ``attend``, each query seeing the ``keys`` int64 [B, S, K]: linear in their number.
-
-    The bias is broadcastable to [B, heads, S, K].
-    """
-    batch, heads, length, size = k.shape
-    flat = (keys + length * torch.arange(batch, device=keys.device)[:, None, None]).flatten()
-    k, v = (x.transpose(1, 2).reshape(batch * length, -1).index_select(0, flat) for x in (k, v))
-    k, v = (x.view(batch * length, -1, heads, size).transpose(1, 2) for x in (k, v))
-    q = q.transpose(1, 2).reshape(batch * length, heads, 1, size)
-    scores = (q * size**-0.5) @ k.mT  # [B * S, heads, 1, K]
-    scores += bias.transpose(1, 2).reshape(batch * length, -1, 1, keys.shape[-1]).to(scores.dtype)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
-    return (weights @ v).view(batch, length, heads, size).transpose(1, 2)
-
-
 class Attention(nn.Module):
     """Multi-head self-attention, that of every model."""
 
@@ -187,7 +171,6 @@ class Attention(nn.Module):
         x: Tensor,
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
-        keys: Tensor | None = None,
         *,
         causal: bool = False,
         cache: KeyValueCache | None = None,
@@ -198,10 +181,10 @@ class Attention(nn.Module):
         Args:
             x: tokens.
             rotation: see `rotate`.
-            bias, keys: see `attend` and `attend_to_few`.
+            bias: see `attend`.
             causal: a token sees itself and what is before it only.
             cache: of the tokens before these, which these join; if it holds any, S is 1.
-            relative: added to keys; the bias, if there is one, is then of all pairs.
+            relative: added to keys.
         """
         q, k, v = self.project(x, rotation)
         if cache is not None:
@@ -209,13 +192,9 @@ class Attention(nn.Module):
         alone = q.shape[2] < k.shape[2]  # it sees all that came before it
         assert not alone or q.shape[2] == 1
         if relative is not None:
-            assert keys is None, "what a query adds to few keys is not worked out"
             own = relative.scores(q)
             bias = own if bias is None else bias + own
-        if keys is not None and bias is not None:
-            y = attend_to_few(q, k, v, keys, bias)
-        else:
-            y = attend(q, k, v, bias, causal and not alone)
+        y = attend(q, k, v, bias, causal and not alone)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -250,11 +229,10 @@ class PostNormBlock(nn.Module):
         x: Tensor,
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
-        keys: Tensor | None = None,
         relative: RelativeKeys | None = None,
     ) -> Tensor:
         """[B, S, D] to [B, S, D]; what follows x is for attention, see there."""
-        return self.after(x, self.mixing(x, rotation, bias, keys, relative=relative))
+        return self.after(x, self.mixing(x, rotation, bias, relative=relative))
 
     def after(self, x: Tensor, mixed: Tensor) -> Tensor:
         """All that comes after attention has given ``mixed``, for each token [..., D] by itself."""

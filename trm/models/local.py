@@ -77,7 +77,6 @@ class LocalRecursiveModel(IterativeModel):
 
     config: LocalConfig
     translation_invariant = True
-    can_carry = False
     H_init: Tensor
     L_init: Tensor
     _weights: Tensor  # int64 [heads, ways, 1 + fields], how much each counts in a code

@@ -55,8 +55,7 @@ class Context:
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     rotation: Rotation | None  # of queries and keys
-    bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`, as are keys
-    keys: Tensor | None
+    bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`
     relative: RelativeKeys | None  # vectors added to keys
 
     @property
@@ -73,7 +72,7 @@ class Context:
         def some(part: Any, shared: int) -> Any:  # dimensions of what all samples share
             return part if part is None or part.ndim == shared else part[index]
 
-        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "keys": 0, "bias": 3}
+        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "bias": 3}
         found = {name: some(getattr(self, name), shared) for name, shared in parts.items()}
         if self.rotation is not None:
             found["rotation"] = tuple(some(part, 2) for part in self.rotation)
@@ -143,9 +142,14 @@ class CanvasTransformer(IterativeModel):
         nn.init.constant_(self.halt_head.bias, -5.0)
 
     @property
+    def ragged(self) -> bool:  # type: ignore[override]
+        """Whether not all cells are tokens."""
+        return self.config.skip_blank or self.config.crop
+
+    @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
-        return (self.config.skip_blank or self.config.crop) and not self.position.absolute
+        return self.ragged and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the position encoding serves canvases of that size."""
@@ -174,7 +178,7 @@ class CanvasTransformer(IterativeModel):
         batch, height, width = tokens.shape
         cells = Coordinates.canvas(height, width, P, tokens.device)
         flat, places = tokens.flatten(1), None
-        if config.skip_blank or config.crop:
+        if self.ragged:
             # Cells that are tokens, or in whose box all tokens are.
             kept = tokens != BLANK
             if config.skip_blank:
@@ -211,17 +215,15 @@ class CanvasTransformer(IterativeModel):
             rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
         written = (flat != BLANK) & (flat != MASK)
         written = F.pad(written, (P, 0), value=True)
-        bias, keys = attention_bias(
-            self.position, cells, config.neighbourhood, config.radius, written
-        )
+        bias = attention_bias(self.position, cells, config.neighbourhood, config.radius, written)
         bias = None if bias is None else bias.to(dtype)
         relative = self.position.relative_keys(cells)
-        return Context(inputs, weights, height, width, places, rotation, bias, keys, relative)
+        return Context(inputs, weights, height, width, places, rotation, bias, relative)
 
     def network(self, x: Tensor, context: Context) -> Tensor:
         """All layers, once: [B, P + S, D] to the same."""
         for layer in self.layers:
-            x = layer(x, context.rotation, context.bias, context.keys, context.relative)
+            x = layer(x, context.rotation, context.bias, context.relative)
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,8 @@
 
 `carry` is the reference's way: one supervision step a training step, the state carried over to the
 next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more: recursive
-reasoning with tiny networks"). `fresh` starts every batch anew, takes a random number of steps
+reasoning with tiny networks"; after the ACT wrapper of SamsungSAILMontreal/TinyRecursiveModels).
+`fresh` starts every batch anew, takes a random number of steps
 without gradient and then some supervised ones, so that a model stays right when it is iterated
 longer than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis
 with recurrent networks"). Some samples may start from random states, so that the answer depends on
@@ -10,6 +11,7 @@ the canvas and not on the way to it (Anil et al. 2022, "Path independent equilib
 better exploit test-time computation").
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,9 +19,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from trm.models.draws import random_starts
-from trm.models.halting import Carry, carry_step, initial_carry
-from trm.models.iterative import Batch, IterativeModel, Loop
+from trm.models.draws import normal_pair, uniform
+from trm.models.iterative import (
+    Batch,
+    IterativeModel,
+    Loop,
+    State,
+    map_state,
+    named,
+    unnamed,
+    where,
+)
 from trm.training.configs import DepthConfig
 from trm.training.losses import StepLoss
 
@@ -33,6 +43,25 @@ class StepResult:
     loss: Tensor
     last: StepLoss
     steps: Tensor | float  # supervision steps a sample has had, mean over the batch
+
+
+def random_starts(state: State, share: float, seeds: Tensor) -> State:
+    """A share of the samples' initial states replaced by standard normal noise.
+
+    Which samples these are, and their noise, follows from their ``seeds``, int64 [B].
+    """
+    chosen, parts = uniform(seeds) < share, named(state)
+    names = list(parts)
+    for first in range(0, len(names), 2):  # noise comes in pairs
+        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
+        # Counter 0 decides which samples; every pair has counters of its own.
+        most = max(size for _, size in pair)
+        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
+        drawn = normal_pair(seeds[:, None], counter)
+        for (name, size), noise in zip(pair, drawn, strict=False):
+            z = parts[name]
+            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
+    return unnamed(state, parts)
 
 
 def fresh_step(
@@ -60,6 +89,91 @@ def fresh_step(
         loop.step()
         results.append(_result(loop, batch, loss, float(free + depth.supervised_steps)))
     return replace(results[-1], loss=torch.stack([one.loss for one in results]).mean())
+
+
+@dataclass
+class Carry:
+    """What one training step hands to the next."""
+
+    state: dict[str, Tensor]  # by the names of its tensors, without history; empty at the start
+    steps: Tensor  # supervision steps that each sample has had, int64 [B]
+    halted: Tensor  # whose place the next batch takes, bool [B]
+    batch: Batch  # the samples being worked on
+
+    def plain(self) -> dict[str, Tensor]:
+        """All of it by name, on the CPU, for a checkpoint."""
+        parts = {"steps": self.steps, "halted": self.halted}
+        for group in ("state", "batch"):
+            parts |= {f"{group}.{name}": part for name, part in getattr(self, group).items()}
+        return {name: part.cpu() for name, part in parts.items()}
+
+    @staticmethod
+    def from_plain(parts: dict[str, Tensor]) -> "Carry":
+        """What `plain` gave."""
+        state, batch = (
+            {k.removeprefix(group): v for k, v in parts.items() if k.startswith(group)}
+            for group in ("state.", "batch.")
+        )
+        return Carry(state, parts["steps"], parts["halted"], batch)
+
+    def to(self, device: torch.device) -> "Carry":
+        """The carry on a device; itself if it is there."""
+        if self.steps.device == device:
+            return self
+        parts = (self.state, self.steps, self.halted, self.batch)
+        return Carry(*map_state(lambda part: part.to(device), parts))
+
+
+def initial_carry(batch: Batch) -> Carry:
+    """A carry in which every sample has halted, so that the first step takes the whole batch."""
+    halted = torch.ones(len(batch["inputs"]), dtype=torch.bool, device=batch["inputs"].device)
+    return Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
+
+
+def carry_step(
+    model: IterativeModel, carry: Carry, batch: Batch, halt_max_steps: int, exploration: float
+) -> tuple[Carry, Loop]:
+    """One supervision step, in which halted samples are first replaced from ``batch``.
+
+    In training a sample halts when its halt logit is above 0 or after ``halt_max_steps``; with
+    probability ``exploration`` not before a number of steps drawn from 2 to the maximum. In
+    evaluation every sample takes all steps.
+
+    The batch has "inputs" [B, H, W], "seeds" of each sample's own draws, int64 [B], and whatever
+    else belongs to a sample, [B, ...] each.
+
+    Returns:
+        The new carry, in whose batch are the labels of the samples, and the loop after its step.
+
+    Raises:
+        ValueError: the batch does not have the carry's tensors and shapes.
+    """
+    have, got = _shapes(carry.batch), _shapes(batch)
+    if have != got:
+        raise ValueError(
+            f"a carry goes on with batches of one shape: it holds {have}, the batch has {got}. "
+            "Drop the last incomplete batch, or start a new carry with initial_carry."
+        )
+    halted = carry.halted
+    current = where(halted, batch, carry.batch)
+    loop = Loop(model, current["inputs"])
+    if carry.state:
+        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+    loop.step()
+
+    steps = torch.where(halted, 0, carry.steps) + 1
+    halts = steps >= halt_max_steps
+    if model.training and halt_max_steps > 1:
+        halts |= loop.read()[1].detach() > 0
+        draw = uniform(current["seeds"], 2 * steps)
+        least = 2 + uniform(current["seeds"], 2 * steps + 1) * (halt_max_steps - 1)
+        halts &= (steps >= least.floor()) | (draw >= exploration)
+    state = {name: part.detach() for name, part in named(loop.state).items()}
+    return Carry(state, steps, halts, current), loop
+
+
+def _shapes(parts: Batch) -> dict[str, list[int]]:
+    return {name: list(part.shape) for name, part in parts.items()}
 
 
 def carried_step(

@@ -9,7 +9,6 @@ import torch
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
-from trm.models.halting import Carry
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, logs_at
@@ -21,7 +20,7 @@ from trm.training.configs import (
     check_range,
 )
 from trm.training.data import CanvasDataModule
-from trm.training.depth import LossFunction, carried_step, fresh_step
+from trm.training.depth import Carry, LossFunction, carried_step, fresh_step
 from trm.training.losses import step_loss
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
@@ -58,10 +57,10 @@ class IterativeModule(CanvasModule):
         seed: int = 0,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1)
-        if depth.schedule == "carry" and not network.can_carry:
+        if depth.schedule == "carry" and network.ragged:
             raise ValueError(
-                "depth.schedule carry takes a sample's state over from step to step, which this "
-                "network's cannot be: set depth.schedule: fresh"
+                "depth.schedule carry takes over states of one size, for which all cells have to "
+                "be tokens: set depth.schedule: fresh"
             )
         super().__init__(network, optimizer, schedule, compile, seed)
         self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps

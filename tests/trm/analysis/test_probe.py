@@ -192,7 +192,6 @@ def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solve
             more.features[Point(f"{main}, layer 1", 2)],
             context.rotation,
             context.bias,
-            context.keys,
         )
     torch.testing.assert_close(made, more.features[Point(main, 2)])
 

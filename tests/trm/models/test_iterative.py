@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from trm.models.draws import Noise, random_starts, uniform
-from trm.models.halting import Carry, carry_step, initial_carry
+from trm.models.draws import Noise, uniform
 from trm.models.iterative import IterativeModel, Loop, map_state, named, select, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.training.depth import Carry, carry_step, initial_carry, random_starts
 
 
 class Pair(NamedTuple):

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models import bias
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS, RecursiveConfig
 from trm.models.iterative import select
 from trm.models.recursive import TinyRecursiveModel
@@ -170,36 +169,3 @@ def test_a_shape_that_makes_no_sense_is_refused(changes, message):
 def test_canvases_that_do_not_suit_the_model_are_refused():
     with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
         make()(canvases().float())
-
-
-@pytest.mark.parametrize("skip_blank", [False, True])
-@pytest.mark.parametrize("position", ["relative_2d", "rope_2d", "none"])
-@pytest.mark.parametrize("radius", [0, 1, 2])
-def test_lists_of_keys_give_what_a_table_of_all_pairs_gives(
-    monkeypatch, skip_blank, position, radius
-):
-    model = make(
-        skip_blank=skip_blank, position=position, neighbourhood="local_nearest", radius=radius
-    )
-    if position == "relative_2d":
-        torch.nn.init.normal_(model.position.weight)
-    inputs = torch.full((5, 9, 11), BLANK, dtype=torch.uint8)
-    generator = torch.Generator().manual_seed(1)
-    for i, canvas in enumerate(inputs):  # of different numbers of tokens
-        drawn = torch.randint(1, 11, (9, 11), generator=generator).byte()
-        chosen = torch.rand(9, 11, generator=generator) < 0.1 + 0.2 * i
-        canvas[chosen] = drawn[chosen]
-        canvas[4 + i % 2] = MASK
-    pairs = model(inputs, steps=3)
-    monkeypatch.setattr(bias, "FEW_FROM", 0)
-    lists = model(inputs, steps=3)
-    torch.testing.assert_close(lists[0], pairs[0], rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(lists[1], pairs[1], rtol=1e-3, atol=1e-3)
-    lists[0].sum().backward()
-    assert all(p.grad is not None for p in model.layers.parameters())
-    halves = model.encode(inputs).select(torch.tensor([3, 1]))
-    state = model.iterate(halves, model.initial_state(halves))
-    alone = model.encode(inputs[[3, 1]])
-    other = model.iterate(alone, model.initial_state(alone))
-    shorter = alone.inputs.shape[1]
-    torch.testing.assert_close(state.z_H[:, :shorter], other.z_H, rtol=1e-3, atol=1e-3)

@@ -110,13 +110,12 @@ def test_a_carry_needs_canvases_of_one_size():
         mine.setup("validate")
 
 
-def test_a_carry_needs_the_same_tokens_of_a_canvas_at_every_step():
-    class Turning(TinyRecursiveModel):
-        can_carry = False
-
+def test_a_carry_needs_states_of_one_size():
     parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"), LossConfig()
-    with pytest.raises(ValueError, match=r"cannot be: set depth\.schedule: fresh"):
-        IterativeModule(Turning(RecursiveConfig(**NETWORK)), *parts)
+    for tokens in ("skip_blank", "crop"):
+        network = TinyRecursiveModel(RecursiveConfig(**NETWORK | {tokens: True}))
+        with pytest.raises(ValueError, match=r"to be tokens: set depth\.schedule: fresh"):
+            IterativeModule(network, *parts)
 
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
