@@ -244,7 +244,7 @@ class Ours:
         torch.manual_seed(0)
         self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
         self.depth, self.carry = DepthConfig(**config.model["depth"]), None
-        self.criterion = partial(step_loss, loss="stablemax", givens_weight=0.0, halt_weight=0.5)
+        self.criterion = partial(step_loss, loss="stablemax")
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """That of a training step: one supervision step."""
@@ -330,8 +330,7 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
     schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
     depth = DepthConfig(**settings["depth"])
-    parts = {name: weights[name] for name in ("givens_weight", "halt_weight")}
-    loss = partial(step_loss, loss=weights["name"], **parts)
+    loss = partial(step_loss, loss=weights["name"])
 
     def step(batch: Any, number: int) -> None:
         with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):

@@ -1,15 +1,12 @@
 """What attention sees: a position's bias within a neighbourhood."""
 
-import itertools
 import math
-from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.coordinates import Coordinates, cached_where_shared, offset_classes, offsets
-from trm.models.positions import Position, Relative2D
+from trm.models.coordinates import Coordinates, cached_where_shared, offsets
+from trm.models.positions import Position
 
 _DIRECTIONS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
@@ -27,11 +24,6 @@ def attention_bias(
         The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
         samples; None where nothing is biased.
     """
-    # What a position says of any two cells can be asked of few pairs only where it is known how.
-    known = type(position).bias in (Position.bias, Relative2D.bias) and not position.by_query
-    if neighbourhood == "local_nearest" and not cells.prefix_length and known:
-        assert written is not None, "what is nearest depends on what is written"
-        return all_pairs(*few_keys(position, cells, radius, written))
     bias = position.bias(cells)
     allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
     if allowed is None:
@@ -60,7 +52,7 @@ def neighbourhood_mask(
         near, beyond = _lines(cells, radius)
         if neighbourhood == "local_nearest":
             assert written is not None, "what is nearest depends on what is written"
-            beyond = _seen_from_afar(cells, radius, written)
+            beyond = _seen_from_afar(cells, written)
         allowed = near | beyond
     if cells.present is None:
         return allowed
@@ -80,49 +72,21 @@ def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
     return near, (down == 0) | (right == 0) | (down.abs() == right.abs())
 
 
-def _seen_from_afar(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
-    """The nearest written keys beyond the square, bool [B, S, S]; of a prefix none."""
-    P, batch = cells.prefix_length, len(written)
-    parts = {name: getattr(cells, name)[..., P:] for name in ("rows", "columns", "index")}
-    present = None if cells.present is None else cells.present[:, P:]
-    inner = replace(cells, prefix_length=0, present=present, **parts)
-    keys = nearest_keys(inner, radius, written[:, P:])[..., -len(_DIRECTIONS) :]
-    size = keys.shape[1]
-    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=keys.device)
-    seen.scatter_(2, torch.where(keys < 0, size, keys), True)
-    return F.pad(seen[..., :size], (P, 0, P, 0))
-
-
-def nearest_keys(cells: Coordinates, radius: int, written: Tensor) -> Tensor:
-    """The keys that each query sees under `local_nearest`, listed without a table of all pairs.
-
-    Of cells without a prefix: int64 [B, S, (2 · radius + 1)² + 8], indices of tokens, -1 where
-    there is none; the first is the query itself.
-    """
-    batch, size = written.shape
-    rows, columns = (x.expand(batch, size) for x in (cells.rows, cells.columns))
-    sample = torch.arange(batch, device=rows.device)[:, None]
-    token = torch.arange(size, device=rows.device).expand(batch, size)
-    there = token if cells.present is None else torch.where(cells.present, token, -1)
-    # A frame around the canvas, so that no step leaves it. Padding is written outside of it.
-    edge, height, width = radius + 1, cells.height, cells.width
-    place = rows + edge, columns + edge
-    at = torch.full((batch, height + 2 * edge, width + 2 * edge), -1, device=rows.device)
-    kept = there >= 0
-    index = sample.expand_as(token)[kept], place[0][kept], place[1][kept]
-    at[index] = token[kept]
-    near = range(-radius, radius + 1)
-    steps = sorted(itertools.product(near, near), key=lambda step: step != (0, 0))
-    keys = [token, *(at[sample, place[0] + i, place[1] + j] for i, j in steps[1:])]
-    far = torch.full_like(at, -1)
-    far[index] = torch.where(written, token, -1)[kept]
-    for direction in _DIRECTIONS:
-        last = _scan(far, direction)[sample, *place]
-        key = last.clamp(min=0)
-        down, right = rows.gather(1, key) - rows, columns.gather(1, key) - columns
-        beyond = (down.abs() > radius) | (right.abs() > radius)
-        keys.append(torch.where(beyond, last, -1))
-    return torch.stack(keys, dim=-1)
+def _seen_from_afar(cells: Coordinates, written: Tensor) -> Tensor:
+    """The nearest written key in each of the eight directions, bool [B, S, S]; of a prefix none."""
+    P, (batch, size) = cells.prefix_length, written.shape
+    token, rows, columns = (
+        x.expand(batch, size)[:, P:]
+        for x in (torch.arange(size, device=written.device), cells.rows, cells.columns)
+    )
+    sample = torch.arange(batch, device=written.device)[:, None]
+    kept = (written if cells.present is None else written & cells.present)[:, P:]
+    at = token.new_full((batch, cells.height, cells.width), -1)
+    at[sample.expand_as(token)[kept], rows[kept], columns[kept]] = token[kept]
+    keys = torch.stack([_scan(at, way)[sample, rows, columns] for way in _DIRECTIONS], dim=-1)
+    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=written.device)
+    seen[:, P:].scatter_(2, torch.where(keys < 0, size, keys), True)
+    return seen[..., :size]
 
 
 def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
@@ -141,32 +105,3 @@ def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
         if right:
             last[:, row, -1 if right > 0 else 0] = -1  # what came round
     return last
-
-
-def few_keys(
-    position: Position, cells: Coordinates, radius: int, written: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The keys int64 [B, S, K] of `nearest_keys`, and the bias [B, num_heads or 1, S, K] on them.
-
-    The position is a `Relative2D`, or one without a bias; minus infinity is where a key is none.
-    """
-    keys = nearest_keys(cells, radius, written)
-    there = (keys >= 0).unsqueeze(1)
-    keys = keys.clamp(min=0)
-    if not isinstance(position, Relative2D):
-        zero = torch.zeros((), device=keys.device)
-        return keys, torch.where(there, zero, -math.inf)
-    down, right = (
-        x.expand(len(keys), -1).gather(1, keys.flatten(1)).view_as(keys) - x.unsqueeze(-1)
-        for x in (cells.rows, cells.columns)
-    )
-    classes = offset_classes(down, right, position.radius)
-    return keys, torch.where(there, position.of(classes), -math.inf)
-
-
-def all_pairs(keys: Tensor, bias: Tensor) -> Tensor:
-    """The bias [B, heads, S, S] of all pairs from that of a few keys, see `few_keys`."""
-    batch, heads, length, _ = bias.shape
-    pairs = bias.new_full((batch, heads, length, length), -math.inf)
-    # What is no key stands at key 0, where it must not hide one that is.
-    return pairs.scatter_reduce(3, keys.unsqueeze(1).expand_as(bias), bias, "amax")

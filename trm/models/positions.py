@@ -64,11 +64,6 @@ class Position(nn.Module):
         """What to add to key j when query i looks at it, of [S, S] pairs."""
         return None
 
-    @property
-    def by_query(self) -> bool:
-        """Whether what two tokens are to each other depends on what the query holds."""
-        return type(self).relative_keys is not Position.relative_keys
-
 
 def make_position(name: str, **settings: Any) -> Position:
     """A position encoding, given those of the settings that its constructor asks for by name.

@@ -44,7 +44,6 @@ from trm.training.callbacks import (
     TrainingBar,
 )
 from trm.training.canvas_module import CanvasModule
-from trm.training.curriculum import distinct_problems
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
@@ -66,7 +65,6 @@ _NOT_OURS = (
 )
 # Where these differ, a score is of other problems.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
-_LOOKED_AT = 2**20  # samples of which the different problems are counted
 _SEED = "of everything: sets seed_everything, data.seed and model.seed"
 IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
@@ -266,18 +264,6 @@ class TrainingCLI(LightningCLI):
                 optimizer = build_optimizer(self.model.model, self.model.optimizer)
                 optimizer.load_state_dict(self.content["optimizer_states"][0])
             rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
-            number, counted = distinct_problems(self.datamodule.task)
-            about = "" if counted else "about "
-            rank_zero_info(f"Training draws from {about}{number:,} different problems.")
-
-    def after_fit(self) -> None:
-        """Say how many of training's problems have been seen."""
-        if self.anew:  # those of before were others
-            return
-        batches = self.trainer.fit_loop.total_batch_idx + 1
-        samples = min(_LOOKED_AT, batches * self.datamodule.batch_size)
-        least = "at least " if samples == _LOOKED_AT else ""
-        rank_zero_info(f"It has seen {least}{self.datamodule.seen(samples):,} of them.")
 
 
 def run(arguments: list[str], quiet: bool = False) -> None:

@@ -92,19 +92,9 @@ class DepthConfig:
 
 @dataclass
 class LossConfig:
-    """What the loss counts.
-
-    Attributes:
-        name: cross entropy of the softmax, or of the reference's stablemax.
-        givens_weight: weight of a cell outside the answer row; 1 is the whole-canvas loss.
-        halt_weight: weight of the halting head's loss.
-    """
+    """What the loss counts: cross entropy of the softmax, or of the reference's stablemax."""
 
     name: str = one_of("softmax", LOSS_NAMES)
-    givens_weight: float = 0.0
-    halt_weight: float = 0.5
 
     def __post_init__(self) -> None:
         check_choices(self, "loss.")
-        for name in ("givens_weight", "halt_weight"):
-            check_range(f"loss.{name}", getattr(self, name), 0)

@@ -1,6 +1,5 @@
 """Which problems training draws: in stages, and with what is rare in place of what is common."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import check_choice
-from canvas.problems import Problems, keys, random_words, split_of
+from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.evaluation.contexts import digits_of
@@ -71,31 +70,6 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
             )
     sample(found, 0, "train", 0, np.arange(1))
     return found
-
-
-def distinct_problems(task: Task) -> tuple[int, bool]:
-    """How many problems of training a task has; False: about as many, too many to be counted."""
-    words = random_words(keys(0, "train", 0, np.arange(_SEARCHED)), 1)[:, 0]
-    spans = []  # of every drawn size, the numbers that each operand can be; 0 where there is none
-    for lengths in np.unique(task.lengths(words), axis=0).tolist():
-        ends = [(task.base ** (n - 1) if n > 1 else task.smallest, task.base**n) for n in lengths]
-        spans.append([end if n else (0, 1) for n, end in zip(lengths, ends, strict=True)])
-    total = sum(math.prod(end - start for start, end in of) for of in spans)
-    if total > 5 * _SEARCHED:
-        return round(0.8 * total), False
-    counted = 0
-    for of in spans:
-        grid = np.indices([end - start for start, end in of]).reshape(len(of), -1)
-        values = grid + [[start] for start, _ in of]
-        operands = []
-        for numbers, (_, end) in zip(values, of, strict=True):
-            n = round(math.log(end, task.base))
-            digits = numbers[:, None] // task.base ** np.arange(n) % task.base
-            lengths = np.full(len(numbers), n)
-            operands.append(Numbers(digits.astype(np.uint8), lengths, task.base))
-        problems = Problems(tuple(operands))
-        counted += int(((split_of(problems) == 0) & task.allows(problems)).sum())
-    return counted, True
 
 
 class RareContexts:

@@ -14,7 +14,7 @@ from augment.transforms import BasicTransform, SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
-from canvas.problems import Split, problem_keys
+from canvas.problems import Split
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -187,15 +187,6 @@ class CanvasDataModule(L.LightningDataModule):
         if isinstance(self.trainer, L.Trainer):
             loader.progress = self.trainer.fit_loop.epoch_loop.batch_progress
         return loader
-
-    def seen(self, samples: int) -> int:
-        """How many different problems so many samples are of, but for those of rare contexts."""
-        size, found = self.batch_size * self.batches_per_epoch, [np.empty(0, np.uint64)]
-        for epoch, first in enumerate(range(0, samples, size)):
-            index = np.arange(min(size, samples - first))
-            drawn = sample(self.curriculum.at(epoch), self.seed, "train", epoch, index)
-            found.append(problem_keys(drawn))
-        return len(np.unique(np.concatenate(found)))
 
     @property
     def groups(self) -> tuple[str, ...]:

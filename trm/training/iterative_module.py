@@ -64,8 +64,7 @@ class IterativeModule(CanvasModule):
             )
         super().__init__(network, optimizer, schedule, compile, seed)
         self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
-        weights: Any = {"givens_weight": loss.givens_weight, "halt_weight": loss.halt_weight}
-        self.loss: LossFunction = partial(step_loss, loss=loss.name, **weights)
+        self.loss: LossFunction = partial(step_loss, loss=loss.name)
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def check(self, data: CanvasDataModule) -> None:

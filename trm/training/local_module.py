@@ -23,6 +23,7 @@ from trm.training.samples import sight_batch
 _HARD = "counterexamples"  # of a checkpoint
 _NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
 _AT_ONCE = 16384
+_HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
 
 
 class LocalModule(CanvasModule):
@@ -32,8 +33,6 @@ class LocalModule(CanvasModule):
         network: the model.
         optimizer: which optimiser.
         schedule: of the learning rate.
-        halt_weight: weight of the loss of the halting head, which learns whether all that a cell
-            says is right.
         counterexamples: share of a batch that is drawn evenly from sights that were wrong or
             nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
@@ -49,15 +48,13 @@ class LocalModule(CanvasModule):
         network: LocalRecursiveModel,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
-        halt_weight: float = 0.1,
         counterexamples: float = 0.0,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        check_range("model.halt_weight", halt_weight, 0)
         check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(network, optimizer, schedule, compile, seed)
-        self.halt_weight, self.counterexamples = halt_weight, counterexamples
+        self.counterexamples = counterexamples
         self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
         self._goes_on = False  # from a checkpoint, which does not hold what has been seen
@@ -90,7 +87,7 @@ class LocalModule(CanvasModule):
             shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
         halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
         shares["cells"], shares["loss_halting"] = right.float().mean(), halt.detach()
-        return total + self.halt_weight * halt, shares
+        return total + _HALT_WEIGHT * halt, shares
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:

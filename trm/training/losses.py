@@ -56,7 +56,7 @@ class StepLoss:
     ``total``, ``lm`` and ``halt`` are scalars with gradient; everything else is detached.
     """
 
-    total: Tensor  # float32 []: lm + halt_weight * halt
+    total: Tensor  # float32 []: lm + halt / 2
     lm: Tensor  # float32 []: weighted mean cross entropy of a sample's cells, mean over the batch
     halt: Tensor  # float32 []: cross entropy of the halting head, mean over the batch
     cell_accuracy: Tensor  # float32 []: share of the batch's answer cells that are right
@@ -71,15 +71,13 @@ def step_loss(
     answer: Tensor,
     *,
     loss: str = "softmax",
-    givens_weight: float = 0.0,
-    halt_weight: float = 0.5,
 ) -> StepLoss:
     """Loss and metrics of one supervision step of a canvas model.
 
-    A sample's cells are averaged with weight 1 on its answer cells and ``givens_weight`` on all
-    others, then samples are averaged (the reference TRM sums): a wide canvas counts no more than a
-    narrow one. Cells labelled ``PAD`` lie outside their sample's canvas and never count. The
-    halting head learns whether all answer cells are right; without any, a sample is right.
+    A sample's answer cells are averaged, then samples (the reference TRM sums): a wide canvas
+    counts no more than a narrow one. Cells labelled ``PAD`` lie outside their sample's canvas, and
+    never count. The halting head learns whether all answer cells are right, at half the weight;
+    without any, a sample is right.
 
     Args:
         logits: ``[B, H, W, V]``, any floating dtype.
@@ -93,14 +91,12 @@ def step_loss(
     inside = labels != PAD
     counted = answer & inside  # [B, H * W]
     weights = counted.float()
-    if givens_weight > 0:
-        weights = weights + givens_weight * (inside & ~answer)
     # A sample without a counted cell has weight 0 everywhere; the clamp only avoids 0 / 0.
     weights = weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
 
     cells = logits.reshape(B * H * W, V)
     kept: Tensor | slice = slice(None)
-    if givens_weight == 0 and logits.device.type == "cpu":
+    if logits.device.type == "cpu":
         # An answer is one row of many: three times quicker. On a GPU all cells cost nothing,
         # whereas counting the kept ones would wait for the device.
         kept = counted.flatten().nonzero().squeeze(1)
@@ -117,7 +113,7 @@ def step_loss(
         cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
         halt_accuracy = ((halt_logits > 0) == row_exact).float().mean()
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
-    return StepLoss(lm + halt_weight * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
+    return StepLoss(lm + 0.5 * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
 
 
 def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

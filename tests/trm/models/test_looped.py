@@ -16,7 +16,7 @@ from trm.training.samples import RowStepSamples
 
 SMALL = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 2}
 SMALL |= {"intermediate_size": 32, "halt_pool": "mask", "position": "relative_2d"}
-LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+LOSS = partial(step_loss, loss="softmax")
 
 
 def make(**changes) -> LoopedTransformer:

@@ -14,7 +14,7 @@ from canvas.problems import keys, random_words, split_of
 from canvas.sampling import sample
 from trm.evaluation.contexts import digits_of
 from trm.training import curriculum
-from trm.training.curriculum import Curriculum, RareContexts, Stage, distinct_problems
+from trm.training.curriculum import Curriculum, RareContexts, Stage
 from trm.training.data import CanvasDataModule
 from trm.training.samples import RowStepSamples, SequenceSamples
 
@@ -89,21 +89,6 @@ def test_a_curriculum_that_never_ends_is_warned_of():
         data.setup("fit")
     trainer.fit_loop.max_epochs = 4
     data.setup("fit")
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        Multiplication("lattice", base=3, digits_a=(1, 3), digits_b=(2, 2)),
-        Addition(digits=(1, 1), addends=(2, 3)),
-    ],
-)
-def test_different_problems_of_training_are_counted(task):
-    found = sample(task, 0, "train", 0, np.arange(20_000)).to_ints()
-    assert distinct_problems(task) == (len(set(found)), True)
-    data = CanvasDataModule(task, Canvas(), batch_size=8, batches_per_epoch=5)
-    first = [pair for n in (0, 1) for pair in sample(task, 0, "train", n, np.arange(40)).to_ints()]
-    assert data.seen(60) == len(set(first[:60]))
 
 
 # Rare contexts

@@ -17,7 +17,7 @@ from trm.training.samples import RowStepSamples
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
 LONGER = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
-LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+LOSS = partial(step_loss, loss="softmax")
 
 
 def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import step_loss
 from trm.training.samples import RowStepSamples
 
-LOSS = partial(step_loss, loss="softmax", givens_weight=0.0, halt_weight=0.5)
+LOSS = partial(step_loss, loss="softmax")
 
 
 def model(skip_blank: bool, neighbourhood: str) -> TinyRecursiveModel:

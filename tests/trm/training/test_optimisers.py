@@ -283,7 +283,6 @@ def test_decay_without_an_end_is_refused_before_the_first_step(endless):
         (ScheduleConfig, {"decay": "cosin"}, "got 'cosin'. Did you mean cosine"),
         (ScheduleConfig, {"min_ratio": 2.0}, "schedule.min_ratio is from 0 to 1, not 2.0"),
         (LossConfig, {"name": "softmx"}, "Did you mean softmax"),
-        (LossConfig, {"halt_weight": -1.0}, "loss.halt_weight is 0 or more, not -1.0"),
     ],
 )
 def test_wrong_settings_are_refused_with_a_sentence(kind, settings, sentence):
