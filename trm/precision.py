@@ -10,16 +10,15 @@ from typing import Any
 from canvas.choices import did_you_mean
 
 FLOAT32, BFLOAT16 = PRECISIONS = ("32-true", "bf16-mixed")
-FLOAT16 = "16-mixed"  # for training alone
 NO_UNITS = "This CPU has no bfloat16 units: computing in float32 instead."
 
 
 def check_precision(precision: Any) -> None:
     """Raise a ValueError for weights in another precision than float32."""
-    if precision not in (None, 32, "32", FLOAT32, BFLOAT16, FLOAT16):
+    if precision not in (None, 32, "32", *PRECISIONS):
         raise ValueError(
-            f"trainer.precision {precision} is not among {BFLOAT16}, {FLOAT16} and {FLOAT32}: "
-            f"weights stay in float32.{did_you_mean(precision, (BFLOAT16, FLOAT16, FLOAT32))}"
+            f"trainer.precision {precision} is neither {BFLOAT16} nor {FLOAT32}: weights stay in "
+            f"float32.{did_you_mean(precision, PRECISIONS)}"
         )
 
 
@@ -27,13 +26,13 @@ def settle(precision: Any, accelerator: str) -> Any:
     """What is computed in, where that is not simply what is asked for.
 
     bfloat16 without the units for it is emulated, many times slower than float32: `NO_UNITS`. And
-    where half precision is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's
+    where bfloat16 is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's
     matrix products; `32-true` stays what it says.
     """
     if on_cpu(accelerator):
         emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
         return FLOAT32 if emulated else precision
-    if precision in (BFLOAT16, FLOAT16):
+    if precision == BFLOAT16:
         import torch
 
         torch.set_float32_matmul_precision("high")

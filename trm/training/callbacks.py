@@ -179,34 +179,28 @@ class Gradients(L.Callback):
 
     A gradient that is not finite ends training before it reaches the weights, on a CPU; elsewhere,
     so as not to wait for the device, where the trainer logs and before a checkpoint is written.
-    Under float16 the loss scaling leaves such steps out, up to `patience` in succession.
     """
 
-    def __init__(self, patience: int = 20) -> None:
-        self.patience = patience
-        self._lost: Tensor | None = None  # int64 [2]: such steps in succession, the first of them
+    _lost: Tensor | None = None  # int64 [], the first step with such a gradient, from 1; 0: none
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
         # On all devices alike: gradients have been averaged.
         gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        step, logs = trainer.global_step, logs_at(trainer, trainer.global_step + 1)
-        if logs:
+        step = trainer.global_step + 1
+        if logs := logs_at(trainer, step):
             pl_module.log("train/gradient_norm", norm)
             for group in optimizer.param_groups:
                 pl_module.log(f"learning_rate/{group.get('name', 'rest')}", group["lr"])
-        before = self._lost if self._lost is not None else norm.new_zeros(2, dtype=torch.int64)
-        first = torch.where(before[0] > 0, before[1], step)
-        self._lost = torch.stack([(before[0] + 1) * ~torch.isfinite(norm), first])
+        before = norm.new_zeros((), dtype=torch.int64) if self._lost is None else self._lost
+        self._lost = torch.where((before == 0) & ~torch.isfinite(norm), step, before)
         if logs or norm.device.type == "cpu":
             self.on_save_checkpoint(trainer)
 
     def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
-        lost, first = (0, 0) if self._lost is None else self._lost.tolist()
-        scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
-        if lost >= (self.patience if scaled else 1):
+        if lost := 0 if self._lost is None else int(self._lost):
             raise FloatingPointError(
-                f"the gradient of optimiser step {first + 1:,} is not finite (epoch "
+                f"the gradient of optimiser step {lost:,} is not finite (epoch "
                 f"{trainer.current_epoch + 1}); no checkpoint has been written since. Go on with "
                 "--ckpt_path last and lower learning rates (model.optimizer.lr, matrix_lr of "
                 "muon), --trainer.gradient_clip_val 1, more model.schedule.warmup_steps, or "

@@ -44,30 +44,11 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_reaches_the_weig
     assert all(parameter.isfinite().all() for parameter in module.parameters())
 
 
-def test_float16_leaves_single_steps_out_and_gives_up_after_some_in_succession(tiny_module):
-    watch, module = Gradients(patience=3), tiny_module()
-    trainer = SimpleNamespace(
-        precision_plugin=SimpleNamespace(scaler=object()), log_every_n_steps=100, global_step=0,
-        current_epoch=0,
-    )  # fmt: skip
-    weight = next(module.parameters())
-
-    def step(value: float) -> None:
-        weight.grad = torch.full_like(weight, value)
-        watch.on_before_optimizer_step(trainer, module, None)
-        trainer.global_step += 1
-
-    for value in (1.0, torch.inf, torch.nan, 1.0, torch.nan, torch.nan):
-        step(value)
-    with pytest.raises(FloatingPointError, match="optimiser step 5 is not finite"):
-        step(torch.nan)
-
-
 def test_no_checkpoint_is_written_of_lost_weights(tiny_module):
     watch, module = Gradients(), tiny_module()
-    trainer = SimpleNamespace(precision_plugin=None, current_epoch=2)
+    trainer = SimpleNamespace(current_epoch=2)
     watch.on_save_checkpoint(trainer, module, {})
-    watch._lost = torch.tensor([1, 7])  # as an accelerator leaves it between two logging steps
+    watch._lost = torch.tensor(8)  # as an accelerator leaves it between two logging steps
     with pytest.raises(FloatingPointError, match="optimiser step 8"):
         watch.on_save_checkpoint(trainer, module, {})
 

@@ -65,7 +65,7 @@ MISTAKES = [
     ("trainer: {gradient_clip_algorithm: nrm}", "Allowed algorithms"),
     ("trainer: {logger: TensorBordLogger}", "Did you mean TensorBoardLogger?"),
     ("trainer: {precision: bf17}", "Got value: bf17. Did you mean bf16"),
-    ("trainer: {precision: 64}", "trainer.precision 64 is not among bf16-mixed"),
+    ("trainer: {precision: 64}", "trainer.precision 64 is neither bf16-mixed"),
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
     ("trainer: {devices: 0}", "`Trainer(devices=0)` value is not a valid input"),
     ("trainer: {devices: abc}", "trainer.devices abc: `devices` selected with"),
