@@ -3,10 +3,11 @@
 import contextlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,22 @@ def _one_thread():
 def repository() -> Path:
     """The folder that holds the packages and configs."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working folder with `mine.py`, all classes of docs/extending.md; forgotten afterwards."""
+    text = (REPOSITORY / "docs/extending.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    code = [block for block in blocks if "class " in block]
+    assert len(code) == 4
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.py").write_text("\n\n".join(code))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", sys.path.copy())
+        patch.setattr(sys, "dont_write_bytecode", True)
+        yield folder
+    sys.modules.pop("mine", None)
 
 
 def _draw_nothing(*_: object, **__: object) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import runpy
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -234,20 +233,6 @@ def test_a_training_command_line_names_configs_and_keys_that_there_are(words, mo
 
 
 # Python
-
-
-@pytest.fixture(scope="module")
-def own_folder(tmp_path_factory) -> Iterator[Path]:
-    """A working folder with `mine.py`, all classes of extending.md; forgotten afterwards."""
-    folder = tmp_path_factory.mktemp("own")
-    code = [block for block in blocks(ROOT / "docs/extending.md", "python") if "class " in block]
-    assert len(code) == 4
-    (folder / "mine.py").write_text("\n\n".join(code))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", sys.path.copy())
-        patch.setattr(sys, "dont_write_bytecode", True)
-        yield folder
-    sys.modules.pop("mine", None)
 
 
 @pytest.mark.parametrize(
