@@ -53,21 +53,6 @@ class Coordinates:
         """How many values ``index`` can take: prefix tokens and cells of the canvas."""
         return self.prefix_length + self.height * self.width
 
-    def fit(self, height: int, width: int, exact: bool) -> bool:
-        """Whether a table made for height x width serves these cells."""
-        smaller = self.height <= height and self.width <= width
-        return (self.height, self.width) == (height, width) or (smaller and not exact)
-
-    def check(self, name: str, height: int, width: int, exact: bool) -> None:
-        """Raise a ValueError unless a table made for height x width serves these cells."""
-        if not self.fit(height, width, exact):
-            raise ValueError(
-                f"{name} was made for canvases of {'exactly' if exact else 'at most'} {height} x "
-                f"{width}, got {self.height} x {self.width}. Build the model with that height and "
-                "width, or use rope_1d, rope_2d, sinusoidal, alibi, fire, shaw or relative_2d, "
-                "which take any size."
-            )
-
     def only(self, kept: Tensor) -> "Coordinates":
         """For each sample the kept ones, bool [B, S], of these shared cells, padded at the end."""
         most = int(kept.sum(dim=1).max())

@@ -14,6 +14,7 @@ values are then kept for every loop of every block, so that decoding with a cach
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.layers import Attention, KeyValueCache, Linear, compute_dtype
-from trm.models.positions import Learned, PositionTerms, make_position
+from trm.models.positions import Learned, PositionTerms, check_canvas, make_position
 
 INITIAL_STD = 0.02
 
@@ -83,16 +84,9 @@ class GPT(nn.Module):
         """Whether the position encoding serves canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width + 1, prefix_length=1))
 
-    def forward(
-        self,
-        ids: Tensor,
-        height: int,
-        width: int,
-        generator: torch.Generator | None = None,
-        loops: int | None = None,
-    ) -> Tensor:
+    def forward(self, *read: Any, **more: Any) -> Tensor:
         """What comes after each token: logits [B, T, V] of the next one, see `activations`."""
-        return self.head(self.activations(ids, height, width, generator, loops))
+        return self.head(self.activations(*read, **more))
 
     def activations(
         self,
@@ -263,10 +257,4 @@ class GPT(nn.Module):
                 f"a {height} x {width} canvas is a sequence of int64 [batch, tokens] with 1 to "
                 f"{most} tokens, got {ids.dtype} {list(ids.shape)}."
             )
-        if not self.accepts(height, width):
-            config = self.config
-            raise ValueError(
-                f"this model's {config.position} positions do not serve a canvas of {height} x "
-                f"{width}. Use its own, {config.height} x {config.width}, or train a model with "
-                "rope_2d or sinusoidal, which take any."
-            )
+        check_canvas(self, height, width)

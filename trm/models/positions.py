@@ -89,6 +89,17 @@ def make_position(name: str, **settings: Any) -> Position:
     return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})
 
 
+def check_canvas(model: Any, height: int, width: int) -> None:
+    """ValueError where a model's positions do not serve canvases of that size."""
+    config = model.config
+    if not model.accepts(height, width):
+        raise ValueError(
+            f"this model's {config.position} positions do not serve a canvas of {height} x "
+            f"{width}. Use its own, {config.height} x {config.width}, or train a model with "
+            "rope_2d or sinusoidal, which take any."
+        )
+
+
 class NoPosition(Position):
     """No information (NoPE), though a causal model tells places by how many tokens precede."""
 
@@ -117,11 +128,12 @@ class Learned(Position):
 
     def accepts(self, cells: Coordinates) -> bool:
         """Whether they lie on a canvas that the vectors were made for."""
-        return cells.fit(self.height, self.width, self.exact)
+        smaller = cells.height <= self.height and cells.width <= self.width
+        same = (cells.height, cells.width) == (self.height, self.width)
+        return same or (smaller and not self.exact)
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Learned vectors, [S, hidden_size]."""
-        cells.check("learned", self.height, self.width, self.exact)
         return F.embedding(cells.index, self.weight)
 
 
@@ -142,7 +154,6 @@ class Learned2D(Learned):
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """Sums of row and column vectors, [S, hidden_size]."""
-        cells.check("learned_2d", self.height, self.width, self.exact)
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
@@ -189,11 +200,6 @@ class Randomised(Sinusoidal):
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
-        if not self.accepts(cells):
-            raise ValueError(
-                f"randomised draws from {self.position_range} positions, got {cells.places} "
-                "tokens: take a smaller canvas."
-            )
         generator = generator or torch.Generator().manual_seed(0)
         drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
         places = drawn[: cells.places].sort().values.to(cells.rows.device)

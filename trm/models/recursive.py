@@ -36,7 +36,7 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import make_position
+from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -176,6 +176,7 @@ class CanvasTransformer(IterativeModel):
             )
         config, P = self.config, self.config.prefix_length
         batch, height, width = tokens.shape
+        check_canvas(self, height, width)
         cells = Coordinates.canvas(height, width, P, tokens.device)
         flat, places = tokens.flatten(1), None
         if self.ragged:

@@ -1,17 +1,26 @@
-"""The recursive model: canvases in, logits and a halt logit out, whatever the encoding."""
+"""Recursive and looped models: canvases in, logits and a halt logit out, whatever the encoding."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
 
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models.configs import NEIGHBOURHOODS, POSITIONS, RecursiveConfig
-from trm.models.iterative import select
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.configs import NEIGHBOURHOODS, POSITIONS, LoopedConfig, RecursiveConfig
+from trm.models.iterative import Loop, select
+from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.training.configs import DepthConfig
+from trm.training.depth import carried_step, fresh_step
+from trm.training.losses import step_loss
+from trm.training.samples import RowStepSamples
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
+OFFSETS = {"position": "relative_2d", "radius": 1}
+LOSS = partial(step_loss, loss="softmax")
 FIXED = [position for position in POSITIONS if position not in ("randomised", "abacus")]
 
 
@@ -21,6 +30,13 @@ def make(**changes):
     # The head starts at zero, where it cannot tell anything apart.
     torch.nn.init.normal_(model.halt_head.weight)
     return model
+
+
+def looped(**changes):
+    torch.manual_seed(0)
+    settings = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 1}
+    settings |= {"intermediate_size": 32, "halt_pool": "mask", **OFFSETS}
+    return LoopedTransformer(LoopedConfig(**(settings | changes)))
 
 
 def canvases(batch=3, height=4, width=5, seed=0):
@@ -169,3 +185,91 @@ def test_a_shape_that_makes_no_sense_is_refused(changes, message):
 def test_canvases_that_do_not_suit_the_model_are_refused():
     with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
         make()(canvases().float())
+    with pytest.raises(ValueError, match="learned positions do not serve a canvas of 5 x 4"):
+        make(position="learned")(canvases(1, 5, 4))
+
+
+# Cells that are no tokens
+
+
+def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
+    """Some symbols in a box of 3 x 4, its last row masked in part, on a larger canvas."""
+    canvas = torch.full((1, height, width), BLANK, dtype=torch.uint8)
+    box = torch.tensor([[BLANK, 2, 3, 4], [1, 2, BLANK, BLANK], [MASK] * 4], dtype=torch.uint8)
+    canvas[0, top : top + 3, left : left + 4] = box
+    return canvas
+
+
+@pytest.mark.parametrize("make", [make, looped])
+def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
+    model = make(crop=True, **OFFSETS)
+    context = model.encode(working(7, 9, 2, 3))
+    cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
+    assert context.places.tolist() == [cells]
+    assert context.lengths.tolist() == [12]
+
+
+@pytest.mark.parametrize("make", [make, looped])
+def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
+    model = make(crop=True, **OFFSETS)
+    answers = []
+    for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
+        loop = Loop(model, working(*size, top, left))
+        loop.step()
+        loop.step()
+        logits, halt = loop.read()
+        box = (slice(None), slice(top, top + 3), slice(left, left + 4))
+        answers.append([logits[box], halt])
+    for other in answers[1:]:
+        torch.testing.assert_close(other, answers[0], rtol=1e-5, atol=1e-5)
+    assert model.translation_invariant
+    assert not make(crop=True, position="sinusoidal").translation_invariant
+
+
+# The looped transformer
+
+
+def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
+    task = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
+    data = RowStepSamples(task, Canvas(3, 5), "train", 0, 600, size)
+    return data.__getitems__(range(start, start + size))
+
+
+@pytest.mark.parametrize("skip_blank", [False, True])
+def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
+    model = looped(skip_blank=skip_blank, neighbourhood="local_lines")
+    tokens = batch()["inputs"]
+    context = model.encode(tokens)
+    x = context.inputs
+    for layer in model.layers:
+        x = layer(x, context.rotation, context.bias)
+    for said, expected in zip(model(tokens), model.heads(x, context), strict=True):
+        assert torch.equal(said, expected)
+
+
+def test_a_loop_goes_on_from_the_state_with_the_input_added():
+    model, tokens = looped(), batch()["inputs"]
+    context = model.encode(tokens)
+    state = torch.zeros_like(context.inputs)
+    for _ in range(3):
+        state = model.network(state + context.inputs, context)
+    torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
+    torch.testing.assert_close(looped(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_handful_of_samples_is_learned_by_heart(schedule):
+    model = looped().train()
+    depth = DepthConfig(schedule, halt_max_steps=4, no_grad_steps=(0, 2), supervised_steps=1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    carry, losses = None, []
+    for step in range(70):
+        if schedule == "fresh":
+            result = fresh_step(model, batch(), depth, LOSS, step)
+        else:
+            result, carry = carried_step(model, batch(), carry, depth, LOSS)
+        optimizer.zero_grad()
+        result.loss.backward()
+        optimizer.step()
+        losses.append(result.last.lm.item())
+    assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
