@@ -121,7 +121,6 @@ class GPT(nn.Module):
         height: int,
         width: int,
         end: int,
-        cached: bool = True,
         temperature: float = 0.0,
         noise: Tensor | None = None,
         full: bool = False,
@@ -138,8 +137,6 @@ class GPT(nn.Module):
                 row ends, end.
             height, width: of the canvas.
             end: the end token; all that follows it is ``end``, whatever was given.
-            cached: keep keys and values of the tokens so far; otherwise all of them are worked out
-                anew for each token, which gives the same tokens more slowly.
             temperature: without noise or at 0 the likeliest token is written; else logits are
                 divided by it, and a token is drawn.
             noise: float32 [B, T, V], Gumbel noise to draw with, so that a sample's draws do not
@@ -174,7 +171,7 @@ class GPT(nn.Module):
             config, dtype = self.config, compute_dtype(self.embed_tokens.weight)
             size = (batch, config.num_heads, length - 1, config.hidden_size // config.num_heads)
             number = (loops or config.loops) * config.num_layers  # for every loop of every block
-            caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number * cached)]
+            caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number)]
             # What is given in all samples from the start on is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
             ended, read = (ids[:, :first] == end).any(dim=1), 0
@@ -184,7 +181,7 @@ class GPT(nn.Module):
                 of_tokens = self.position.token_vectors(ids[:, :t])
                 new = None if of_tokens is None else of_tokens[:, read:]
                 selected = terms.select(read, t).with_tokens(new)
-                x = self.hidden(ids[:, read:t], selected, caches or None, loops)
+                x = self.hidden(ids[:, read:t], selected, caches, loops)
                 logits = self.head(x[:, -1]).float()  # [B, V]
                 odds = logits
                 if temperature and noise is not None:
@@ -198,7 +195,7 @@ class GPT(nn.Module):
                     known = known.gather(1, chosen[:, None]).squeeze(1)
                     log_probs[:, t] = torch.where(writes, known, 0.0)
                 ended |= ids[:, t] == end
-                read = t if cached else 0
+                read = t
         closed = (ids == end).cumsum(dim=1) > 0
         return ids.masked_fill(closed, end), log_probs
 

@@ -16,7 +16,6 @@ from lightning.pytorch.callbacks import (
     BasePredictionWriter,
     ModelCheckpoint,
     RichProgressBar,
-    WeightAveraging,
 )
 from lightning.pytorch.utilities import rank_zero_info
 from rich import get_console
@@ -156,22 +155,6 @@ class LastCheckpoint(ModelCheckpoint):
         if over and ended_early(trainer):
             for counted in epochs.values():
                 counted["processed"] -= 1
-
-
-class LateAverages(L.Callback):
-    """Has the current weights validated and saved, not the first, until averaging begins."""
-
-    def on_train_start(self, trainer: Any, *_: Any) -> None:
-        found: list[Any] = [one for one in trainer.callbacks if isinstance(one, WeightAveraging)]
-        self._late = [one for one in found if not one._average_model.n_averaged]
-
-    def on_train_batch_end(self, _: Any, pl_module: L.LightningModule, *__: Any) -> None:
-        for one in self._late:
-            if one._latest_update_step or one._latest_update_epoch >= 0:
-                self._late = []
-                return
-            one._average_model.update_parameters(pl_module)
-            one._average_model.n_averaged.zero_()
 
 
 class Gradients(L.Callback):

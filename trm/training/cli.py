@@ -37,7 +37,6 @@ from trm.training.callbacks import (
     Cost,
     Gradients,
     LastCheckpoint,
-    LateAverages,
     Lines,
     PredictionWriter,
     Scores,
@@ -76,8 +75,7 @@ _HELPED = re.compile(
     r"|checkpoint\.(dirpath|monitor|mode|save_top_k)"
 )
 _CALLBACKS = (  # in the order in which they are called
-    *(EndAtOnce, Cost, Gradients, LateAverages, Lines, LastCheckpoint),
-    *(PredictionWriter, Scores),
+    *(EndAtOnce, Cost, Gradients, Lines, LastCheckpoint, PredictionWriter, Scores),
 )
 _LIGHTNINGS = ("trainer", "checkpoint", "optimizer", "lr_scheduler", "weights_only")
 

@@ -7,7 +7,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
@@ -144,18 +144,10 @@ class CanvasDataModule(L.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         self.stage = stage
-        if stage != "fit":
-            return
-        if self.beyond_problems and self.longer() is None:
+        if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(
                 "data.beyond_problems: left out, as training's canvas is fixed, or one for twice "
                 "the digits would be too large for the model or take too long."
-            )
-        epochs = self.trainer.max_epochs if self.trainer else None
-        if self.curriculum.stages and 0 < (epochs or 0) <= self.curriculum.stages[-1][0]:
-            rank_zero_warn(
-                f"data.curriculum: its last stage ends after {self.curriculum.stages[-1][0]} "
-                f"epochs, and the run after {epochs}: it never trains on the whole task"
             )
 
     def state_dict(self) -> dict[str, Any]:

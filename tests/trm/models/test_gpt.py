@@ -51,16 +51,6 @@ def test_a_later_token_never_changes_an_earlier_prediction(position):
     torch.testing.assert_close(model(ids[:, :10], 4, 5), before[:, :10], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("loops", [1, 3])
-def test_the_cache_does_not_change_a_token(position, loops):
-    model, forced = make(position=position, num_layers=2 if loops == 1 else 1), with_gaps()
-    ids, log_probs = model.generate(forced, 4, 5, END, loops=loops)
-    slowly, exactly = model.generate(forced, 4, 5, END, cached=False, loops=loops)
-    assert torch.equal(ids, slowly)
-    torch.testing.assert_close(log_probs, exactly, rtol=1e-4, atol=1e-5)
-
-
 def test_a_single_loop_is_the_plain_gpt_with_the_same_weights():
     plain, looped = make(), make(loops=3)
     looped.load_state_dict(plain.state_dict())
@@ -77,11 +67,14 @@ def test_a_single_loop_is_the_plain_gpt_with_the_same_weights():
     torch.testing.assert_close(looped.hidden(ids, terms), looped.norm(x))
 
 
-def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given():
-    model, forced = make(), with_gaps()
-    ids, log_probs = model.generate(forced, 4, 5, end=99)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("loops", [1, 3])
+def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(position, loops):
+    """Keys and values that are kept give what one pass over all tokens says."""
+    model, forced = make(position=position, num_layers=2 if loops == 1 else 1), with_gaps()
+    ids, log_probs = model.generate(forced, 4, 5, end=99, loops=loops)
     assert torch.equal(ids[forced >= 0], forced[forced >= 0])
-    likely = torch.log_softmax(model(ids[:, :-1], 4, 5), dim=-1)
+    likely = torch.log_softmax(model(ids[:, :-1], 4, 5, loops=loops), dim=-1)
     best = likely.max(dim=-1)
     written = forced[:, 1:] < 0
     assert torch.equal(ids[:, 1:][written], best.indices[written])
@@ -104,11 +97,10 @@ def ending(model, steps):
     return model
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_decoding_stops_when_every_sequence_has_ended(cached):
+def test_decoding_stops_when_every_sequence_has_ended():
     steps = []
     model, forced = ending(make(), steps), with_gaps()
-    free, _ = model.generate(forced, 4, 5, end=99, cached=cached)
+    free, _ = model.generate(forced, 4, 5, end=99)
     assert len(steps) == LENGTH + 1 - 5
     # Whatever the first sample writes last but two is the end; the others are given one.
     last = LENGTH - 2
@@ -117,7 +109,7 @@ def test_decoding_stops_when_every_sequence_has_ended(cached):
     forced[1:, 20] = 7
     first = int((free[0, 5:] == end).nonzero()[0]) + 5
     steps.clear()
-    ids, log_probs = model.generate(forced, 4, 5, end, cached=cached)
+    ids, log_probs = model.generate(forced, 4, 5, end)
     assert len(steps) == max(first, 15) + 1 - 5
     assert torch.equal(ids[0, :first], free[0, :first])
     assert (ids[0, first:] == end).all()

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 import lightning as L
 import pytest
 import torch
-from lightning.pytorch.callbacks import EMAWeightAveraging
 from lightning.pytorch.callbacks.progress import rich_progress
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
-from trm.training.callbacks import BestCheckpoint, Cost, Gradients, LateAverages, TrainingBar
+from trm.training.callbacks import BestCheckpoint, Cost, Gradients, TrainingBar
 
 
 def test_the_gradients_norm_is_logged_as_it_is_before_clipping(fit, tmp_path):
@@ -95,44 +94,6 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
             keeper.best_k_models = {str(step): torch.tensor(solved)}
             keeper.kth_best_model_path = str(step)
     assert kept == [0, 1, 3, 5]
-
-
-class Validated(L.Callback):
-    """Keeps the weights that are validated and saved, and the current ones."""
-
-    def __init__(self) -> None:
-        self.found: list[list[torch.Tensor]] = []
-
-    def on_train_batch_end(self, trainer, pl_module, *_):
-        self.now = pl_module.model.lm_head.weight.detach().clone()
-
-    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, *_):
-        if not trainer.sanity_checking and not batch_idx:
-            self.found.append([self.now, pl_module.model.lm_head.weight.detach().clone()])
-
-    def on_validation_end(self, trainer, *_):
-        if not trainer.sanity_checking:
-            saved = trainer._checkpoint_connector.dump_checkpoint()["state_dict"]
-            self.found[-1].append(saved["model.lm_head.weight"].clone())
-
-
-@pytest.mark.parametrize(
-    ("start", "averaged"),
-    [
-        ({"update_starting_at_step": 4}, True),
-        ({"update_starting_at_epoch": 0, "update_every_n_steps": 0}, False),  # once it is over
-    ],
-)
-def test_weights_that_are_averaged_later_are_the_current_ones_until_then(
-    fit, tmp_path, start, averaged
-):
-    watch, averaging = Validated(), EMAWeightAveraging(decay=0.5, **start)
-    fit(tmp_path, averaging, LateAverages(), watch, logger=False)
-    (now, *first), (later, *second), (last, *third) = watch.found  # of steps 2, 4, 6
-    assert not torch.equal(now, later)
-    assert all(torch.equal(now, one) for one in first)
-    assert all(torch.equal(later, one) for one in second)
-    assert [torch.equal(last, one) for one in third] == [not averaged] * 2
 
 
 def test_all_batches_are_paid_for_when_only_some_are_counted(fit, tmp_path):

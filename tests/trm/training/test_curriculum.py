@@ -3,7 +3,6 @@
 import pickle
 from collections import Counter
 
-import lightning as L
 import numpy as np
 import pytest
 
@@ -79,16 +78,6 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
     drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
     samples = RowStepSamples(TASK, Canvas(), "train", 3, 16, 8, curriculum=Curriculum(TASK, STAGES))
     assert drawn == samples._drawing(range(16))[0].to_ints()
-
-
-def test_a_curriculum_that_never_ends_is_warned_of():
-    trainer = L.Trainer(max_epochs=3, logger=False, enable_checkpointing=False, accelerator="cpu")
-    data = CanvasDataModule(TASK, Canvas(), curriculum=STAGES)
-    data.trainer = trainer
-    with pytest.warns(UserWarning, match="ends after 3 epochs, and the run after 3: it never"):
-        data.setup("fit")
-    trainer.fit_loop.max_epochs = 4
-    data.setup("fit")
 
 
 # Rare contexts
