@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
@@ -15,10 +14,8 @@ from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
 from canvas.problems import Split
-from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
-from trm.evaluation.errors import columns_of
 from trm.training.configs import check_range
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
@@ -93,9 +90,6 @@ class CanvasDataModule(L.LightningDataModule):
             one: what they turn and shift is slower, and what they can do is more.
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: how many blank rows and columns are put into training samples, at random.
-        rare_contexts: share of training's problems that are replaced by some as long, in which
-            whatever meets in a digit (digits, multiplier digit, carry) is as likely as anything
-            else that does.
         workers: processes that draw samples; 0 draws them in the training process.
     """
 
@@ -113,14 +107,13 @@ class CanvasDataModule(L.LightningDataModule):
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
-        rare_contexts: float = 0.0,
         workers: int = 0,
     ) -> None:
         super().__init__()
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
-        self.beyond_problems, self.rare_contexts = beyond_problems, rare_contexts
+        self.beyond_problems = beyond_problems
         self.seed, self.views, self.workers = seed, views, workers
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
@@ -129,12 +122,6 @@ class CanvasDataModule(L.LightningDataModule):
             check_range(f"data.{name}", getattr(self, name), 1)
         for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
-        check_range("data.rare_contexts", rare_contexts, 0, 1)
-        if rare_contexts and columns_of(task, sample(task, 0, "train", 0, np.arange(1))) is None:
-            raise ValueError(
-                f"data.rare_contexts: the layout {task.layout} does not say what its rows are sums "
-                "of, so that no context is known: leave it out"
-            )
         if views and transforms:
             raise ValueError(
                 "data.views and data.transforms both turn training samples: give one of them"
@@ -174,7 +161,6 @@ class CanvasDataModule(L.LightningDataModule):
             transform=self.transform,
             curriculum=self.curriculum,
             blanks=self.blanks,
-            rare_contexts=self.rare_contexts,
         )
         if isinstance(self.trainer, L.Trainer):
             loader.progress = self.trainer.fit_loop.epoch_loop.batch_progress

@@ -24,12 +24,12 @@ from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from canvas.windows import SYMBOL, LocalRule, page_windows
 from trm.models.draws import uniform
-from trm.training.curriculum import Curriculum, RareContexts
+from trm.training.curriculum import Curriculum
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
-_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _RARE = range(1, 8)
+_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
 _VIEW = 1 << 62  # of a sample's numbers for the model, those that its view is drawn from
 
 
@@ -68,8 +68,8 @@ class Samples(Dataset):
 class TrainingSamples(Samples):
     """Common to what models of both families train on: the same problems at the same places.
 
-    With a curriculum, problems of its task at their epoch, a share of them exchanged for some with
-    rarer contexts; with blanks, blank rows and columns put into the worked solutions.
+    With a curriculum, problems of its task at their epoch; with blanks, blank rows and columns put
+    into the worked solutions.
     """
 
     def __init__(
@@ -78,11 +78,8 @@ class TrainingSamples(Samples):
         transform: SampleTransform | None = None,
         curriculum: Curriculum | None = None,
         blanks: Blanks | None = None,
-        rare_contexts: float = 0.0,
     ) -> None:
         super().__init__(*args)
-        self.rare_contexts = rare_contexts
-        self._rare: RareContexts | None = None
         self.transform = transform
         self.curriculum = curriculum or Curriculum(self.task)
         self.blanks = blanks or Blanks()
@@ -92,13 +89,7 @@ class TrainingSamples(Samples):
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Problems drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        task = self.curriculum.at(epoch)
-        problems = sample(task, self.seed, self.split, epoch, index)
-        if self.rare_contexts:
-            if self._rare is None or self._rare.task is not task:
-                self._rare = RareContexts(task, self.seed)
-            words = random_words(keys(self.seed, self.split, epoch, index, _RARE), 2)
-            problems = self._rare.among(problems, self.rare_contexts, words)
+        problems = sample(self.curriculum.at(epoch), self.seed, self.split, epoch, index)
         rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
         # The margin and the number of blank lines belong to the batch, wherever it is drawn.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)

@@ -1,19 +1,12 @@
 """Training problems that change from stage to stage, or are weighed by how rare they are."""
 
 import pickle
-from collections import Counter
 
-import numpy as np
 import pytest
 
-from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.problems import keys, random_words, split_of
-from canvas.sampling import sample
-from trm.evaluation.contexts import digits_of
-from trm.training import curriculum
-from trm.training.curriculum import Curriculum, RareContexts, Stage
+from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
 from trm.training.samples import RowStepSamples, SequenceSamples
 
@@ -80,83 +73,13 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
     assert drawn == samples._drawing(range(16))[0].to_ints()
 
 
-# Rare contexts
-
-EVEN = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3), long_bias=1.0)
-INDEX = np.arange(4_000)
-WORDS = random_words(keys(5, "train", 3, INDEX, 9), 2)
-
-
-@pytest.fixture(autouse=True)
-def fewer(monkeypatch):
-    monkeypatch.setattr(curriculum, "_SEARCHED", 5_000)
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        Multiplication("standard", digits_a=(2, 2), digits_b=(2, 2)),
-        Addition(digits=(4, 4), addends=(2, 2)),
-    ],
-)
-def test_problems_of_training_are_exchanged_for_rarer_ones_as_long(task, monkeypatch):
-    monkeypatch.setattr(curriculum, "_SEARCHED", 10_000)
-    problems = sample(task, 0, "train", 3, INDEX)
-    rare = RareContexts(task, 0).among(problems, 1.0, WORDS)
-    assert (rare.lengths == problems.lengths).all()
-    assert (split_of(rare) == 0).all()
-    assert task.allows(rare).all()
-    met = Counter(digits_of(task, sample(task, 0, "train", 9, np.arange(10_000))).codes.tolist())
-    often = sorted(met.values())[len(met) // 10]  # a tenth of the contexts come less often
-
-    def share(these):
-        return np.mean([met[code] <= often for code in digits_of(task, these).codes.tolist()])
-
-    assert share(rare) > 1.1 * share(problems)
-
-
-def test_every_context_is_as_likely_to_be_drawn_for():
-    task = Multiplication("lattice", digits_a=(2, 2), digits_b=(1, 1))
-    found = sample(task, 0, "train", 0, np.arange(5_000))
-    digits = digits_of(task, found)
-    met = Counter(digits.codes.tolist())
-    weights: Counter[tuple[int, ...]] = Counter()
-    operands = found.to_ints()
-    for code, problem in zip(digits.codes.tolist(), digits.problem.tolist(), strict=True):
-        weights[operands[problem]] += 1 / met[code]  # an even chance of each context, then of it
-    many = np.arange(40_000)
-    problems = sample(task, 0, "train", 1, many)
-    words = random_words(keys(0, "train", 1, many, 7), 2)
-    drawn = Counter(RareContexts(task, 0).among(problems, 1.0, words).to_ints())
-    assert set(drawn) <= set(weights)
-    expected = {problem: len(many) * w / weights.total() for problem, w in weights.items()}
-    squares = [(drawn[problem] - n) ** 2 / n for problem, n in expected.items()]
-    freedom = len(squares) - 1
-    assert abs(sum(squares) - freedom) < 5 * np.sqrt(2 * freedom)
-
-
-def test_as_many_are_exchanged_as_asked_for():
-    problems = sample(EVEN, 0, "train", 3, INDEX)
-    rare = RareContexts(EVEN, 0)
-    assert rare.among(problems, 0.0, WORDS).to_ints() == problems.to_ints()
-    part = rare.among(problems, 0.25, WORDS)
-    differ = np.mean([a != b for a, b in zip(part.to_ints(), problems.to_ints(), strict=True)])
-    assert 0.18 < differ < 0.28  # some are exchanged for themselves
-
-
 def test_samples_follow_from_the_index_also_in_another_process_and_stage():
-    stages = Curriculum(EVEN, [Stage(1, {"digits_a": [1, 2], "digits_b": [1, 1]})])
-    asked = {"curriculum": stages, "rare_contexts": 0.5}
-    data = RowStepSamples(EVEN, Canvas(9, 9), "train", 7, 64, 8, **asked)
+    task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3), long_bias=1.0)
+    stages = Curriculum(task, [Stage(1, {"digits_a": [1, 2], "digits_b": [1, 1]})])
+    data = RowStepSamples(task, Canvas(9, 9), "train", 7, 64, 8, curriculum=stages)
     late = data.__getitems__(range(64, 72))["labels"]
     early = data._drawing(range(64))[0]
     assert early.lengths.max(axis=0).tolist() == [2, 1]
     again = pickle.loads(pickle.dumps(data))
     assert (again.__getitems__(range(64, 72))["labels"] == late).all()
     assert (data[65]["labels"][0] == late[1]).all()
-
-
-def test_a_layout_that_does_not_name_its_sums_is_refused(monkeypatch):
-    monkeypatch.setattr(type(EVEN.rules), "addends", lambda *_: None)
-    with pytest.raises(ValueError, match="the layout lattice does not say what its rows are sums"):
-        CanvasDataModule(EVEN, Canvas(), rare_contexts=0.5)

@@ -157,7 +157,7 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
 
 
 def test_an_empty_amount_is_refused_by_name():
-    for name, value in {"validation_problems": 0, "workers": -1, "rare_contexts": 1.5}.items():
+    for name, value in {"validation_problems": 0, "workers": -1}.items():
         with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):
             module(**{name: value})
 
