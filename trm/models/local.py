@@ -147,11 +147,6 @@ class LocalRecursiveModel(IterativeModel):
         """The layers, each with its attention."""
         return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
 
-    @property
-    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """In every H cycle z_L some times, then z_H; the state keeps the latter alone."""
-        return ()
-
     def parts(self, outputs: Tensor) -> dict[str, Tensor]:
         """Logits of the symbol and of each field, [..., C] each, of the heads' [..., sum of C]."""
         sizes = list(self.outputs.values())

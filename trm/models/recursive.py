@@ -58,14 +58,6 @@ class Context:
     bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`
     relative: RelativeKeys | None  # vectors added to keys
 
-    @property
-    def lengths(self) -> Tensor:
-        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
-        batch, length, _ = self.inputs.shape
-        if self.places is None:
-            return torch.full((batch,), length, device=self.inputs.device)
-        return length - (self.places == self.height * self.width).sum(dim=1)
-
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
 
@@ -128,7 +120,6 @@ class CanvasTransformer(IterativeModel):
             direction_bias=config.direction_bias,
             bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
-
         inner = config.intermediate_size or swiglu_size(D)
         self.layers = nn.ModuleList(
             PostNormBlock(Attention(D, config.num_heads), SwiGLU(D, inner))
@@ -155,9 +146,12 @@ class CanvasTransformer(IterativeModel):
         """Whether the position encoding serves canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
-    def lengths(self, context: Context) -> Tensor:
-        """How many tokens of each sample are not padding, prefix included, int64 [B]."""
-        return context.lengths
+    def lengths(self, context: Context) -> Tensor | None:
+        """How many tokens of each sample are not padding, prefix included, int64 [B]; None: all."""
+        if context.places is None:
+            return None
+        padding = context.places == context.height * context.width
+        return context.inputs.shape[1] - padding.sum(dim=1)
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases, and work out what attention sees of them.

@@ -3,12 +3,12 @@
 `carry` is the reference's way: one supervision step a training step, the state carried over to the
 next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more: recursive
 reasoning with tiny networks"; after the ACT wrapper of SamsungSAILMontreal/TinyRecursiveModels).
-`fresh` starts every batch anew, takes a random number of steps
-without gradient and then some supervised ones, so that a model stays right when it is iterated
-longer than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis
-with recurrent networks"). Some samples may start from random states, so that the answer depends on
-the canvas and not on the way to it (Anil et al. 2022, "Path independent equilibrium models can
-better exploit test-time computation").
+`fresh` starts every batch anew, takes a random number of steps without gradient and then some
+supervised ones, so that a model stays right when it is iterated longer than in training
+(progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis with recurrent networks").
+Some samples may start from random states, so that the answer depends on the canvas and not on the
+way to it (Anil et al. 2022, "Path independent equilibrium models can better exploit test-time
+computation").
 """
 
 import math

@@ -206,7 +206,7 @@ def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
     assert context.places.tolist() == [cells]
-    assert context.lengths.tolist() == [12]
+    assert model.lengths(context).tolist() == [12]
 
 
 @pytest.mark.parametrize("make", [make, looped])
