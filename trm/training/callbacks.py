@@ -12,6 +12,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import (
     BasePredictionWriter,
     ModelCheckpoint,
@@ -26,14 +27,36 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from canvas.choices import did_you_mean
 from trm.checkpoints import COST_KEY
+from trm.checkpoints.loading import load_checkpoint
 from trm.evaluation.statistics import Share
-from trm.files import replacing
+from trm.files import replacing, sweep
 from trm.flops import counted_flops
 from trm.training.canvas_module import FIELD, FIGURES, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS, LAST, START
 
 _SILENCE = 20.0  # seconds after which training says where it is
+
+
+class CheckpointFiles(TorchCheckpointIO):
+    """Lightning's reading and writing of checkpoints, made safe.
+
+    A file takes its name once all of it is on the disk (Lightning moves it there from the folder
+    for temporary files, which may be another disk). A checkpoint that holds code is refused.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, *_: Any, **more: Any
+    ) -> None:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        sweep(file.parent, file.name)
+        with replacing(file) as part, part.open("wb") as written:
+            torch.save(checkpoint, written)  # given a path, it would hide that the disk is full
+
+    def load_checkpoint(self, path: str | Path, *_: Any, **more: Any) -> dict[str, Any]:
+        # Lightning asks every file for the version that wrote it; exported weights do not say.
+        return {"pytorch-lightning_version": L.__version__, **load_checkpoint(path)}
 
 
 def ended_early(trainer: Any) -> bool:

@@ -26,7 +26,6 @@ from canvas.choices import did_you_mean, import_code, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
-from trm.checkpoints.lightning_io import CheckpointFiles
 from trm.checkpoints.loading import load_checkpoint
 from trm.configs import check_size, named_code
 from trm.devices import EndAtOnce, start_processes
@@ -34,6 +33,7 @@ from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.training.callbacks import (
     BestCheckpoint,
+    CheckpointFiles,
     Cost,
     Gradients,
     LastCheckpoint,
@@ -168,7 +168,7 @@ class TrainingCLI(LightningCLI):
             path = config.ckpt_path = str(found) if found else None
         if not path and not fits:
             raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
-        if path and "://" not in path:
+        if path:
             if not Path(path).is_file():
                 raise ValueError(f"there is no checkpoint {path}.{did_you_mean(path, NEWEST, 0.6)}")
             self.content = load_checkpoint(path)

@@ -295,7 +295,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
             file.truncate(1000)
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("trm.checkpoints.lightning_io.torch.save", full)
+    monkeypatch.setattr("trm.training.callbacks.torch.save", full)
     ran = command("fit", *debug, folder=tmp_path)
     assert len(saved) == 4
     assert (ran.code, "No space left on device" in ran.err) == (2, True)
