@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,15 +7,14 @@ import torch
 from canvas.multiplication import Multiplication
 from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
-from trm.training.depth import Carry, carried_step, fresh_step
+from trm.training.depth import Carry, carried_step, carry_step, fresh_step, initial_carry
 from trm.training.losses import step_loss
 from trm.training.samples import RowStepSamples
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
-LONGER = replace(TASK, digits_a=(1, 3), digits_b=(1, 2))
 LOSS = partial(step_loss, loss="softmax")
 
 
@@ -179,3 +177,69 @@ def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, mo
             fresh_step(model, samples, depth, LOSS, seed)
         else:
             _, carry = carried_step(model, samples, carry, depth, LOSS)
+
+
+# Who goes on, who halts, and who takes the place
+
+
+def halting(halt_bias=-5.0):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 32}
+    model = TinyRecursiveModel(RecursiveConfig(height=3, width=4, **sizes))
+    torch.nn.init.constant_(model.halt_head.bias, halt_bias)
+    return model
+
+
+def numbered(seed, size=4):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randint(1, 14, (size, 3, 4), generator=generator, dtype=torch.uint8)
+    answer_row, seeds = torch.full((size,), seed), torch.arange(size)
+    return {"inputs": inputs, "labels": inputs.long(), "answer_row": answer_row, "seeds": seeds}
+
+
+def test_halted_samples_are_replaced_and_the_others_kept():
+    model = halting()
+    carry, _ = carry_step(model, initial_carry(numbered(0)), numbered(1), 8, 0.0)
+    assert carry.steps.tolist() == [1] * 4
+    assert not carry.halted.any()
+    carry.halted[1] = True
+    before = RecursiveState(**carry.state)
+    after, loop = carry_step(model, carry, numbered(2), 8, 0.0)
+    logits, halt_logits = loop.read()
+    assert after.batch["answer_row"].tolist() == [1, 2, 1, 1]
+    assert after.steps.tolist() == [2, 1, 2, 2]
+    new = torch.arange(4) == 1
+    torch.testing.assert_close(logits[new], model(numbered(2)["inputs"])[0][new])
+    context = model.encode(numbered(1)["inputs"])
+    expected = model.read(model.iterate(context, before), context)
+    torch.testing.assert_close(logits[~new], expected[0][~new])
+    torch.testing.assert_close(halt_logits[~new], expected[1][~new])
+
+
+def steps_until_halt(model, maximum, exploration, size=512):
+    model.config.H_cycles = model.config.L_cycles = 1
+    carry = initial_carry(numbered(0, size))
+    taken = torch.zeros(size, dtype=torch.long)
+    with torch.no_grad():
+        for _ in range(maximum):
+            carry, _ = carry_step(model, carry, numbered(0, size), maximum, exploration)
+            taken = torch.where((taken == 0) & carry.halted, carry.steps, taken)
+    return taken
+
+
+def test_a_doubtful_sample_takes_all_steps_and_a_sure_one_a_single_step():
+    assert set(steps_until_halt(halting(-5.0), 4, 0.0).tolist()) == {4}
+    assert set(steps_until_halt(halting(5.0), 4, 0.0).tolist()) == {1}
+    assert set(steps_until_halt(halting(5.0).eval(), 4, 0.0).tolist()) == {4}
+
+
+def test_exploration_makes_a_share_of_sure_samples_go_on():
+    assert set(steps_until_halt(halting(5.0), 4, 1.0).tolist()) == {2, 3, 4}
+    share = (steps_until_halt(halting(5.0), 4, 0.25) > 1).float().mean()
+    assert 0.15 < share < 0.35
+
+
+def test_a_smaller_last_batch_is_refused():
+    model = halting()
+    with pytest.raises(ValueError, match="Drop the last incomplete batch"):
+        carry_step(model, initial_carry(numbered(0)), numbered(1, 3), 4, 0.0)
