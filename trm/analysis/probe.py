@@ -298,7 +298,7 @@ def fit(
     All tasks at once by one run of L-BFGS, as they share the features; their objectives are
     independent and convex, and the start is zero, so the same data give the same probes. Features,
     floating [N, D], are standardised channel by channel; labels are integer [N, tasks], below the
-    number of a task's classes, or `canvas.windows.UNDEFINED` and left out; weights decay, biases are
+    number of a task's classes, or `UNDEFINED` and left out; weights decay, biases are
     free. It stops before so many iterations where nothing improves. ValueError: a task has no label
     that is defined, or a feature is not finite.
     """
