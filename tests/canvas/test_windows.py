@@ -238,7 +238,7 @@ def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
 def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
     """The argument of docs/proof.md, of all windows that there are."""
-    rule = rule_of(TASKS[name])
+    rule = TASKS[name].local_rule()
     windows = rule.windows(closed_windows(rule))
     # Transposed, or upside down, there is a cell to be filled in in the first row.
     assert not ((windows.token == MASK) & (windows.above == 0)).any()

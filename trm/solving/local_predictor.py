@@ -57,10 +57,10 @@ class LocalPredictor(Predictor):
         return LocalPredictor(self.model, on_step, self.proved, self.windows)
 
     def for_any_view(self, task: Task) -> "LocalPredictor":
-        if self.windows is not None or task.rules.local_rule is None:
+        if self.windows is not None:
             return self
         device = next(self.model.parameters()).device
-        windows = torch.from_numpy(closed_windows(task.rules.local_rule(task.base))).to(device)
+        windows = torch.from_numpy(closed_windows(task.local_rule())).to(device)
         return LocalPredictor(self.model, self.on_step, self.proved, windows)
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:

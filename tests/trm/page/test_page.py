@@ -16,6 +16,7 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
 from trm.models.draws import drawn_anew
 from trm.page.page import page
+from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
 
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0")
@@ -71,7 +72,7 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     model = drawn_anew(solver.predictor.model)
     solver.predictor.model.load_state_dict(model.state_dict())
     text = page(solver, model.state_dict(), {})
-    predictor = solver.predictor.unproved()
+    predictor = LocalPredictor(solver.predictor.model)
     predictor.model.double()  # as JavaScript computes
     problems = solver.task.problems([(2539, 839)])
     (found,) = worked(text, problems)
