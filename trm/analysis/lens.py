@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from canvas.symbols import MASK
-from trm.analysis.record import SequenceRecorder, Site, StepRecorder, joined, update_names
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder, joined
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.solving.rollout import Predictor
@@ -93,21 +93,20 @@ def _of_steps(
     ordered = predictor.in_order
     steps = [1] if ordered else sorted(steps)
     recorder = StepRecorder(predictor.model, canvas[None], steps[-1], finished=ordered)
-    updates, whole = recorder.updates, named(recorder.initial)
-    if not updates:
+    whole = named(recorder.initial)
+    if not recorder.updates:
         sites = recorder.states(steps)
         values = recorder.run(sites).values
         return [(site.name, recorder.read(values[site])) for site in sites]
-    read: list[tuple[str, Site]] = []
+    main, read = predictor.model.updates[-1], dict[str, Site]()
     for step in steps:
-        names = zip(update_names(updates), updates, recorder.layers(step), strict=True)
-        for name, tensor, sites in names:
-            if tensor == updates[-1]:
-                read += [(joined(f"step {step}", site.name), site) for site in sites]
+        for number, sites in enumerate(recorder.layers(step)):
+            if number in recorder.updates[main]:
+                read |= {joined(f"step {step}", site.name): site for site in sites}
             else:
-                read.append((joined(f"step {step}", name), sites[-1]))
-    values = recorder.run([site for _, site in read]).values
+                read[joined(f"step {step}", recorder.passes[number])] = sites[-1]
+    values = recorder.run([*read.values()]).values
     return [
-        (name, recorder.read([*(whole | {updates[-1]: values[site][0]}).values()]))
-        for name, site in read
+        (name, recorder.read([*(whole | {main: values[site][0]}).values()]))
+        for name, site in read.items()
     ]

@@ -178,7 +178,7 @@ def observe(
             raise ValueError(
                 f"{type(model).__name__} does not tell what its layers update: leave out --layers"
             )
-        updated = {name: number for number, name in enumerate(recorder.updates)}
+        updated = {name: calls[-1] for name, calls in recorder.updates.items()}
         found: dict[Point, tuple[Site, int]] = {}  # and which of the tensors that it holds
         for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
             passes = recorder.layers(step)

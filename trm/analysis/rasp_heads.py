@@ -123,11 +123,13 @@ def watch(
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))
         loops = recorder.attention()
-        values = recorder.run([site for of_loop in loops for site in of_loop]).values
-        stacks = [torch.stack([values[site][0] for site in of_loop]).cpu() for of_loop in loops]
-        names = ["tokens"] if len(loops) == 1 else [f"loop {n + 1}" for n in range(len(loops))]
-        read_off = (stack.numpy()[..., writers[:, None], keys] for stack in stacks)
-        attention = dict(zip(names, read_off, strict=True))
+        values = recorder.run([site for of_loop in loops.values() for site in of_loop]).values
+        attention = {
+            name: torch.stack([values[site][0] for site in of_loop])
+            .cpu()
+            .numpy()[..., writers[:, None], keys]
+            for name, of_loop in loops.items()
+        }
         taken, visible = 0, keys <= writers[:, None]
         read = Cells(labels, task.base, writers)
     else:

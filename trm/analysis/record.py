@@ -99,20 +99,45 @@ class Recorder(ABC):
     """A model in evaluation mode, with B canvases.
 
     Of the tokens that have one, ``cells`` int64 [B, S] is the cell (H * W: padding); ``length`` is
-    that of a sequence of tokens, a prefix left out.
+    that of a sequence of tokens, a prefix left out. ``passes`` are the names of all passes through
+    the layers in a supervision step, ``updates`` which of them replace a tensor of the state; of a
+    GPT which are of a loop.
     """
 
     model: Any
     cells: Tensor
     length: int
+    passes: list[str]
+    updates: dict[str, list[int]]
 
-    @abstractmethod
     def layers(self, step: int | None = None) -> list[list[Site]]:
-        """The output of each layer in each pass through all layers, in a supervision step."""
+        """The output of each layer in each pass, in a supervision step."""
+        layers = self.model.layers if self.passes else ()
+        named = enumerate(self.passes)
+        return [self._sites(name, layers, OUTPUT, [number], step) for number, name in named]
 
-    @abstractmethod
     def heads(self) -> list[Site]:
-        """The heads side by side, before each layer's output projection; in all steps."""
+        """The heads side by side, before each layer's output projection; in all steps.
+
+        Raises:
+            ValueError: the model has no attention between cells, or does not tell its updates.
+        """
+        found = attention_of(self.model)
+        if not found or not self.updates:
+            raise ValueError(
+                f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
+                "between cells, or does not tell its updates. Patch cells, rows or columns"
+            )
+        outs, several = [layer.out for layer in found], len(self.updates) > 1
+        updates = self.updates.items()
+        of_each = (self._sites(n if several else "", outs, INPUT, calls) for n, calls in updates)
+        return [site for sites in of_each for site in sites]
+
+    def attention(self, step: int | None = None) -> dict[str, list[Site]]:
+        """The attention of each layer in the last pass for each update; none between no cells."""
+        found, updates = attention_of(self.model), self.updates.items()
+        sites = {n: self._sites(n, found, ATTENTION, calls[-1:], step) for n, calls in updates}
+        return sites if found else {}
 
     def input_sites(self) -> list[Site]:
         """The embedded symbols, if the model has them."""
@@ -129,8 +154,8 @@ class Recorder(ABC):
     ) -> list[Site]:
         """Of each layer one, in some calls."""
         each = "block" if isinstance(self.model, GPT) else "layer"
-        numbered = enumerate(parts, start=1)
         when = step, frozenset(calls)
+        numbered = enumerate(parts, start=1)
         return [Site(joined(name, f"{each} {k}"), part, kind, *when) for k, part in numbered]
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
@@ -176,8 +201,9 @@ class StepRecorder(Recorder):
     ) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
-        # The tensor that each pass through the layers replaces; empty: not known.
-        self.updates: tuple[str, ...] = model.updates if hasattr(model, "layers") else ()
+        updates = model.updates if hasattr(model, "layers") else ()
+        self.passes = update_names(updates)
+        self.updates = {n: [k for k, of in enumerate(updates) if of == n] for n in updates}
         self.start: State | None = None
         with torch.no_grad():
             self.context = model.encode(self.tokens)
@@ -193,37 +219,6 @@ class StepRecorder(Recorder):
     def states(self, steps: Sequence[int]) -> list[Site]:
         """The state after supervision steps."""
         return [Site(f"step {step}", step=step) for step in steps]
-
-    def layers(self, step: int | None = None) -> list[list[Site]]:
-        """A pass for each of the `updates`, by whose names they are called."""
-        layers: Any = self.model.layers if self.updates else ()
-        names = enumerate(update_names(self.updates))
-        return [self._sites(name, layers, OUTPUT, [number], step) for number, name in names]
-
-    def heads(self) -> list[Site]:
-        """In the updates of each tensor.
-
-        Raises:
-            ValueError: the model has no attention between cells, or does not tell its updates.
-        """
-        found = attention_of(self.model)
-        if not found or not self.updates:
-            raise ValueError(
-                f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
-                "between cells, or does not tell its updates. Patch cells, rows or columns"
-            )
-        names = [*self.updates] if len(set(self.updates)) > 1 else [""] * len(self.updates)
-        outs, sites = [layer.out for layer in found], list[Site]()
-        for name in dict.fromkeys(names):
-            calls = [number for number, other in enumerate(names) if other == name]
-            sites += self._sites(name, outs, INPUT, calls)
-        return sites
-
-    def attention(self, step: int | None) -> dict[str, list[Site]]:
-        """The attention of each layer in the last update of each tensor; none between no cells."""
-        found = attention_of(self.model) if isinstance(self.context, Context) else []
-        last = {name: number for number, name in enumerate(self.updates)} if found else {}
-        return {n: self._sites(n, found, ATTENTION, [call], step) for n, call in last.items()}
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """As [B, S, D]; ValueError: it is not made of tokens of cells."""
@@ -286,23 +281,9 @@ class SequenceRecorder(Recorder):
         self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
         self.cells = torch.arange(h * W, device=device).expand(B, -1)
         self.length, self.loops = self.ids.shape[1], loops_of(predictor)
-
-    def layers(self, step: int | None = None) -> list[list[Site]]:
-        """One pass for each loop."""
-        return self._loops([*self.model.layers], OUTPUT)
-
-    def heads(self) -> list[Site]:
-        """Of each block in each loop."""
-        of_loops = self._loops([layer.out for layer in attention_of(self.model)], INPUT)
-        return [site for of_loop in of_loops for site in of_loop]
-
-    def attention(self) -> list[list[Site]]:
-        """The attention of each block in each loop, float32 [B, heads, T, T] each."""
-        return self._loops(attention_of(self.model), ATTENTION)
-
-    def _loops(self, parts: Sequence[nn.Module], kind: str) -> list[list[Site]]:
-        names = [f"loop {loop + 1}" if self.loops > 1 else "" for loop in range(self.loops)]
-        return [self._sites(name, parts, kind, [loop]) for loop, name in enumerate(names)]
+        names = [f"loop {loop + 1}" for loop in range(self.loops)]
+        self.passes = names if self.loops > 1 else [""]
+        self.updates = {n: [k] for k, n in enumerate(names if self.loops > 1 else ["tokens"])}
 
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
@@ -323,22 +304,19 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
     updates (one of a model that does not tell them): the root mean square of the difference over a
     sample's tokens and channels.
     """
-    recorder = StepRecorder(model, canvases, steps)
-    initial, every = named(recorder.initial), range(1, steps + 1)
-    updates = [
-        (name, layers[-1])
-        for step in every
-        for name, layers in zip(recorder.updates, recorder.layers(step), strict=True)
-    ]
-    states = [] if updates else recorder.states(every)
-    values = recorder.run([*(site for _, site in updates), *states]).values
-    passed = {name: [initial[name]] for name in (*recorder.updates, *initial)}
-    for name, site in updates:
-        passed[name] += values[site]
-    for site in states:
-        for name, value in zip(initial, values[site], strict=True):
-            passed[name].append(value)
-    lengths = model.lengths(recorder.context)
+    recorder, every = StepRecorder(model, canvases, steps), range(1, steps + 1)
+    initial, lengths = named(recorder.initial), model.lengths(recorder.context)
+    passed = {name: [initial[name]] for name in recorder.updates or initial}
+    if recorder.updates:
+        passes = [recorder.layers(step) for step in every]
+        sites = {n: [of[k][-1] for of in passes for k in recorder.updates[n]] for n in passed}
+        values = recorder.run([site for of_name in sites.values() for site in of_name]).values
+        for name, of_name in sites.items():
+            passed[name] += [values[site][0] for site in of_name]
+    else:
+        for states in recorder.run(recorder.states(every)).values.values():
+            for name, value in zip(initial, states, strict=True):
+                passed[name].append(value)
 
     def distance(one: Tensor, other: Tensor) -> Tensor:
         """Of [B, ...], padding left out: float32 [B]."""
@@ -349,13 +327,11 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
         there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
         return ((squares * there).sum(1) / lengths).sqrt()
 
-    return {
-        name: torch.stack([distance(new, old) for old, new in pairwise(states_of)])
-        .unflatten(0, (steps, -1))
-        .cpu()
-        for name, states_of in passed.items()
-        if len(states_of) > 1
-    }
+    def distances(states: list[Tensor]) -> Tensor:
+        every = torch.stack([distance(new, old) for old, new in pairwise(states)])
+        return every.unflatten(0, (steps, -1)).cpu()
+
+    return {name: distances(states) for name, states in passed.items()}
 
 
 def cell_attention(
@@ -371,21 +347,16 @@ def cell_attention(
     if steps is None:
         steps = int(predictor(canvases).steps.max())
     recorder = StepRecorder(predictor.model, canvases, steps)
-    by_update = recorder.attention(steps)
+    by_update = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
     values = recorder.run([site for sites in by_update.values() for site in sites]).values
     cells = canvases.shape[1] * canvases.shape[2]
 
     def on_canvas(weights: Tensor) -> Tensor:
         """Between cells [B, heads, H * W, H * W], a prefix left out."""
-        S = recorder.length
-        weights, places = weights[..., -S:, -S:], recorder.cells
-        if recorder.context.places is None:
-            return weights
+        weights, places = weights[..., -recorder.length :, -recorder.length :], recorder.cells
         full = weights.new_zeros(*weights.shape[:2], cells + 1, cells + 1)
-        flat = (places[:, None, :, None] * (cells + 1) + places[:, None, None, :]).expand_as(
-            weights
-        )
-        full.flatten(2).scatter_(2, flat.flatten(2), weights.flatten(2))
+        flat = places[:, None, :, None] * (cells + 1) + places[:, None, None, :]
+        full.flatten(2).scatter_(2, flat.expand_as(weights).flatten(2), weights.flatten(2))
         return full[..., :cells, :cells]
 
     return {

@@ -207,7 +207,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
     row, _, seen = one_row(gpt, problem, None)
     height, width = row.inputs.shape[1:]
     ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor, row.labels)
-    sites = recorder.attention()[0]
+    (sites,) = recorder.attention().values()
     values = recorder.run(sites).values
     weights = np.stack([values[site][0].numpy() for site in sites])
     i, j = np.argwhere(row.labels[0] == symbols.encode("7"))[-1]  # of 12747

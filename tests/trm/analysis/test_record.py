@@ -188,7 +188,7 @@ def test_the_attention_is_the_one_that_made_the_answer(how):
 def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops, position):
     predictor = gpt(position, loops)
     recorder = SequenceRecorder(predictor, canvases())
-    attended = [site for of_loop in recorder.attention() for site in of_loop]
+    attended = [site for of_loop in recorder.attention().values() for site in of_loop]
     calls = [
         Site(f"{kind} {loop} {k}", block.attention, kind, calls=frozenset({loop}))
         for loop in range(loops)
