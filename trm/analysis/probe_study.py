@@ -10,6 +10,7 @@ of as many problems. Shares of rows and problems have Wilson intervals; those of
 of a problem as independent.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from canvas.windows import UNDEFINED
 from trm.analysis.probe import (
     Cells,
     Examples,
+    LinearProbes,
     Observed,
     Point,
     control_labels,
@@ -34,7 +36,7 @@ from trm.analysis.probe import (
     observe,
     take,
 )
-from trm.evaluation.cell_problems import SPLIT, cell_problems
+from trm.evaluation.cell_problems import fitted
 from trm.evaluation.grid import region, size_name
 from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
@@ -43,6 +45,7 @@ ROW, ALL = "row", "all"  # scopes: cells of the row that is filled in; all that 
 _RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
+_LONG = 10  # seconds of which people are told
 
 Count = Annotated[Share, PlainSerializer(Share.data)]
 
@@ -57,8 +60,7 @@ class Settings:
     problems: int = 32  # of each size, held out, or as many as there are
     train_problems: int = 400  # that probes are fitted to
     cells: int = 12  # of an example, of the row that is filled in at most, and as many others
-    l2: float = 1e-3  # see `trm.analysis.probe.fit`, as of iterations
-    iterations: int = 60
+    iterations: int = 60  # see `trm.analysis.probe.fit`
 
 
 @dataclass(frozen=True)
@@ -210,11 +212,14 @@ def run_probes(
     """
     settings, task = settings or Settings(), solver.task
     every = subtask_classes(task)
-    asked = [
-        _asked(solver, size, settings) for size in (default_sizes(task) if sizes is None else sizes)
-    ]
-    if all(result.reason for result, *_ in asked):
-        reason = asked[0][0].reason if asked else "no size was named"
+    asked = []
+    for size in default_sizes(task) if sizes is None else sizes:
+        axes, (a, b) = tuple(size), size.values()
+        held = fitted(solver, axes, (a, b), settings.problems, settings.seed)
+        name, where = size_name(axes, (a, b)), region(task.ranges, axes, (a, b))
+        asked.append((SizeResult(dict(size), name, where, held.reason), held))
+    if all(held.reason for _, held in asked):
+        reason = asked[0][1].reason if asked else "no size was named"
         raise ValueError(f"there is nothing to probe: {reason}")
     note(f"reading {settings.train_problems:,} training problems")
     parts, read, random = list[Cells](), 0, np.random.default_rng(settings.seed)
@@ -224,31 +229,27 @@ def run_probes(
         for part, observed in _read(solver, problems, settings, settings.seed, start):
             parts.append(take(part, observed, settings.cells, random))
             read += len(part)
-    features = {p: torch.cat([part.features[p] for part in parts]) for p in parts[0].features}
-    hints, filled, types = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("hints", "filled", "types")
-    )
-    there = (hints != UNDEFINED).any(axis=0)  # what rows write is a sub-task in none of them
+    # What rows write is a sub-task in none of them.
+    there = np.any([(part.hints != UNDEFINED).any(axis=0) for part in parts], axis=0)
     classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
-    note(f"fitting probes to {len(hints)} cells at {len(features)} sites")
-    probes = Probes(features, hints[:, there], filled, types, classes, settings)
+    parts = [part._replace(hints=part.hints[:, there]) for part in parts]
+    probes = Probes(parts, classes, settings, note)
     last, settled = main_point(solver.predictor, settings.steps), True
     found = []
-    for result, fitted, problems in asked:
-        if fitted is not None:
+    for result, (on_canvas, problems, reason) in asked:
+        if on_canvas is not None and reason is None:
             note(f"probing {len(problems)} problems of {result.name}")
             tally = Tally(probes, last, len(problems), settings.seed)
             for start in range(0, len(problems), _PROBLEMS_AT_ONCE):
                 some = problems[start : start + _PROBLEMS_AT_ONCE]
-                for part, observed in _read(fitted, some, settings):
-                    tally.add(replace(part, hints=part.hints[..., there]), observed, start)
+                for part, observed in _read(on_canvas, some, settings):
+                    tally.add(replace(part, hints=part.hints[..., probes.there]), observed, start)
                     settled &= observed.settled
             result = tally.result(result)
         found.append(result)
-    counted = (settings.train_problems, read, len(hints), int(filled.sum()))
+    counted = (settings.train_problems, read, len(probes.types), probes.filled)
     train = dict(zip(("problems", "examples", "cells", "working"), counted, strict=True))
-    return ProbeStudy(asdict(settings), classes, *last, train, found, settled=settled)
+    return ProbeStudy(asdict(settings), probes.classes, *last, train, found, settled=settled)
 
 
 def subtask_classes(task: Task) -> dict[str, int]:
@@ -269,31 +270,6 @@ def default_sizes(task: Task) -> list[dict[str, int]]:
     return [{first: x, second: y} for x, y in dict.fromkeys(found)]
 
 
-def _asked(
-    solver: Solver, size: dict[str, int], settings: Settings
-) -> tuple[SizeResult, Solver | None, Problems]:
-    """A size without figures, the solver on a canvas for it, and its problems."""
-    task = solver.task
-    axes, (a, b) = tuple(size), size.values()
-    lengths, name = task.of_size(**size), size_name(axes, (a, b))
-    problems = cell_problems(task, lengths, settings.problems, settings.seed)
-    fitted, reason = None, ""
-    try:
-        fitted = solver.for_lengths(lengths)
-    except ValueError as error:  # the layout has no room for as many operands
-        reason = str(error)
-    if fitted and not len(problems):
-        reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
-    elif not fitted and not reason:
-        height, width = task.rules.room(lengths, task.base)
-        reason = (
-            f"the model cannot work on a canvas of {height} x {width} cells or more "
-            f"(height x width), which {name} need"
-        )
-    result = SizeResult(dict(size), name, region(task.ranges, axes, (a, b)), reason or None)
-    return result, None if reason else fitted, problems
-
-
 def _read(
     solver: Solver, problems: Problems, settings: Settings, seed: int | None = None, first: int = 0
 ) -> Iterator[tuple[Examples, Observed]]:
@@ -308,37 +284,50 @@ def _read(
 class Probes:
     """Linear probes of all sub-tasks, and of their control tasks, at all points.
 
-    Features, hints, filled and types are those of `Cells`, classes in the layout's order.
+    Fitted to the cells of training; classes are those of the layout's sub-tasks, in order.
 
     Attributes:
         points: the probes of all sub-tasks, then of their control tasks.
+        there: bool, which of the layout's sub-tasks are any in these cells; the others are written.
         majority: uint8 [2, hints], the most frequent class in rows filled in, and in all.
         frequencies: of each sub-task, how often its classes occur.
+        types: of the cells; ``filled`` is how many of them are of rows that are filled in.
     """
 
     def __init__(
         self,
-        features: Mapping[Point, torch.Tensor],
-        hints: np.ndarray,
-        filled: np.ndarray,
-        types: np.ndarray,
+        parts: Sequence[Cells],
         classes: Mapping[str, int],
         settings: Settings,
+        note: Callable[[str], None],
     ) -> None:
-        columns = [*zip(hints.T, classes.values(), strict=True)]
+        hints, filled, self.types = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("hints", "filled", "types")
+        )
+        self.there = (hints != UNDEFINED).any(axis=0)
+        kept = zip(classes.items(), self.there, strict=True)
+        self.classes = {name: n for (name, n), there in kept if there}
+        hints, self.filled = hints[:, self.there], int(filled.sum())
+        columns = [*zip(hints.T, self.classes.values(), strict=True)]
         rows, self.frequencies = (
             [np.bincount(c[(c != UNDEFINED) & some], minlength=n) for c, n in columns]
             for some in (filled, np.ones_like(filled))
         )
-        controls = control_labels(types, hints, self.frequencies, settings.seed)
-        labels, both = torch.from_numpy(np.hstack([hints, controls])), [*classes.values()] * 2
-        self.points = {
-            point: fit(value, labels.to(value.device), both, settings.l2, settings.iterations)
-            for point, value in features.items()
-        }
         most = [[counts.argmax() for counts in part] for part in (rows, self.frequencies)]
-        self.names, self.majority = tuple(classes), np.array(most, dtype=np.uint8)
-        self.types = types
+        self.majority = np.array(most, dtype=np.uint8)
+        controls = control_labels(self.types, hints, self.frequencies, settings.seed)
+        labels, both = np.hstack([hints, controls]), [*self.classes.values()] * 2
+        self.points: dict[Point, LinearProbes] = {}
+        points, began = [*parts[0].features], time.monotonic()
+        note(f"fitting probes to {len(hints)} cells at {len(points)} sites")
+        for point in points:
+            features = torch.cat([part.features[point] for part in parts])
+            on_device = torch.from_numpy(labels).to(features.device)
+            self.points[point] = fit(features, on_device, both, iterations=settings.iterations)
+            left = (len(points) - 1) * (time.monotonic() - began)
+            if len(self.points) == 1 and left > _LONG:
+                note(f"which takes about {left:.0f} s more")
 
 
 class Tally:
@@ -350,7 +339,7 @@ class Tally:
 
     def __init__(self, probes: Probes, last: Point, problems: int, seed: int) -> None:
         self.probes, self.last, self.problems, self.seed = probes, last, problems, seed
-        self.names = probes.names
+        self.names = [*probes.classes]
         # Of each reader at each point, and in all of ``total``, ``known`` and ``majority``: cells
         # int64 [2, hints, problems], those of the row that is filled in, then all.
         self.cells: dict[tuple[str, Point | None], np.ndarray] = {}

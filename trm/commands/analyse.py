@@ -21,7 +21,6 @@ from trm.commands.arguments import (
     find_checkpoints,
     info_console,
     lengths,
-    number,
     one_device,
     read_problems,
     sizes_given,
@@ -78,8 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what += "model solves with); the loops of a looped GPT"
             add("--steps", type=lengths, metavar="N", help=what)
             add("--layers", action="store_true", help="probe after each layer in a step, too")
-            what = "weight decay of probes (default: 0.001)"
-            add("--l2", type=number(0), default=1e-3, help=what)
         elif name == "heads":
             what = "what differs in a pair, like digit,carry: digit (of a, or of an addend), "
             what += "factor (a multiplier digit), carry (alone), total (the row above) (default: "
@@ -153,7 +150,6 @@ def run_probe(args: argparse.Namespace) -> None:
         layers=args.layers,
         problems=args.problems or 32,
         train_problems=args.train_problems,
-        l2=args.l2,
     )
     study = run_probes(solver, sizes, settings, info_console(args).print)
     (about,) = _about(args)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,11 +11,41 @@ from canvas.arithmetic import Numbers
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.sampling import family_problems, sample
 from canvas.task import Task
-from trm.evaluation.grid import FAMILY, Key
+from trm.evaluation.grid import FAMILY, Key, size_name
+
+if TYPE_CHECKING:  # suites are drawn without PyTorch
+    from trm.solving.solver import Solver
 
 SPLIT: Split = "test"
 _FEW = 20_000  # problems that are looked through one by one
 _SPARE = 40  # above so many problems a wanted one, the split holds several times what is wanted
+
+
+class Asked(NamedTuple):
+    """What is asked of a model in a cell of the grid."""
+
+    solver: "Solver | None"  # on a canvas that is large enough; None: it cannot work on one
+    problems: Problems
+    reason: str | None  # why there is nothing to measure
+
+
+def fitted(solver: "Solver", axes: Sequence[str], size: Key, problems: int, seed: int) -> Asked:
+    """The solver on a canvas for the problems of a cell, see `problems_of`."""
+    task = solver.task
+    lengths, asked = problems_of(task, axes, size, problems, seed)
+    name, on_canvas, reason = size_name(axes, size), None, None
+    try:
+        if (on_canvas := solver.for_lengths(lengths)) is None:
+            height, width = task.rules.room(lengths, task.base)
+            reason = (
+                f"the model cannot work on a canvas of {height} x {width} cells or more "
+                f"(height x width), which {name} need"
+            )
+        elif not len(asked):
+            reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
+    except ValueError as error:  # the layout has no room for as many operands
+        reason = str(error)
+    return Asked(on_canvas, asked, reason)
 
 
 def problems_of(

@@ -33,7 +33,7 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run, start_processes
-from trm.evaluation.cell_problems import SPLIT, problems_of
+from trm.evaluation.cell_problems import SPLIT, fitted
 from trm.evaluation.errors import Diagnostics, diagnose
 from trm.evaluation.grid import (
     FORMAT,
@@ -215,35 +215,22 @@ def measure_cell(
 
     ValueError: the device has too little memory for the batch.
     """
-    task = solver.task
-    lengths, asked = problems_of(task, axes, size, problems, seed)
-    name, fitted, reason = size_name(axes, size), None, None
-    try:
-        if (fitted := solver.for_lengths(lengths)) is None:
-            height, width = task.rules.room(lengths, task.base)
-            reason = (
-                f"the model cannot work on a canvas of {height} x {width} cells or more "
-                f"(height x width), which {name} need"
-            )
-        elif not len(asked):
-            reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
-    except ValueError as error:  # the layout has no room for as many operands
-        reason = str(error)
+    on_canvas, asked, reason = fitted(solver, axes, size, problems, seed)
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
-        "region": region(task.ranges, axes, size),
-        "applicable": fitted is not None,
+        "region": region(solver.task.ranges, axes, size),
+        "applicable": on_canvas is not None,
         "problems": len(asked),
         "reason": reason,
     }
-    if fitted is None or reason is not None:
+    if on_canvas is None or reason is not None:
         return cell
     try:
-        return cell | _figures(fitted, asked, batch_size)
+        return cell | _figures(on_canvas, asked, batch_size)
     except torch.OutOfMemoryError:
         raise ValueError(
-            f"{name}: the device has too little memory for "
+            f"{size_name(axes, size)}: the device has too little memory for "
             f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
         ) from None
 

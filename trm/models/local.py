@@ -354,7 +354,8 @@ class LocalRecursiveModel(IterativeModel):
         _, values = self.decide(state)
         values = values.unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
         around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
-        states = self.work(context.tokens[at], around, self.message_tables()).states
+        known = None if self.embed_heads is None else Known(self)
+        states = self.work(context.tokens[at], around, self.message_tables(), known).states
         zero = torch.zeros_like(state, dtype=states.dtype)
         return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
 

@@ -174,7 +174,6 @@ def test_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_p
         ("probe --output D --addends 2", "--addends"),
         ("probe --output D --digits-a 0", "'0' is no range"),
         ("probe --output D --problems 0", "--problems"),
-        ("probe --output D --l2 -1", "--l2"),
         ("probe --output D --devices 2", "take --devices 1"),
         ("probe", "--output"),
         ("heads --output D --kinds digt", "Did you mean digit?"),
