@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
 
-RULES = ("stated", "last", "exact")  # what is taken of a text as its number
 _FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|(?<=\d)~(?=\d{3}(?!\d))")
@@ -66,11 +65,8 @@ _CANVAS = re.compile(r"[0-9_*+]+")
 _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
 
 
-def read_number(text: str, rule: str = "stated") -> str | None:
+def read_number(text: str) -> str | None:
     """The number that a text says, in digits, with a minus if it is negative; None: none.
-
-    By the rule `stated` it is the stated answer, or else the last number, see docs/benchmark.md; by
-    `last` the last whole number, whatever touches it, of what follows *answer* or is in a box.
 
     >>> read_number("12 x 34: the answer is **408**. I used 3 steps.")
     '408'
@@ -78,13 +74,8 @@ def read_number(text: str, rule: str = "stated") -> str | None:
     if len(text) <= _LONGEST and text.isascii() and text.isdigit():  # as most predictions are
         return text.lstrip("0") or "0"
     text = text[-4 * _LONGEST :]
-    boxes = list(_boxed(text))
-    if rule == "last":
-        plain = _plain(boxes[-1] if boxes else text)
-        after = re.split(r"\banswers?\b", plain, flags=re.IGNORECASE)[-1]
-        return _last_whole(after) or _last_whole(plain)
     plain = _plain(text)[-_LONGEST:]
-    claims = [_plain(inside) for inside in boxes]
+    claims = [_plain(inside) for inside in _boxed(text)]
     claims += [claim for pattern in _STATEMENTS for claim in pattern.findall(plain)]
     stated = {_claimed(claim) for claim in claims if re.search(r"\d", claim)}
     if stated:
@@ -118,11 +109,6 @@ def _digits(match: re.Match[str]) -> str | None:
         return None
     digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
     return f"-{digits}" if match["minus"] and digits != "0" else digits
-
-
-def _last_whole(text: str) -> str | None:
-    whole = [found for match in _NUMBER.finditer(text[-_LONGEST:]) if (found := _digits(match))]
-    return whole[-1] if whole else None
 
 
 def _plain(text: str) -> str:
@@ -169,16 +155,13 @@ def read_canvas(text: str) -> str | None:
     return "\n".join(row[left:end] for row in rows)
 
 
-def read_answer(text: str, canvas: bool = False, rule: str = "stated") -> str | None:
-    """What a prediction says, in the form in which `is_right` compares it; None: nothing.
+def read_answer(text: str | None, canvas: bool = False) -> str | None:
+    """The canvas that a prediction says, or the number; None: nothing."""
+    if text is None:
+        return None
+    return read_canvas(text) if canvas else read_number(text)
 
-    Whether a canvas is asked for, or a number; the rule `exact` takes the text to the letter.
-    """
-    return text if rule == "exact" else read_canvas(text) if canvas else read_number(text, rule)
 
-
-def is_right(said: str | None, answer: str, canvas: bool = False, rule: str = "stated") -> bool:
+def is_right(said: str | None, answer: str, canvas: bool = False) -> bool:
     """Whether what `read_answer` has found is the right answer of the suite."""
-    return said is not None and said == (
-        read_canvas(answer) if canvas and rule != "exact" else answer
-    )
+    return said is not None and said == (read_canvas(answer) if canvas else answer)

@@ -154,20 +154,17 @@ def score(
     name: str,
     parameters: int | None = None,
     ranges: Ranges | None = None,
-    rule: str = "stated",
     first: int | None = None,
 ) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
     ``name``, ``parameters`` and ``ranges``, the fewest and most of each measure of the problems it
-    was trained on, are the model's; None: not known. Texts are read by a rule of
-    `trm.benchmark.answers.RULES`. Of each cell only the ``first`` problems count; None: all. Errors
-    are those of `read_predictions`.
+    was trained on, are the model's; None: not known. Of each cell only the ``first`` problems
+    count; None: all. Errors are those of `read_predictions`.
     """
-    whole, read = suite.whole, {}
-    for key, one in read_predictions(file, {item.id: item for item in problems}, whole).items():
-        text = None if one.text is None else read_answer(one.text, whole, rule)
-        read[key] = one._replace(text=text)
+    whole = suite.whole
+    said = read_predictions(file, {item.id: item for item in problems}, whole)
+    read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
     by_cell: dict[Key, list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
@@ -177,10 +174,10 @@ def score(
         asked = there[:first]
         total += len(asked)
         counted |= {item.id: read[item.id] for item in asked if item.id in read}
-        said = [read.get(item.id, Prediction(None)) for item in asked]
-        pairs = zip(said, asked, strict=True)
-        right = [is_right(one.text, item.answer, whole, rule) for one, item in pairs]
-        sure = [one.confidence for one in said if one.confidence is not None]
+        found = [read.get(item.id, Prediction(None)) for item in asked]
+        pairs = zip(found, asked, strict=True)
+        right = [is_right(one.text, item.answer, whole) for one, item in pairs]
+        sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
@@ -188,7 +185,7 @@ def score(
             "applicable": True,
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
-            "confidence": sum(sure) / len(sure) if sure and len(sure) == len(said) else None,
+            "confidence": sum(sure) / len(sure) if sure and len(sure) == len(found) else None,
             "computed_on": None,
         }
         if asked:
@@ -343,8 +340,8 @@ class SuiteDataset(Sequence[dict[str, Any]]):
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """1.0 if the text that a model gave is right, read by `trm.benchmark.answers`, else 0."""
-        said = None if answer is None else read_answer(answer, self.suite.whole)
-        return float(is_right(said, entry["answer"], self.suite.whole))
+        whole = self.suite.whole
+        return float(is_right(read_answer(answer, whole), entry["answer"], whole))
 
 
 def prediction(answer: str | None, entry: dict[str, Any]) -> dict[str, Any]:

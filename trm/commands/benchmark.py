@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from canvas.choices import shortened
-from trm.benchmark.answers import RULES
 from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import (
     Ranges,
@@ -128,9 +127,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
     add("--output", required=True, metavar="DIR", help="folder for the results")
-    about = "how a number is read from a text: a stated answer comes first (default); the last "
-    about += "whole number; or the text to the letter"
-    add("--rule", choices=RULES, default=RULES[0], help=about)
     about = "write down what was read of one file, id and answer alone; .gz compresses it"
     add("--compact", metavar="FILE", help=about)
     each = f"one for each file, in their order, or {UNKNOWN}"
@@ -219,7 +215,7 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     problems = list(items(suite, secret))
     known = zip(files, names, given["parameters"], given["range"], strict=True)
     scored = [
-        score(file, suite, problems, name, parameters, ranges, args.rule, first)
+        score(file, suite, problems, name, parameters, ranges, first)
         for file, name, parameters, ranges in known
     ]
     if args.compact:

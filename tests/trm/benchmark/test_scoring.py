@@ -48,12 +48,6 @@ def test_what_is_missing_or_says_nothing_is_wrong(tmp_path):
     assert found.share == Share(len(ASKED) - 9, len(ASKED))
 
 
-def test_texts_are_read_leniently_unless_to_the_letter(tmp_path):
-    lines = [line | {"prediction": f"The answer is ${line['prediction']}$."} for line in perfect()]
-    assert scored(tmp_path, lines).share == Share(len(lines), len(lines))
-    assert scored(tmp_path, lines, rule="exact").share == Share(0, len(lines))
-
-
 def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
     numbers = [line | {"prediction": int(line["prediction"])} for line in perfect()]
     assert scored(tmp_path, numbers).share.value == 1
