@@ -46,7 +46,6 @@ from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 LOG = "log.txt"
 _STATE, _CONFIG = "state.json", "config.yaml"
 _APART = 0.05  # share of parameters by which settings may differ that have equally many
-_WIDEST = 2**20  # value of a key that makes up for others
 _SHOWN = 1000  # characters of an error
 _INTERVAL, _TOLD = 0.5, 20.0  # seconds between two looks at what is under way, and to tell of it
 _FOREVER = 60 * 24 * 365  # minutes
@@ -176,24 +175,14 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     def many(value: int) -> int:
         return count([*words, f"--{key}={value}"])[0]
 
-    low, high = 1, 2
     try:
-        many(low), many(high)
+        each = many(2) - many(1)  # how many one more brings: the number grows evenly
     except ValueError as error:
         raise ValueError(
             f"equal.parameters: {key} has to take any whole number from 1 up, as "
             f"intermediate_size does ({error})"
         ) from None
-    while many(high) < parameters and high <= _WIDEST:
-        low, high = high, 2 * high
-    share = (parameters - many(low)) / max(1, many(high) - many(low))
-    guess = low + int(share * (high - low))  # where it is, if the number grows evenly
-    guesses = iter((guess, guess + 1))
-    while high - low > 1:
-        middle = next(guesses, (low + high) // 2)
-        if low < middle < high:
-            low, high = (middle, high) if many(middle) <= parameters else (low, middle)
-    found = min((low, high), key=lambda value: abs(many(value) - parameters))
+    found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
     if abs(many(found) - parameters) > _APART * parameters:
         told = (
             f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are"
