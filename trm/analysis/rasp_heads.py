@@ -1,6 +1,7 @@
 """Heads of a trained model beside the selectors of its layout's program, on held-out problems."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +18,6 @@ from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.evaluation.grid import size_name
 from trm.models.draws import drawn_anew
 from trm.models.gpt import GPT
-from trm.solving.gpt_predictor import GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
@@ -243,12 +242,8 @@ def compare_heads(
     steps, right = row_steps(solver.draw_worked(asked)), 0
     number, height, width = steps.inputs.shape
     note(f"{number:,} rows of {len(asked)} problems of {name}")
-    fresh, untrained = drawn_anew(predictor.model), predictor
-    if isinstance(predictor, GPTPredictor):
-        untrained = GPTPredictor(fresh, predictor.calibration, loops=predictor.loops)
-    else:
-        assert isinstance(predictor, IterativePredictor)
-        untrained = IterativePredictor(fresh, predictor.max_steps)
+    untrained = copy(predictor)
+    untrained.model = drawn_anew(predictor.model)
     tallies: tuple[dict[str, Overlaps], ...] = ({}, {})
     at_once = max(1, _PAIRS_AT_ONCE // (height * width) ** 2)
     for start in range(0, number, at_once):

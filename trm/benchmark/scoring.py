@@ -8,11 +8,8 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 """
 
 import json
-import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +17,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter
 
 from canvas.choices import check_choice, shortened
-from trm import __version__
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
-from trm.evaluation.grid import FORMAT, KEYS, SHOWN, Key, region
+from trm.evaluation.grid import KEYS, SHOWN, Key, new_grid, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
 
@@ -227,14 +223,7 @@ def grid_of(
         "view": "e",
         "suite": {"name": label, "checksum": checksum(problems)},
     }
-    versions = {"python": platform.python_version(), "canvas-trm": __version__}
-    return {
-        "format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions | {"numpy": version("numpy")},
-        "settings": settings,
-        "models": list(models),
-    }
+    return new_grid(settings, models, ("canvas-trm", "numpy"))
 
 
 def predict(

@@ -26,7 +26,7 @@ from trm.commands.arguments import (
     sizes_given,
     whole,
 )
-from trm.evaluation.grid import AXES, size_name
+from trm.evaluation.grid import AXES, size_name, versions
 from trm.files import make_own_folder, replacing, write_object
 
 if TYPE_CHECKING:
@@ -381,8 +381,6 @@ def _write(
     figures: dict[str, Figure],
 ) -> None:
     """The figures as JSON and as pictures, of which it is said where they are."""
-    from trm.evaluation.models import versions
-
     created = datetime.now(UTC).isoformat(timespec="seconds")
     file = output / f"{name}.json"
     write_object(file, data | {"format": 1, "created": created, "versions": versions()})

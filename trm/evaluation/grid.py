@@ -8,7 +8,10 @@ solutions alone.
 
 import csv
 import json
+import platform
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired
 
@@ -138,6 +141,7 @@ class GridData(TypedDict):
 
 
 KEYS = tuple(CellData.__annotations__)
+COMPUTING = ("canvas-trm", "torch", "lightning", "numpy")  # packages that compute figures
 
 
 def read_grid(path: str | Path) -> dict[str, Any]:
@@ -166,6 +170,20 @@ def read_grid(path: str | Path) -> dict[str, Any]:
     if not grid["models"]:
         raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
     return grid
+
+
+def versions(packages: Sequence[str] = COMPUTING) -> dict[str, str]:
+    """Of Python, and of packages."""
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def new_grid(
+    settings: dict[str, Any], models: Sequence[Model], packages: Sequence[str] = COMPUTING
+) -> dict[str, Any]:
+    """All of ``grid.json``, as of now."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    grid = {"format": FORMAT, "created": created, "versions": versions(packages)}
+    return grid | {"settings": settings, "models": list(models)}
 
 
 def grid_file(path: str | Path) -> Path:

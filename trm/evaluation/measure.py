@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
@@ -44,10 +43,12 @@ from trm.evaluation.grid import (
     REPORT,
     TABLE,
     Key,
+    new_grid,
     region,
     size_name,
+    versions,
 )
-from trm.evaluation.models import check_models, describe_all, versions
+from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
 from trm.files import make_own_folder, read_object, sweep, write_object
 from trm.flops import counted_flops
@@ -79,7 +80,12 @@ class Settings:
 
     def key(self, device: str) -> str:
         """A hash of what decides figures on cpu, cuda or mps, beside checkpoint and size."""
-        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
+        deciding = {
+            "format": FORMAT,
+            "split": SPLIT,
+            "versions": versions(),
+            "device": device,
+        }
         deciding |= asdict(self)
         del deciding["rows"], deciding["columns"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
@@ -158,13 +164,8 @@ def measure(
                 f"cells are missing in {of_model[0].file.parent}: all nodes must see the same "
                 "--output folder"
             )
-    grid = {
-        "format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "settings": {"split": SPLIT, **asdict(settings), "devices": trainer.world_size},
-        "models": models,
-    }
+    asked = {"split": SPLIT, **asdict(settings), "devices": trainer.world_size}
+    grid = new_grid(asked, models)
     write_object(output / GRID, grid)
     return json.loads(json.dumps(grid))  # as a reader of the file gets it
 

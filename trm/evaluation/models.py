@@ -1,10 +1,8 @@
 """The models of a grid: what ``grid.json`` says of each beside its cells, and what it is called."""
 
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,6 @@ from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.configs import read_config
 from trm.evaluation.names import told_apart
 from trm.files import fingerprint, read_object
-
-
-def versions() -> dict[str, str]:
-    """Of what computes the figures."""
-    packages = ("canvas-trm", "torch", "lightning", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:

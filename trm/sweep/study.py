@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field, TypeAdapter
 from trm.configs import read_config
 from trm.files import validated
 
-CONFIG = "config"  # as a key of an axis: the config itself
 EQUAL_LOSS = "equal_loss"
 LOSS = "validation/loss"
 _KEEP_ALL = (  # checkpoints of all validations, with their losses
@@ -42,7 +41,7 @@ class _Equal(BaseModel, extra="forbid"):
 
 
 class _File(BaseModel, extra="forbid"):
-    config: str | None = None
+    config: str
     set: dict[str, Any] = {}
     axes: dict[str, list[Any] | dict[str, dict[str, Any] | None]] = {}
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
@@ -131,9 +130,6 @@ def _study(held: _File) -> Study:
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: let one of them do it")
         keys = held.set | {key: value for _, some in chosen for key, value in some.items()}
-        config = keys.pop(CONFIG, held.config)
-        if not isinstance(config, str):
-            raise ValueError("a study begins with a config, as in config: quickstart")
         labels = dict(zip(held.axes, (label for label, _ in chosen), strict=True))
         options = tuple(_fit_options(keys))
         if held.checkpoint == EQUAL_LOSS:
@@ -142,8 +138,8 @@ def _study(held: _File) -> Study:
                 raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
         if held.equal.parameters in keys:
             raise ValueError(f"{held.equal.parameters} is set by equal.parameters: leave it out")
-        name = ", ".join(labels.values()) or Path(config).stem
-        settings.append(Setting(name, labels, config, options))
+        name = ", ".join(labels.values()) or Path(held.config).stem
+        settings.append(Setting(name, labels, held.config, options))
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
@@ -166,8 +162,6 @@ def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
         raise ValueError(f"axes: {axis} has no values")
     if isinstance(values, dict):
         return [(label, dict(some or {})) for label, some in values.items()]
-    if axis == CONFIG:
-        return [(Path(str(value)).as_posix(), {axis: str(value)}) for value in values]
     short = axis.rpartition(".")[2].replace("_", " ")
     return [(f"{short} {_shown(value)}", {axis: value}) for value in values]
 

@@ -16,9 +16,8 @@ from canvas.task import Task
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import BOTH, FIRST, INSIDE, KEYS, SECOND
+from trm.evaluation.grid import BOTH, FIRST, INSIDE, KEYS, SECOND, versions
 from trm.evaluation.measure import Settings, measure, measure_cell
-from trm.evaluation.models import versions
 from trm.files import replacing
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
