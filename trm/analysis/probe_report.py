@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trm.analysis.probe_study import ROW, ProbeStudy, Reading, SizeResult, pooled
+from trm.analysis.probe_study import ProbeStudy, Reading, SizeResult, pooled
 from trm.evaluation.grid import INSIDE
 
 JUDGES = {"head": "the model's own heads", "probe": "the probes"}
@@ -152,7 +152,7 @@ def curve(
     """The accuracy of a reader over steps, pooled over sizes: steps and shares."""
     name, sizes = study.main if reader == "head" else study.curve, list(sizes)
     points = [
-        (step, pooled((size.at(hint, name, step, ROW) for size in sizes), reader))
+        (step, pooled((size.at(hint, name, step) for size in sizes), reader))
         for step in study.steps
     ]
     known = [(step, value) for step, value in points if value is not None]

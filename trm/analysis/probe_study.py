@@ -41,7 +41,7 @@ from trm.evaluation.grid import region, size_name
 from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 
-ROW, ALL = "row", "all"  # scopes: cells of the row that is filled in; all that are defined
+ROW = "row"  # the cells that count, which are those of rows that are filled in
 _RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
@@ -70,7 +70,7 @@ class Reading:
     hint: str
     site: str  # see `trm.analysis.probe.Point`, as of the step
     step: int
-    scope: str  # `ROW` or `ALL`
+    scope: str  # `ROW`
     probe: Count
     head: Count | None  # the model's own; None: it has none here
     control: Count  # the probe of the control task, on cells whose type occurred in training
@@ -133,14 +133,14 @@ class SizeResult:
     problems: int = 0  # of the test split, as are rows and cells
     rows: int = 0
     cells: int = 0
-    readings: list[Reading] = field(default_factory=list)  # by sub-task, point and scope
+    readings: list[Reading] = field(default_factory=list)  # by sub-task and point
     gap: Gap | None = None
     first_error: FirstError | None = None
 
-    def at(self, hint: str, site: str, step: int, scope: str = ROW) -> Reading | None:
+    def at(self, hint: str, site: str, step: int) -> Reading | None:
         """One of the readings."""
-        wanted = (hint, site, step, scope)
-        return next((r for r in self.readings if (r.hint, r.site, r.step, r.scope) == wanted), None)
+        wanted = (hint, site, step)
+        return next((r for r in self.readings if (r.hint, r.site, r.step) == wanted), None)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def run_probes(
     cannot be probed.
     """
     settings, task = settings or Settings(), solver.task
-    every = subtask_classes(task)
+    classes = subtask_classes(task)
     asked = []
     for size in default_sizes(task) if sizes is None else sizes:
         axes, (a, b) = tuple(size), size.values()
@@ -229,10 +229,6 @@ def run_probes(
         for part, observed in _read(solver, problems, settings, settings.seed, start):
             parts.append(take(part, observed, settings.cells, random))
             read += len(part)
-    # What rows write is a sub-task in none of them.
-    there = np.any([(part.hints != UNDEFINED).any(axis=0) for part in parts], axis=0)
-    classes = {name: n for (name, n), kept in zip(every.items(), there, strict=True) if kept}
-    parts = [part._replace(hints=part.hints[:, there]) for part in parts]
     probes = Probes(parts, classes, settings, note)
     last, settled = main_point(solver.predictor, settings.steps), True
     found = []
@@ -289,7 +285,7 @@ class Probes:
     Attributes:
         points: the probes of all sub-tasks, then of their control tasks.
         there: bool, which of the layout's sub-tasks are any in these cells; the others are written.
-        majority: uint8 [2, hints], the most frequent class in rows filled in, and in all.
+        majority: uint8 [hints], the most frequent class in rows that are filled in.
         frequencies: of each sub-task, how often its classes occur.
         types: of the cells; ``filled`` is how many of them are of rows that are filled in.
     """
@@ -314,8 +310,7 @@ class Probes:
             [np.bincount(c[(c != UNDEFINED) & some], minlength=n) for c, n in columns]
             for some in (filled, np.ones_like(filled))
         )
-        most = [[counts.argmax() for counts in part] for part in (rows, self.frequencies)]
-        self.majority = np.array(most, dtype=np.uint8)
+        self.majority = np.array([counts.argmax() for counts in rows], dtype=np.uint8)
         controls = control_labels(self.types, hints, self.frequencies, settings.seed)
         labels, both = np.hstack([hints, controls]), [*self.classes.values()] * 2
         self.points: dict[Point, LinearProbes] = {}
@@ -340,8 +335,8 @@ class Tally:
     def __init__(self, probes: Probes, last: Point, problems: int, seed: int) -> None:
         self.probes, self.last, self.problems, self.seed = probes, last, problems, seed
         self.names = [*probes.classes]
-        # Of each reader at each point, and in all of ``total``, ``known`` and ``majority``: cells
-        # int64 [2, hints, problems], those of the row that is filled in, then all.
+        # Of each reader at each point, and of ``total``, ``known`` and ``majority``, cells of rows
+        # that are filled in; of ``all``, all cells: int64 [problems, hints].
         self.cells: dict[tuple[str, Point | None], np.ndarray] = {}
         self.read: set[str] = set()  # the hints that the model's own heads name
         # Is there such a row to fill in, is a sub-task wrong in it, is its answer? Grown as needed.
@@ -353,28 +348,26 @@ class Tally:
         cells, of_problem = take(examples, observed), examples.problem + first
         problem = of_problem[cells.example]
         defined, step = cells.hints != UNDEFINED, examples.rows - examples.first[:, None]  # [B, H]
+        every, defined = defined, defined & cells.filled[:, None]
         known = defined & np.isin(cells.types, self.probes.types)[:, None]
 
-        def add(reader: str, point: Point | None, row: np.ndarray, every: np.ndarray) -> None:
-            counted = [
-                [np.bincount(problem, column, self.problems) for column in flags.T]
-                for flags in (row & cells.filled[:, None], every)
-            ]
-            before = self.cells.get((reader, point), 0)
-            self.cells[reader, point] = before + np.array(counted).astype(np.int64)
+        def add(reader: str, point: Point | None, flags: np.ndarray) -> None:
+            none = np.zeros((self.problems, len(self.names)), dtype=np.int64)
+            np.add.at(self.cells.setdefault((reader, point), none), problem, flags)
 
         controls = control_labels(cells.types, cells.hints, self.probes.frequencies, self.seed)
-        add("majority", None, *(defined & (cells.hints == one) for one in self.probes.majority))
-        add("total", None, defined, defined)
-        add("known", None, known, known)
+        add("majority", None, defined & (cells.hints == self.probes.majority))
+        add("all", None, every)
+        add("total", None, defined)
+        add("known", None, known)
         judged = defined
         for point, features in cells.features.items():
             both = self.probes.points[point](features).cpu().numpy()
             said, control = np.split(both, 2, axis=1)
-            right, same = defined & (said == cells.hints), known & (control == controls)
-            add("probe", point, right, right)
-            add("known", point, right & known, right & known)
-            add("control", point, same, same)
+            right = defined & (said == cells.hints)
+            add("probe", point, right)
+            add("known", point, right & known)
+            add("control", point, known & (control == controls))
             heads = observed.heads.get(point.step) if point.name == self.last.name else None
             if heads is not None:
                 for h, name in enumerate(self.names):
@@ -383,52 +376,49 @@ class Tally:
                         own = heads[name].reshape(len(examples), -1)[cells.example, cells.cell]
                         agree = defined[:, h] & (own == cells.hints[:, h])
                         right[:, h] = np.where(own == UNDEFINED, right[:, h], agree)
-                add("head", point, right, right)
+                add("head", point, right)
             if point == self.last:
-                judged = right | ~defined
+                judged = right
         # Rows whose sub-tasks, and whose answers, are all right; and where cells are wrong.
         _, H, W = examples.inputs.shape
         self.rows = np.pad(self.rows, ((0, 0), (0, 0), (0, max(0, H - self.rows.shape[2]))))
         if not self.places.size:
             self.places = np.zeros((2, len(self.names), H, 2 * W), dtype=np.int64)
-        wrong = examples.filled & (observed.answers != examples.labels)
-        for kind, where in ((0, examples.filled), (2, wrong)):
+        answers = examples.filled & (observed.answers != examples.labels)
+        for kind, where in ((0, examples.filled), (2, answers)):
             example, line, _ = np.nonzero(where)
             self.rows[kind, of_problem[example], step[example, line]] = True
-        counted = [self.names.index(name) for name in self.judged]
         line, column = np.divmod(cells.cell, W)
-        bad = cells.filled & ~judged[:, counted].all(axis=1)
-        self.rows[1, problem[bad], step[cells.example[bad], line[bad]]] = True
-        at = cells.filled
-        columns = (examples.columns[cells.example, column] + W)[at].clip(0, 2 * W - 1)
-        place = examples.rows[cells.example, line][at], columns
-        for h in counted:
-            there = defined[at, h].astype(np.int64)
-            np.add.at(self.places[0, h], place, there * judged[at, h])
-            np.add.at(self.places[1, h], place, there)
+        place = examples.rows[cells.example, line], examples.columns[cells.example, column] + W
+        for h in (self.names.index(name) for name in self.judged):
+            bad = defined[:, h] & ~judged[:, h]
+            self.rows[1, problem[bad], step[cells.example[bad], line[bad]]] = True
+            for kind, flags in enumerate((judged[:, h], defined[:, h])):
+                row, at = (part[flags] for part in place)
+                np.add.at(self.places[kind, h], (row, at.clip(0, 2 * W - 1)), 1)
 
     def result(self, size: SizeResult) -> SizeResult:
         """The size with its figures."""
         weights = np.random.default_rng(self.seed).multinomial(
             self.problems, np.full(self.problems, 1 / self.problems), _RESAMPLES
         )
-        totals, readings = self.cells["total", None], []
-        for at in np.ndindex(totals.shape[:2]):
-            hint, scope = self.names[at[1]], (ROW, ALL)[at[0]]
-            if not totals[at].any():
-                continue
+        readings = []
 
-            def counted(reader: str, point: Point | None, at: Any = at) -> Share:
-                of = "known" if reader in ("known", "control") else "total"
-                return share(self.cells[reader, point][at], self.cells[of, None][at], weights)
+        def counted(reader: str, point: Point | None, h: int) -> Share:
+            of = "known" if reader in ("known", "control") else "total"
+            right, total = self.cells[reader, point], self.cells[of, None]
+            return share(right[:, h], total[:, h], weights)
 
-            majority = counted("majority", None)
+        for hint in self.asked:
+            h = self.names.index(hint)
+            majority = counted("majority", None, h)
             for point in self.probes.points:
                 head = ("head", point) in self.cells and hint in self.read
-                probe, own = counted("probe", point), counted("head", point) if head else None
-                control, known = counted("control", point), counted("known", point)
-                read = Reading(hint, *point, scope, probe, own, control, known, majority)
-                readings.append(read)
+                own = counted("head", point, h) if head else None
+                probe, control, known = (
+                    counted(of, point, h) for of in ("probe", "control", "known")
+                )
+                readings.append(Reading(hint, *point, ROW, probe, own, control, known, majority))
         there, bad, wrong = self.rows
         rows = _table(~bad[there], ~wrong[there])
         whole = _table(~bad.any(axis=1), ~wrong.any(axis=1))
@@ -438,7 +428,7 @@ class Tally:
             width=self.places.shape[3] // 2,
             problems=self.problems,
             rows=int(there.sum()),
-            cells=int(totals[1].max(axis=0).sum()),
+            cells=int(self.cells["all", None].max(axis=1).sum()),
             readings=readings,
             gap=Gap(self.judge, self.judged, rows, whole),
             first_error=self._first_error(weights),
@@ -450,23 +440,27 @@ class Tally:
         return "head" if self.read else "probe"
 
     @property
+    def asked(self) -> list[str]:
+        """The sub-tasks that some row asks for."""
+        total = self.cells["total", None]
+        return [name for h, name in enumerate(self.names) if total[:, h].any()]
+
+    @property
     def judged(self) -> list[str]:
         """The sub-tasks of a row that are judged: those with a head, if any has one."""
-        asked = zip(self.names, self.cells["total", None][0].any(axis=1), strict=True)
-        return [name for name, there in asked if there and (not self.read or name in self.read)]
+        return [name for name in self.asked if not self.read or name in self.read]
 
     def _first_error(self, weights: np.ndarray) -> FirstError:
         """The sub-task with the lowest accuracy, and the cell where it is wrong most often."""
         right, total = self.places
-        counted = [h for h, name in enumerate(self.names) if name in self.judged and total[h].any()]
-        shares = {h: right[h].sum() / total[h].sum() for h in counted}
-        worst = min(counted, key=lambda h: (shares[h], h), default=None)
+        shares = {h: right[h].sum() / total[h].sum() for h in map(self.names.index, self.judged)}
+        worst = min(shares, key=lambda h: (shares[h], h), default=None)
         if worst is None or shares[worst] == 1:
             return FirstError(self.judge, "")
         wrong = total[worst] - right[worst]
         row, column = (int(i) for i in np.unravel_index(wrong.argmax(), wrong.shape))
         found, asked = self.cells[self.judge, self.last], self.cells["total", None]
-        of_cells = share(found[0, worst], asked[0, worst], weights)
+        of_cells = share(found[:, worst], asked[:, worst], weights)
         place = Share(int(right[worst][row, column]), int(total[worst][row, column]))
         at = row + 1, column - wrong.shape[1] // 2 + 1
         return FirstError(self.judge, self.names[worst], of_cells, *at, place)
