@@ -20,7 +20,7 @@ SPLITS: tuple[str, ...] = get_args(Split)
 _SHARES = (0.8, 0.1, 0.1)
 
 # More than these is refused, before memory runs out.
-MOST_DRAWN = 1000  # digits of an operand that is drawn at random; one that is asked for has any
+MOST_DRAWN = 4096  # digits of an operand that is drawn at random; one that is asked for has any
 MOST_OPERANDS = 100
 MOST_CELLS = 12_000  # of a canvas for a model whose attention compares every cell with every other
 

@@ -46,10 +46,10 @@ def test_a_task_knows_the_canvas_its_longest_problems_need():
 @pytest.mark.parametrize(
     ("kind", "setting", "message"),
     [
-        (Multiplication, {"digits_a": (0, 3)}, r"digits_a is \[fewest, most\] from 1 to 1000, not"),
-        (Multiplication, {"digits_b": (3, 2)}, r"digits_b is \[fewest, most\] from 1 to 1000, not"),
-        (Addition, {"digits": (1, 2, 3)}, r"digits is \[fewest, most\] from 1 to 1000, not"),
-        (Addition, {"digits": (1, 1001)}, r"digits is \[fewest, most\] from 1 to 1000, not"),
+        (Multiplication, {"digits_a": (0, 3)}, r"digits_a is \[fewest, most\] from 1 to 4096, not"),
+        (Multiplication, {"digits_b": (3, 2)}, r"digits_b is \[fewest, most\] from 1 to 4096, not"),
+        (Addition, {"digits": (1, 2, 3)}, r"digits is \[fewest, most\] from 1 to 4096, not"),
+        (Addition, {"digits": (1, 4097)}, r"digits is \[fewest, most\] from 1 to 4096, not"),
         (Addition, {"addends": (1, 2)}, r"addends is \[fewest, most\] from 2 to 100, not"),
         (Addition, {"addends": (2, 101)}, r"addends is \[fewest, most\] from 2 to 100, not"),
         (Multiplication, {"base": 17}, "the base is 2 to 16, not 17"),

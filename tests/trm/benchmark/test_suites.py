@@ -156,6 +156,15 @@ def test_problems_to_train_on_are_of_their_split_and_differ(name):
     assert 50 < len(few) < 81  # where there are fewer problems there are fewer
 
 
+def test_numbers_of_4096_bits_are_drawn_answered_and_trained_on():
+    suite = replace(SUITES["multiply-v1"], cells=((1233, 1233),), problems=2)
+    for item in items(suite):
+        assert [len(str(n)) for n in item.operands] == [1233, 1233]
+        assert item.answer == str(prod(item.operands))
+    longest = Training(4, digits=(1233, 1233))
+    assert len(list(training_items(suite, longest, "train"))) == 4
+
+
 def test_a_part_of_a_suite_has_the_same_problems():
     part, more = ({json_line(i) for i in some("addition-v1", n)} for n in (2, 3))
     assert part < more
