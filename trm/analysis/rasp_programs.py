@@ -1,11 +1,10 @@
 """The row of each layout, as a program in RASP.
 
 A program reads canvases as a model sees them, the next row masked, and says which digits to write.
-They all share one idea: what is added up in each column, and then the carries (`carries_into`),
-which move from cell to cell to the left, and no zeros in front (`number`). What is added up is
-where layouts differ. Digits of the operands are handed from cell to cell, so that most selectors
-are neighbours of a cell: a model whose cells see no farther can run such a program, one loop for
-each cell that a digit or a carry moves on.
+They all share one idea: what is added up in each column, and then the carries, which move from
+cell to cell to the left, and no zeros in front. What is added up is where layouts differ. Digits of
+the operands are handed from cell to cell, so that most selectors are neighbours of a cell: a model
+whose cells see no farther can run such a program, one loop for each cell that anything moves on.
 
 Canvases are upright: in another symmetry the selectors would have other names. All values are
 s-ops over B canvases of N cells, ``int64`` or ``bool [B, N]``.
@@ -20,37 +19,85 @@ from canvas import symbols
 from canvas.render import Drawing
 from trm.analysis.rasp import NONE, Cells, SOp, aggregate, select, true_of
 
-Program = Callable[[Cells], SOp]  # digits to write into the masked cells, NONE for a blank
-
 LOOK_UP = "as many rows above as b has digits"
 
 
-# What programs share.
+class Page(Cells):
+    """Canvases, and what programs share.
 
-
-def carries_into(cells: Cells, addends: SOp) -> SOp:
-    """The carry into each cell from what is added up in each."""
-    return cells.settle(lambda c: cells.at("right", (addends + c) // cells.base, 0), 0)
-
-
-def number(cells: Cells, digits: SOp, lowest: SOp) -> SOp:
-    """Digits as a number whose last one is in the cell ``lowest``.
-
-    Without zeros in front: a cell is written if its digit is not 0, or one on its left is not.
+    ``sign_row`` is the row with the sign; ``first`` the row below it, the first to be worked out;
+    ``last_column`` the column in which the operands end, from the sign's row down.
     """
-    counts = cells.settle(lambda counts: (digits > 0) | cells.at("left", counts, False), False)
-    return np.where(lowest | (counts & up_to(cells, lowest)), digits, NONE)
 
+    def __init__(self, canvases: np.ndarray, base: int) -> None:
+        super().__init__(canvases, base)
+        self.sign_row = self.in_row(self.sign)
+        self.first = self.at("above", self.sign_row, False)
+        self.last_column = self.handed("above", self.sign_row, self.begins(self.digit), False)
 
-def up_to(cells: Cells, lowest: SOp) -> SOp:
-    """The cell ``lowest`` of a row, and all on its left."""
-    return cells.handed("right", lowest, True, False)
+    def carries_into(self, addends: SOp) -> SOp:
+        """The carry into each cell from what is added up in each."""
+        return self.settle(lambda c: self.at("right", (addends + c) // self.base, 0), 0)
 
+    def number(self, digits: SOp, lowest: SOp) -> SOp:
+        """Digits as a number whose last one is in the cell ``lowest``.
 
-def sum_of(cells: Cells, addends: SOp, lowest: SOp) -> SOp:
-    """The number that columns add up to; what stands right of its last cell does not count."""
-    addends = np.where(up_to(cells, lowest), addends, 0)
-    return number(cells, (addends + carries_into(cells, addends)) % cells.base, lowest)
+        Without zeros in front: a cell is written if its digit is not 0, or one on its left is not.
+        """
+        counts = self.settle(lambda counts: (digits > 0) | self.at("left", counts, False), False)
+        return np.where(lowest | (counts & self.up_to(lowest)), digits, NONE)
+
+    def up_to(self, lowest: SOp) -> SOp:
+        """The cell ``lowest`` of a row, and all on its left."""
+        return self.handed("right", lowest, True, False)
+
+    def sum_of(self, addends: SOp, lowest: SOp) -> SOp:
+        """The number that columns add up to; what stands right of its last cell counts nothing."""
+        addends = np.where(self.up_to(lowest), addends, 0)
+        return self.number((addends + self.carries_into(addends)) % self.base, lowest)
+
+    def begins(self, digit: SOp) -> SOp:
+        """Where the digits of a row begin, from the right."""
+        return (digit != NONE) & (self.at("right", digit) == NONE)
+
+    def working(self) -> SOp:
+        """The rows that are worked out."""
+        return self.handed("above", self.first, True, False)
+
+    def multiplicand(self, straight: SOp) -> SOp:
+        """The digit of a that each cell meets, handed down from a's row, the one above the sign's.
+
+        ``straight`` cells take it from above, all others from above right; `NONE`: there is none.
+        """
+        source = self.at("below", self.sign_row, False)
+
+        def rule(digit: SOp) -> SOp:
+            above, shifted = self.at("above", digit), self.at("above right", digit)
+            return np.where(source, self.digit, np.where(straight, above, shifted))
+
+        return self.settle(rule)
+
+    def multiplier(self, a: SOp) -> SOp:
+        """The row's digit of b; `NONE` right of where a's digits begin, and in rows without one.
+
+        It comes straight down in the column where a's digits begin, and goes from there left.
+        """
+        column = self.handed("above", self.sign_row, self.digit)
+        return self.handed("right", self.begins(a), column)
+
+    def shifting(self) -> tuple[SOp, SOp, SOp]:
+        """The digits of a and b that meet in each cell if each row is one place farther left.
+
+        And whether the row has a digit of b.
+        """
+        a = self.multiplicand(self.sign_row | self.first)
+        b = self.multiplier(a)
+        return a, b, self.in_row(b != NONE)
+
+    def partial_or(self, a: SOp, b: SOp, partial: SOp, addends: SOp) -> SOp:
+        """The row: a partial product, or a sum of what is above."""
+        lowest = np.where(partial, self.begins(a), self.last_column)
+        return self.sum_of(np.where(partial, value(a) * value(b), addends), lowest)
 
 
 def value(digit: SOp) -> SOp:
@@ -58,177 +105,103 @@ def value(digit: SOp) -> SOp:
     return np.maximum(digit, 0)
 
 
-class Given:
-    """What a program reads off the operands.
-
-    ``sign_row`` is the row with the sign; ``first`` the row below it, the first to be worked out;
-    ``last_column`` the column in which the operands end, from the sign's row down.
-    """
-
-    def __init__(self, cells: Cells) -> None:
-        self.sign_row = cells.in_row(cells.sign)
-        self.first = cells.at("above", self.sign_row, False)
-        ends = begins(cells, cells.digit)
-        self.last_column = cells.handed("above", self.sign_row, ends, False)
-
-
-def working(cells: Cells, given: Given) -> SOp:
-    """The rows that are worked out."""
-    return cells.handed("above", given.first, True, False)
-
-
-def begins(cells: Cells, digit: SOp) -> SOp:
-    """Where the digits of a row begin, from the right."""
-    return (digit != NONE) & (cells.at("right", digit) == NONE)
-
-
-def multiplicand(cells: Cells, given: Given, straight: SOp) -> SOp:
-    """The digit of a that each cell meets, handed down from a's row, the one above the sign's.
-
-    ``straight`` cells take it from above, all others from above right; `NONE` where there is none.
-    """
-    source = cells.at("below", given.sign_row, False)
-
-    def rule(digit: SOp) -> SOp:
-        above, shifted = cells.at("above", digit), cells.at("above right", digit)
-        return np.where(source, cells.digit, np.where(straight, above, shifted))
-
-    return cells.settle(rule)
-
-
-def multiplier(cells: Cells, given: Given, a: SOp) -> SOp:
-    """The row's digit of b; `NONE` right of where a's digits begin, and in rows that have none.
-
-    It comes straight down in the column where a's digits begin, and goes from there to the left.
-    """
-    column = cells.handed("above", given.sign_row, cells.digit)
-    return cells.handed("right", begins(cells, a), column)
-
-
-def partial_or(cells: Cells, given: Given, a: SOp, b: SOp, partial: SOp, addends: SOp) -> SOp:
-    """The row: a partial product, or a sum of what is above."""
-    lowest = np.where(partial, begins(cells, a), given.last_column)
-    return sum_of(cells, np.where(partial, value(a) * value(b), addends), lowest)
-
-
-def shifting(cells: Cells, given: Given) -> tuple[SOp, SOp, SOp]:
-    """The digits of a and b that meet in each cell if each row is one place farther left.
-
-    And whether the row has a digit of b.
-    """
-    a = multiplicand(cells, given, given.sign_row | given.first)
-    b = multiplier(cells, given, a)
-    return a, b, cells.in_row(b != NONE)
-
-
-# The layouts of multiplication.
-
-
-def standard(cells: Cells) -> SOp:
+def standard(page: Page) -> SOp:
     """A partial product where the row has a digit of b, else the sum of all rows above."""
-    given = Given(cells)
-    a, b, partial = shifting(cells, given)
-    rows = working(cells, given)
-    column = cells.settle(  # a running total, so that a cell sees no farther than the one above
-        lambda total: np.where(rows, value(cells.digit) + cells.at("above", total, 0), 0), 0
+    a, b, partial = page.shifting()
+    rows = page.working()
+    column = page.settle(  # a running total, so that a cell sees no farther than the one above
+        lambda total: np.where(rows, value(page.digit) + page.at("above", total, 0), 0), 0
     )
-    return partial_or(cells, given, a, b, partial, column)
+    return page.partial_or(a, b, partial, column)
 
 
-def running_sum(cells: Cells) -> SOp:
+def running_sum(page: Page) -> SOp:
     """A partial product where the row has a digit of b; below, one of these and the sum above."""
-    given = Given(cells)
-    a, b, partial = shifting(cells, given)
-    digits_of_b = true_of(given.sign_row & (cells.digit != NONE)).width
-    cells.selectors[LOOK_UP] = cells.selector("same column") & select(
-        cells.rows, cells.rows - digits_of_b, np.equal
+    a, b, partial = page.shifting()
+    digits_of_b = true_of(page.sign_row & (page.digit != NONE)).width
+    page.selectors[LOOK_UP] = page.selector("same column") & select(
+        page.rows, page.rows - digits_of_b, np.equal
     )
-    total = np.where(cells.at("above", partial, False), 0, value(cells.at("above", cells.digit)))
-    return partial_or(cells, given, a, b, partial, total + value(cells.at(LOOK_UP, cells.digit)))
+    total = np.where(page.at("above", partial, False), 0, value(page.at("above", page.digit)))
+    return page.partial_or(a, b, partial, total + value(page.at(LOOK_UP, page.digit)))
 
 
-def interleaved(cells: Cells) -> SOp:
+def interleaved(page: Page) -> SOp:
     """A partial product, and below it its sum with the running sum above it."""
-    given = Given(cells)
-    rows = working(cells, given)
-    partial = cells.settle(  # every other row
-        lambda p: given.first | (rows & ~cells.at("above", p, False)), False
+    rows = page.working()
+    partial = page.settle(  # every other row
+        lambda p: page.first | (rows & ~page.at("above", p, False)), False
     )
-    a = multiplicand(cells, given, given.sign_row | given.first | ~partial)
-    total = cells.at("above", cells.at("above", cells.digit))
-    total = np.where(cells.at("above", given.first, False), 0, value(total))
-    addends = value(cells.at("above", cells.digit)) + total
-    return partial_or(cells, given, a, multiplier(cells, given, a), partial, addends)
+    a = page.multiplicand(page.sign_row | page.first | ~partial)
+    total = page.at("above", page.at("above", page.digit))
+    total = np.where(page.at("above", page.first, False), 0, value(total))
+    addends = value(page.at("above", page.digit)) + total
+    return page.partial_or(a, page.multiplier(a), partial, addends)
 
 
-def accumulate(cells: Cells) -> SOp:
+def accumulate(page: Page) -> SOp:
     """The partial product, added to the row above in one go."""
-    given = Given(cells)
-    a, b, _ = shifting(cells, given)
-    total = np.where(given.first, 0, value(cells.at("above", cells.digit)))
-    return sum_of(cells, total + value(a) * value(b), given.last_column)
+    a, b, _ = page.shifting()
+    total = np.where(page.first, 0, value(page.at("above", page.digit)))
+    return page.sum_of(total + value(a) * value(b), page.last_column)
 
 
-def lattice(cells: Cells) -> SOp:
+def lattice(page: Page) -> SOp:
     """A partial product, added to the total above, which is above left: its last digit stays there.
 
     The digit of b stands at the right edge, below the sign, and goes from there to the left. What
     is to be written follows from cells on the right and above alone: no zero can come in front.
     """
-    given = Given(cells)
-    a = cells.handed("above", given.sign_row, cells.digit)
-    b = cells.handed("right", cells.handed("above", cells.sign, True, False), cells.digit)
-    total = np.where(given.first, NONE, cells.at("above left", cells.digit))
-    inside = up_to(cells, given.last_column)
+    a = page.handed("above", page.sign_row, page.digit)
+    b = page.handed("right", page.handed("above", page.sign, True, False), page.digit)
+    total = np.where(page.first, NONE, page.at("above left", page.digit))
+    inside = page.up_to(page.last_column)
     addends = np.where(inside, value(total) + value(a) * value(b), 0)
-    carry = carries_into(cells, addends)
+    carry = page.carries_into(addends)
     multiplied = (a != NONE) & (b > 0)
-    written = given.last_column | (inside & ((total != NONE) | multiplied | (carry > 0)))
-    return np.where(written, (addends + carry) % cells.base, NONE)
+    written = page.last_column | (inside & ((total != NONE) | multiplied | (carry > 0)))
+    return np.where(written, (addends + carry) % page.base, NONE)
 
 
-def direct(cells: Cells) -> SOp:
+def direct(page: Page) -> SOp:
     """The product at once: a moves to the left, and meets the next digit of b at each step.
 
     The digits of both stand ready in every row; the mark of the digit of b that has its turn moves
     with a. The columns add up to more than two digits, and so may the carries.
     """
-    given = Given(cells)
     a, b = (
-        cells.handed("above", row, cells.digit)
-        for row in (cells.at("below", given.sign_row, False), given.sign_row)
+        page.handed("above", row, page.digit)
+        for row in (page.at("below", page.sign_row, False), page.sign_row)
     )
-    turn, total = given.last_column, np.zeros_like(cells.digit)
+    turn, total = page.last_column, np.zeros_like(page.digit)
     while turn.any():
-        of_row = cells.selector("same row") & true_of(turn)
+        of_row = page.selector("same row") & true_of(turn)
         total += value(a) * value(aggregate(of_row, b, NONE))
-        a, turn = cells.at("right", a), cells.at("right", turn, False)
-    return sum_of(cells, total, given.last_column)
+        a, turn = page.at("right", a), page.at("right", turn, False)
+    return page.sum_of(total, page.last_column)
 
 
-# The layouts of addition.
-
-
-def addition(cells: Cells) -> SOp:
+def addition(page: Page) -> SOp:
     """The sum of each column so far, itself included, handed down."""
-    return cells.settle(lambda total: value(cells.digit) + cells.at("above", total, 0), 0)
+    return page.settle(lambda total: value(page.digit) + page.at("above", total, 0), 0)
 
 
-def column(cells: Cells) -> SOp:
+def column(page: Page) -> SOp:
     """The sum of the addends."""
-    return sum_of(cells, addition(cells), Given(cells).last_column)
+    return page.sum_of(addition(page), page.last_column)
 
 
-def column_carries(cells: Cells) -> SOp:
+def column_carries(page: Page) -> SOp:
     """The carries into the digits of the sum; below them the sum, in which none moves any more."""
-    given, addends = Given(cells), addition(cells)
-    carries = carries_into(cells, addends)
-    summed = number(cells, (addends + carries) % cells.base, given.last_column)
-    of_sum = (summed != NONE) & ~given.last_column
-    below = number(cells, addends % cells.base, given.last_column)  # the carries are addends, too
-    return np.where(given.first, np.where(of_sum, carries, NONE), below)
+    addends = addition(page)
+    carries = page.carries_into(addends)
+    summed = page.number((addends + carries) % page.base, page.last_column)
+    of_sum = (summed != NONE) & ~page.last_column
+    below = page.number(addends % page.base, page.last_column)  # the carries are addends, too
+    return np.where(page.first, np.where(of_sum, carries, NONE), below)
 
 
+Program = Callable[[Page], SOp]  # digits to write into the masked cells, NONE for a blank
 _ALL = (standard, running_sum, interleaved, accumulate, lattice, direct, column, column_carries)
 PROGRAMS: dict[str, Program] = {program.__name__: program for program in _ALL}
 
@@ -255,7 +228,7 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
     Also the cells are returned, with the selectors of the program. ValueError: see `check_program`.
     """
     check_program(layout)
-    cells = Cells(canvases, base)
+    cells = Page(canvases, base)
     digits = PROGRAMS[layout](cells).reshape(canvases.shape)
     ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_IDS[digits]).astype(np.uint8)
     return np.where(canvases == symbols.MASK, ids, canvases), cells

@@ -42,7 +42,7 @@ MISTAKES = [
         "data.task: there is no class canvas.addition.Additon. "
         "Did you mean canvas.addition.Addition?",
     ),
-    ("data: {task: {digits_a: [3, 1]}}", "digits_a is [fewest, most] from 1 to 1000"),
+    ("data: {task: {digits_a: [3, 1]}}", "digits_a is [fewest, most] from 1 to 4096"),
     ("data: {task: {layout: latice}}", "Did you mean lattice?"),
     ("data: {canvas: {margin: -3}}", "a margin is 0 cells or more, not -3"),
     ("data: {task: {digits_a: [1, 900], digits_b: [1, 99]}}", "more than 12,000 cells"),
