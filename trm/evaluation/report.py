@@ -5,7 +5,6 @@ pooled over cells by adding up what was right and what was asked, and carry thei
 interval.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
 from trm.evaluation.errors import Diagnostics
@@ -57,38 +55,22 @@ Say = Callable[[list[Cell]], dict[str, str]]  # what is said of cells, by its he
 
 
 def print_summary(console: Console, grid: dict[str, Any]) -> None:
-    """How each model does within its range and beyond, as a table in the terminal."""
-    if axes_of(grid)[0] == FAMILY:
-        for model in grid["models"]:
-            heads, rows = _by_cell(model, grid)
-            families = Table(*heads, title=model["name"], title_justify="left", pad_edge=False)
-            for row in rows:
-                families.add_row(*(word.replace("*", "").replace(" (", "\n(") for word in row))
-            console.print(families)
-    summary = Table(pad_edge=False)
-    for heading in ("", *regions_of(grid)):
-        summary.add_column(heading, overflow="fold")  # a figure is never cut short
+    """How each model does within its range and beyond, as tables in the terminal."""
+    parts, unlike = [], asked_unlike(grid)
     for model in grid["models"]:
-        name = Text(model["name"], style="bold", overflow="fold")
-        if model["name"] in asked_unlike(grid):
-            name.append(f"\n{asked_unlike(grid)[model['name']]}", style="not bold")
-        summary.add_row(name)
-        for measure, words in _lines(grid, model, _summary):
-            summary.add_row(measure, *(Text(word.replace(" (", "\n(")) for word in words))
-        summary.add_section()
-    console.print(summary)
+        name = f"**{safe(model['name'])}**"
+        parts.append(f"{name}: {safe(unlike[model['name']])}" if unlike else name)
+        if axes_of(grid)[0] == FAMILY:
+            parts.append(table(*_by_cell(model, grid)))
+        lines = [[measure, *words] for measure, words in _lines(grid, model, _summary)]
+        parts.append(table(["", *regions_of(grid)], lines))
     if together := _seeds_together(grid):
         meaning, heads, rows = together
-        seeds = Table(title="Seeds together", title_justify="left", pad_edge=False)
-        seeds.add_column(overflow="fold")
-        for heading in heads[2:]:
-            seeds.add_column(heading, min_width=len("[10.0–100.0]"))
-        for setting, number, *words in rows:
-            narrow = (Text(re.sub(r" (?=[\[(])", "\n", word)) for word in words)
-            seeds.add_row(Text(setting, style="bold").append(f"\n{number} seeds"), *narrow)
-        console.print(seeds, Text(meaning), sep="\n")
-    for note in _notes(grid):
-        console.print(Text(note))
+        parts.append("**Seeds together**")
+        for name, number, *words in rows:
+            parts += [f"{safe(name)}, {number} seeds", table(heads[2:], [words])]
+        parts.append(safe(meaning))
+    console.print(Markdown("\n\n".join([*parts, *map(safe, _notes(grid))])))
 
 
 def markdown(grid: dict[str, Any], *figures: str) -> str:
