@@ -75,12 +75,9 @@ def problem_keys(problems: "Problems") -> np.ndarray:
 
 
 def _hash(x: Numbers) -> np.ndarray:
-    total = np.zeros(len(x), dtype=np.uint64)
-    power = np.ones(1, dtype=np.uint64)  # an array: only scalars warn when they wrap around
-    for place in range(x.digits.shape[1]):
-        total += x.digits[:, place] * power
-        power = power * np.uint64(0xD1342543DE82EF95)
-    return mix(total + _GOLDEN)
+    powers = np.full(x.digits.shape[1], 0xD1342543DE82EF95, dtype=np.uint64)
+    powers[:1] = 1
+    return mix(x.digits.astype(np.uint64) @ powers.cumprod() + _GOLDEN)
 
 
 @dataclass(frozen=True)
