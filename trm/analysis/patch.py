@@ -99,9 +99,9 @@ def patch(
             "measured: take another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    stepwise = isinstance(recorder, StepRecorder)
-    states = recorder.states(sorted(steps)) if isinstance(recorder, StepRecorder) else []
-    things: list[str] = []
+    states, things = [], list[str]()
+    if isinstance(recorder, StepRecorder):
+        states, things = recorder.states(sorted(steps)), list(named(recorder.initial))
     place: np.ndarray | None = None
     if by == "heads":
         sites, layer = recorder.heads(), attention_of(model)[0]
@@ -109,18 +109,18 @@ def patch(
         groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
         things = [f"head {number}" for number in range(1, layer.num_heads + 1)]
     elif by == "steps":
-        if not stepwise or not isinstance(recorder, StepRecorder):
+        if not states:
             raise ValueError(
                 f"{type(model).__name__} takes no supervision steps here, after which a state "
                 "could be patched: patch cells, rows, columns or heads"
             )
-        sites, things = _spread(states), list(named(recorder.initial))
-        groups = torch.eye(len(things), dtype=torch.bool)
+        sites, groups = _spread(states), torch.eye(len(things), dtype=torch.bool)
         if len(things) > 1:  # each alone, then all together
             groups = torch.cat((groups, torch.ones_like(groups[:1])))
             things.append("all")
     else:
-        passed = states if stepwise else [site for part in recorder.layers() for site in part]
+        things = []
+        passed = states or [site for part in recorder.layers() for site in part]
         sites = _spread([*recorder.input_sites(), *passed])
         # Groups of tokens [G, S], and the group of each place of the canvas [h, w].
         there, own = grid >= 0, np.arange(grid.size).reshape(grid.shape)

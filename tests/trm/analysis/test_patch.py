@@ -14,10 +14,9 @@ from canvas.problems import SPLITS, Problems, split_of
 from canvas.render import row_step
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
-from trm.analysis.patch import PATCHED, HeadEffects, head_effects, open_pair, patch, replacement
-from trm.analysis.record import Change, Recorder, Site, StepRecorder, attention_of
+from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement
+from trm.analysis.record import Change, Recorder, Site, StepRecorder
 from trm.checkpoints.loading import load_solver
-from trm.commands import inspect
 from trm.solving.solver import Solver
 
 FOUR = {"digits_a": 4, "digits_b": 4}
@@ -28,10 +27,6 @@ ADDED = {"digits": 5, "addends": 2}
 def adding(stepping) -> Solver:
     """Pairs are drawn alike whatever the model."""
     return replace(stepping, task=Addition("column", digits=(1, 5), addends=(2, 2)))
-
-
-def test_the_command_offers_what_there_is():
-    assert inspect.BY == PATCHED
 
 
 def operands(pair: Pair) -> list[tuple[str, ...]]:
@@ -237,21 +232,6 @@ def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(traine
         last, writers = np.nan_to_num(found.effects[-1]), np.roll(found.scored, 1, axis=1)
         assert_all_of(last[writers], 1)
         assert_all_of(last[~writers], 0)
-
-
-def test_a_head_that_the_output_projection_leaves_out_has_no_effect(make_solver):
-    solver = make_solver("gpt")
-    recorder = recorder_of(solver, ("21x2", "22x2"))
-    layer, (site, *_) = attention_of(solver.predictor.model)[0], recorder.heads()
-    second = (torch.arange(layer.out.in_features) >= layer.out.in_features // 2)[None]
-    base = recorder.run([site])
-    patched = recorder.run([site], [0], replacement(second, base.values[site], "heads")).logits
-    assert not torch.allclose(patched, base.logits[:1], atol=1e-6)
-    with torch.no_grad():
-        layer.out.weight[:, second[0]] = 0
-    base = recorder.run([site])
-    patched = recorder.run([site], [0], replacement(second, base.values[site], "heads")).logits
-    torch.testing.assert_close(patched, base.logits[:1])
 
 
 @pytest.mark.parametrize("by", ["cells", "rows", "columns", "heads"])

@@ -114,15 +114,6 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     assert "torch 2.13.0" in text
 
 
-def test_a_report_of_addition_speaks_of_addends(make_grid):
-    grid = make_grid({"one": right}, trained=((1, 3), (2, 3)), axes=("digits", "addends"))
-    text = markdown(grid)
-    (row,) = table(text, "## Models")[1:]
-    assert row[2:5] == ["column", "188,322", "1 to 3 digits, 2 to 3 addends"]
-    assert "Rows: digits; columns: addends; bold" in text
-    assert "digits of b" not in text
-
-
 def test_every_cell_is_in_the_report_with_its_interval(make_grid):
     text = markdown(make_grid({"one": short_only}))
     head, *rows = table(text, "### one")
@@ -165,12 +156,6 @@ def test_comparison_counts_and_lists_the_cells_told_apart(make_grid):
     other = compare_markdown(make_grid(shares), "better", "compare.png")
     assert ["base", FIRST, "4", "0", "4", "0"] in table(other, "## Against better")
     assert "(compare.png)" in other
-
-
-def test_long_lists_of_cells_are_cut(make_grid):
-    shares = {"base": lambda a, b: 0.1, "better": lambda a, b: 0.9}
-    text = compare_markdown(make_grid(shares, 10, 10))
-    assert "and 32 more, see the figure" in text  # of 7 x 8 cells
 
 
 def test_differing_problems_are_said_plainly(make_grid):
