@@ -154,9 +154,6 @@ class ProbeStudy:
     train: dict[str, int]  # how much probes were fitted to; "working": in rows that are filled in
     sizes: list[SizeResult]
     model: dict[str, Any] = field(default_factory=dict)  # as in ``grid.json``
-    versions: dict[str, str] = field(default_factory=dict)
-    created: str = ""
-    format: int = 1
     settled: bool = False  # whether the last supervision step changed nothing in any problem
 
     @property

@@ -1,18 +1,7 @@
 """Suites as files, in four formats, with a card ``CARD.md`` that says what they are.
 
-jsonl  ``SUITE.jsonl``: one problem a line, `trm.benchmark.suites.json_line`. Its SHA-256 is the
-       suite's checksum.
-csv    ``SUITE.csv`` with the columns `COLUMNS`.
-trm    the data sets of HRM and TRM: ``test/`` and ``train/`` with inputs (what is given) and labels
-       (the finished canvas), uint8 [N, H · W], the ids of `canvas.symbols`, in the top left corner.
-       Every puzzle has one example and is a group of its own. Ids of the problems are in
-       ``test/ids.txt``, height, width and symbols in ``meta.json``.
-txt    tokens of uint16 as nanoGPT reads them: ``test.bin``, ``train.bin`` and ``val.bin``,
-       ``meta.json``. Numbers are lines like ``12 * 34 = 408``, a token a character; canvases are
-       sequences as `canvas.render` has them, with an end symbol, all equally long.
-
-Problems to train on are of the training split (and a tenth as many of the validation split, but in
-the format trm).
+docs/benchmark.md tells what the files of each of the `FORMATS` hold. Problems to train on are of
+the training split, and a tenth as many of the validation split, but in the format trm.
 """
 
 import csv
