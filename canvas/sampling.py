@@ -17,6 +17,7 @@ from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_o
 from canvas.task import Task
 
 _ATTEMPTS = 256  # tries at a problem of the right split before other lengths are drawn
+_AT_ONCE = 8  # of them: one in ten problems is of the validation split, and as many of test
 _LENGTH_DRAWS = 16
 
 
@@ -43,20 +44,24 @@ def sample(
             drawn = task.lengths(random_words(key[todo], 1, start=draw)[:, 0])
         else:
             drawn = np.tile(np.array(sizes), (len(todo), 1))
-        for attempt in range(_ATTEMPTS):
+        at_once = 1 if split == "train" else _AT_ONCE
+        for attempt in range(0, _ATTEMPTS, at_once):
             start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
-            words = random_words(key[todo], width, start)
+            words = random_words(key[todo], at_once * width, start).reshape(-1, width)
             operands = []
             for k, mine in enumerate(np.split(words, ends, axis=1)):
-                numbers = numbers_from_words(mine, drawn[:, k], task.base, task.smallest)
+                sizes_of = drawn[:, k].repeat(at_once)
+                numbers = numbers_from_words(mine, sizes_of, task.base, task.smallest)
                 if split == "train" and task.repeats:
                     numbers = _with_repeats(numbers, mine, task.repeats)
                 operands.append(numbers)
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
-            digits[todo[fits]] = np.concatenate([one.digits for one in operands], axis=1)[fits]
-            lengths[todo[fits]] = drawn[fits]
-            todo, drawn = todo[~fits], drawn[~fits]
+            every = np.concatenate([one.digits for one in operands], axis=1)
+            fits, found = fits.reshape(-1, at_once), fits.reshape(-1, at_once).any(axis=1)
+            first = found.nonzero()[0] * at_once + fits[found].argmax(axis=1)
+            digits[todo[found]], lengths[todo[found]] = every[first], drawn[found]
+            todo, drawn = todo[~found], drawn[~found]
             if not todo.size:
                 parts = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
                 return Problems(tuple(Numbers(*part, task.base) for part in parts))
