@@ -16,8 +16,7 @@ s-ops, too. The example of the paper that counts how often each letter occurs::
     select(letters, letters, np.equal).width  # 1, 1, 2, 2, 1
 
 A head of a canvas model can learn each of the selectors that `Cells` has by name: the neighbours of
-a cell; in each of eight directions the first written cell, or the first one that is no neighbour
-(``far``, what the neighbourhood ``local_nearest`` shows); the row, the one above, the column, and
+a cell; in each of eight directions the first written cell; the row, the one above, the column, and
 that on its right, from which a carry comes.
 """
 
@@ -47,9 +46,8 @@ NEIGHBOURS = {  # rows down and columns right from a cell to the one that it loo
     "below left": (1, -1),
 }
 FIRST_WRITTEN = {f"first written {name}": step for name, step in NEIGHBOURS.items()}
-FAR = {f"far {name}": step for name, step in NEIGHBOURS.items()}  # first written after a neighbour
 LINES = ("row above", "same row", "same column", "right column")
-NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *FAR, *LINES)
+NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *LINES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,11 +211,9 @@ class Cells:
         if name == "itself" or name in LINES:
             lines = {"row above": (-1, None), "same row": (0, None), "same column": (None, 0)}
             return reaching(*(lines | {"right column": (None, 1), "itself": (0, 0)})[name])
-        down, right = (FIRST_WRITTEN | FAR)[name]
+        down, right = FIRST_WRITTEN[name]
         across, along = right * rows - down * columns, down * rows + right * columns
         line = select(across, across, np.equal) & select(along, along, np.greater)
-        if name in FAR:
-            line &= ~self._made(name.removeprefix("far "))
         if self.order is not None:
             line &= select(self.order, self.order, np.less)
         written = ~np.isin(self.symbols, (symbols.BLANK, symbols.MASK))

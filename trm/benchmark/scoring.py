@@ -53,6 +53,8 @@ class _Line(BaseModel):
 
 
 _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
+# Numbers stay as they are written: they may be longer than Python reads at once.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 def _opened(file: str | Path) -> tuple[About | None, Iterator[tuple[str, Any]]]:
@@ -62,8 +64,7 @@ def _opened(file: str | Path) -> tuple[About | None, Iterator[tuple[str, Any]]]:
         for number, line in numbered_lines(Path(file)):
             where = f"{file}, line {number:,}"
             try:
-                # Numbers stay as they are written: they may be longer than Python reads at once.
-                yield where, json.loads(line.decode("utf-8"), parse_int=str, parse_float=str)
+                yield where, _DECODER.decode(line.decode("utf-8"))
             except (ValueError, RecursionError):
                 shown = shortened(line.decode("utf-8", "replace").strip())
                 raise ValueError(f"{where}: not JSON: {shown}") from None

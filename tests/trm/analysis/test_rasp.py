@@ -158,7 +158,7 @@ def test_a_carry_takes_an_iteration_for_each_cell_that_it_moves_on():
 
 
 def test_the_first_written_cell_in_each_direction():
-    """Of the masked cell in the middle; far is the first written cell that is no neighbour."""
+    """Of the masked cell in the middle."""
     cells = Cells(canvas_of("1_2_3/_____/4_._5/_____/6_7_8"), 10)
     found = {name: int(cells.at(name, cells.digit)[0, 12]) for name in FIRST_WRITTEN}
     around = ("above left", "above", "above right", "left", "right", "below left", "below")
@@ -166,7 +166,6 @@ def test_the_first_written_cell_in_each_direction():
     assert found == expected | {"first written below right": 8}
     cells = Cells(canvas_of(".12_3"), 10)
     assert cells.at("first written right", cells.digit)[0].tolist() == [1, 2, 3, 3, -1]
-    assert cells.at("far right", cells.digit)[0].tolist() == [2, 3, 3, -1, -1]
 
 
 def test_for_a_decoder_is_written_what_comes_before_a_cell_in_its_sequence():

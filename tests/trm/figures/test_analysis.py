@@ -88,7 +88,7 @@ def test_every_kind_has_its_table_with_intervals(shape):
 def heads(layers: int = 2, number: int = 8) -> list[Head]:
     """All attend to the right, or now and then above."""
     shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
-    shares += [(name, 0.2, False) for name in NAMES if name.startswith("far")]
+    shares += [(name, 0.2, False) for name in NAMES if name.startswith("first")]
     overlaps = tuple(Overlap(name, x, x, x, 0.25, 9, 3, used) for name, x, used in shares)
     return [
         Head("state", layer, head, overlaps)
