@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.markdown import Markdown
 
 from trm.analysis.probe_study import ProbeStudy, Reading, SizeResult, pooled
 from trm.evaluation.grid import INSIDE
+from trm.markdown import table
 
 JUDGES = {"head": "the model's own heads", "probe": "the probes"}
 _READERS = {
@@ -23,26 +23,16 @@ _BREAKS = {"head": "breaks first", "probe": "is read worst"}  # what is not read
 def print_study(console: Console, study: ProbeStudy) -> None:
     """All tables, each with what it shows, and the sentences."""
     measured, last = study.measured, last_point(study)
-    # Sub-task by size, at the last step.
-    heads = [
-        f"{size.name.removesuffix(' digits')}\n{size.region.replace(' ', chr(10))}"
-        for size in measured
-    ]
-    title = f"cells right in rows that are filled in, {last}, % (95 % interval)"
-    by_size = Table("sub-task", "", *heads, title=title, pad_edge=False)
+    by_size = []  # sub-task by size, at the last step
     for hint in study.hints:
         found = [size.at(hint, study.main, study.last) for size in measured]
         for reader, name in _READERS.items():
             words = [_word(reading, reader) for reading in found]
             if any(words):
-                by_size.add_row(hint if reader == "probe" else "", name, *words)
-        by_size.add_section()
-    # Sub-task by step, within the training range and beyond it.
-    title = f"cells that a probe of {study.curve} gets right in these rows, by {study.unit}, %"
+                by_size.append([hint if reader == "probe" else "", name, *words])
     known = {r.step for r in measured[0].readings if r.site == study.curve}
     steps = [step for step in study.steps if step in known]
-    names = [step_name(study, step) for step in steps]
-    by_step = Table("sub-task", "sizes", *names, title=title, pad_edge=False)
+    by_step = []  # within the training range and beyond it
     for hint in study.hints:
         for i, (name, sizes) in enumerate(regions(study).items()):
             values = [
@@ -50,25 +40,28 @@ def print_study(console: Console, study: ProbeStudy) -> None:
             ]
             words = ["" if v is None else f"{100 * v:.1f}" for v in values]
             if any(words):
-                by_step.add_row("" if i else hint, name, *words)
-        by_step.add_section()
-    # Sub-tasks and answers, right and wrong, by size.
-    heads = ["all\nright", "gap", "only\nanswer", "both\nwrong", "compositionality\ngap"]
-    judge = next((size.gap.judge for size in measured if size.gap), "probe")
-    title = f"sub-tasks (by {JUDGES[judge]}) and answers, {last}"
-    gaps = Table("size", "", *heads, title=title, pad_edge=False)
+                by_step.append(["" if i else hint, name, *words])
+    gaps = []  # sub-tasks and answers, right and wrong, by size
     for size in measured:
         for name, of in (("rows", "rows"), ("whole", "problems")) if size.gap else ():
             counts = getattr(size.gap, of)
             cells = (counts.both, counts.gap, counts.otherwise, counts.neither)
             first = size.name if of == "rows" else ""
-            gaps.add_row(first, name, *map(str, cells), counts.gap_share.short)
-        gaps.add_section()
-    for table in (by_size, by_step, gaps):
-        console.print(table)
-        console.print()
-    for line in (*_notes(study), *filter(None, map(first_error, measured))):
-        console.print(Text(line), soft_wrap=True)
+            gaps.append([first, name, *map(str, cells), counts.gap_share.short])
+    judge = next((size.gap.judge for size in measured if size.gap), "probe")
+    sizes_of = [f"{size.name.removesuffix(' digits')} {size.region}" for size in measured]
+    counted = ["all right", "gap", "only answer", "both wrong", "compositionality gap"]
+    parts = [
+        f"Cells right in rows that are filled in, {last}, % (95 % interval):",
+        table(["sub-task", "", *sizes_of], by_size),
+        f"Cells that a probe of {study.curve} gets right in these rows, by {study.unit}, %:",
+        table(["sub-task", "sizes", *(step_name(study, step) for step in steps)], by_step),
+        f"Sub-tasks (by {JUDGES[judge]}) and answers, {last}:",
+        table(["size", "", *counted], gaps),
+        *_notes(study),
+        *filter(None, map(first_error, measured)),
+    ]
+    console.print(Markdown("\n\n".join(part.replace("_", "\\_") for part in parts)))
 
 
 def _word(reading: Reading | None, reader: str) -> str:
@@ -76,7 +69,7 @@ def _word(reading: Reading | None, reader: str) -> str:
         return ""
     if reader == "selectivity":  # in points
         return f"{100 * value:+.1f}".replace("-", "−")
-    ends = f"\n({getattr(reading, reader).span()})" if reader in ("probe", "head") else ""
+    ends = f" ({getattr(reading, reader).span()})" if reader in ("probe", "head") else ""
     return f"{100 * value:.1f}{ends}"
 
 
