@@ -35,13 +35,10 @@ from trm.devices import Work, make_trainer, run, start_processes
 from trm.evaluation.cell_problems import SPLIT, fitted
 from trm.evaluation.errors import Diagnostics, diagnose
 from trm.evaluation.grid import (
+    FILES,
     FORMAT,
     GRID,
     KEYS,
-    LENGTHS,
-    PICTURE,
-    REPORT,
-    TABLE,
     Key,
     new_grid,
     region,
@@ -129,8 +126,7 @@ def measure(
     """
     output, bars = Path(output), [] if quiet else [_Bar()]
     trainer = make_trainer(accelerator, devices, nodes, bars, settings.precision)
-    own = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
-    make_own_folder(output, "trm evaluate", own, "format", f"cells/{_HASH}-{_HASH}")
+    make_own_folder(output, "trm evaluate", FILES, "format", f"cells/{_HASH}-{_HASH}")
     models = describe_all(checkpoints, names, settings.steps)
     check_models(output / GRID, models)
     start_processes(trainer)
