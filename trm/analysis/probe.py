@@ -287,11 +287,7 @@ class LinearProbes:
 
 
 def fit(
-    features: Tensor,
-    labels: Tensor,
-    classes: Sequence[int],
-    l2: float = 1e-3,
-    iterations: int = 60,
+    features: Tensor, labels: Tensor, classes: Sequence[int], l2: float = 1e-3, iterations: int = 60
 ) -> LinearProbes:
     """Minimise each task's mean cross entropy plus ``l2 / 2`` times its squared weights.
 

@@ -193,11 +193,7 @@ class StepRecorder(Recorder):
     model: IterativeModel
 
     def __init__(
-        self,
-        model: IterativeModel,
-        canvases: np.ndarray,
-        last: int,
-        finished: bool = False,
+        self, model: IterativeModel, canvases: np.ndarray, last: int, finished: bool = False
     ) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)

@@ -77,12 +77,7 @@ class Settings:
 
     def key(self, device: str) -> str:
         """A hash of what decides figures on cpu, cuda or mps, beside checkpoint and size."""
-        deciding = {
-            "format": FORMAT,
-            "split": SPLIT,
-            "versions": versions(),
-            "device": device,
-        }
+        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
         deciding |= asdict(self)
         del deciding["rows"], deciding["columns"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]

@@ -70,9 +70,7 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list
 
 
 def describe_all(
-    checkpoints: Sequence[str | Path],
-    names: Sequence[str] | None = None,
-    steps: int | None = None,
+    checkpoints: Sequence[str | Path], names: Sequence[str] | None = None, steps: int | None = None
 ) -> list[dict[str, Any]]:
     """The entries of models that are asked the same problems, named by `labels` if not otherwise.
 

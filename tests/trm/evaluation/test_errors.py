@@ -184,7 +184,7 @@ def test_a_carry_is_what_the_lower_places_amount_to(layout, base):
 
 PAIRS = [(12, 34), (99, 99), (5, 17), (123, 45)]
 FAULTS: dict[Where, Fault] = {
-    **{(0, 2): put(2, 3), (1, 0): move(-1), (1, 2): put(1, 7), (3, 0): put(0, 2), (3, 1): erase},
+    **{(0, 2): put(2, 3), (1, 0): move(-1), (1, 2): put(1, 7), (3, 0): put(0, 2), (3, 1): erase}
 }
 
 
