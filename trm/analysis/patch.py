@@ -235,8 +235,6 @@ def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
             chosen = chosen[:, number].view(-1, *[1] * (value.ndim - 1))
         elif by == "heads":
             chosen = chosen.unsqueeze(1)
-        elif value.ndim == 4:
-            chosen = chosen.view(*value.shape[:3], 1)
         else:
             prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
             chosen = torch.cat((prefix, chosen), dim=1).unsqueeze(-1)

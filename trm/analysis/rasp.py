@@ -52,18 +52,12 @@ NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *LINES)
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """Which keys each query selects, bool [..., Q, K]; combined with ``&``, ``|`` and ``~``."""
+    """Which keys each query selects, bool [..., Q, K]; combined with ``&``."""
 
     chosen: np.ndarray
 
     def __and__(self, other: "Selector") -> "Selector":
         return Selector(self.chosen & other.chosen)
-
-    def __or__(self, other: "Selector") -> "Selector":
-        return Selector(self.chosen | other.chosen)
-
-    def __invert__(self) -> "Selector":
-        return Selector(~self.chosen)
 
     @cached_property
     def width(self) -> SOp:
@@ -100,12 +94,12 @@ def closest(selector: Selector, keys: SOp, queries: SOp) -> Selector:
 def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
     """What each query fetches from the keys that it selects, of values [..., K].
 
-    Floats are averaged. Values of any other dtype (digits, symbols, truth values) are categories,
-    of which there is no mean: the selected ones have to agree. The default is for queries that
-    select nothing; None: there must be none.
+    The paper takes the mean. Digits, symbols and truth values are categories, of which there is
+    none: the selected ones have to agree. The default is for queries that select nothing; None:
+    there must be none.
 
     Raises:
-        ValueError: a query selects nothing, and there is no default; or categories that differ.
+        ValueError: a query selects nothing, and there is no default; or values that differ.
     """
     there = selector.width > 0
     if default is None and not there.all():
@@ -113,24 +107,18 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
         raise ValueError(
             f"position {query} selects nothing, and there is no default to take instead"
         )
-    if np.issubdtype(values.dtype, np.floating):
-        # What is not selected counts nothing, even if it is infinite.
-        total = np.where(selector.chosen, values[..., None, :], 0).sum(axis=-1)
-        found = total / np.maximum(selector.width, 1)
-    else:
-        batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
-        first = selector.chosen.argmax(axis=-1)
-        spread = np.broadcast_to(values, (*batch, values.shape[-1]))
-        first = np.broadcast_to(first, (*batch, first.shape[-1]))
-        found = np.take_along_axis(spread, first, axis=-1)
-        differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
-        if (selector.width > 1).any() and differ.any():
-            *one, query, key = np.argwhere(differ)[0].tolist()
-            raise ValueError(
-                f"position {query} selects {found[(*one, query)]} and {spread[(*one, key)]}, and "
-                "there is no mean of categories: select keys that agree, or give floats to be "
-                "averaged"
-            )
+    batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
+    first = selector.chosen.argmax(axis=-1)
+    spread = np.broadcast_to(values, (*batch, values.shape[-1]))
+    first = np.broadcast_to(first, (*batch, first.shape[-1]))
+    found = np.take_along_axis(spread, first, axis=-1)
+    differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
+    if (selector.width > 1).any() and differ.any():
+        *one, query, key = np.argwhere(differ)[0].tolist()
+        raise ValueError(
+            f"position {query} selects {found[(*one, query)]} and {spread[(*one, key)]}, and there "
+            "is no mean of categories: select keys that agree"
+        )
     return found if default is None else np.where(there, found, values.dtype.type(default))
 
 

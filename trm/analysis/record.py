@@ -218,8 +218,6 @@ class StepRecorder(Recorder):
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """As [B, S, D]; ValueError: it is not made of tokens of cells."""
-        if value.ndim == 4 and value.shape[1] * value.shape[2] == self.length:
-            value = value.flatten(1, 2)
         if value.ndim != 3 or value.shape[1] < self.length:
             raise ValueError(
                 f"the state {name} of the model has the shape {list(value.shape)}: only states "
