@@ -163,15 +163,7 @@ def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(values, dict):
         return [(label, dict(some or {})) for label, some in values.items()]
     short = axis.rpartition(".")[2].replace("_", " ")
-    return [(f"{short} {_shown(value)}", {axis: value}) for value in values]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{key} {_shown(below)}" for key, below in value.items())
-    if isinstance(value, list):
-        return "-".join(map(_shown, value))
-    return "none" if value is None else str(value)
+    return [(f"{short} {value}", {axis: value}) for value in values]
 
 
 def _folder(name: str) -> str:
@@ -192,7 +184,6 @@ def _evaluate_options(key: str, value: Any) -> Iterator[str]:
     option = key.replace("_", "-")
     if option in _EVALUATION_OURS:
         raise ValueError(f"evaluate: {key} is set by the study: leave it out")
-    if value is not False and value is not None:
-        yield f"--{option}"
-        if value is not True:
-            yield ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    yield f"--{option}"
+    if value is not True:
+        yield str(value)
