@@ -301,7 +301,7 @@ def first_of_cells(asked: Iterable[Item], problems: int | None) -> Iterator[Item
         yield from islice(cell, problems)
 
 
-class SuiteDataset(Sequence[dict[str, Any]]):
+class SuiteDataset:
     """The problems of a suite as questions and answers, after the protocol of reasoning-gym's.
 
     An entry is a dictionary of ``question``, ``answer`` and ``metadata``. Neither reasoning-gym nor
@@ -311,22 +311,20 @@ class SuiteDataset(Sequence[dict[str, Any]]):
         data.score_answer("It is 1,234.", data[0])  # 1.0 or 0.0
     """
 
-    def __init__(self, suite: str, secret: bytes | None = None) -> None:
+    def __init__(self, suite: str) -> None:
         check_choice("suite", suite, SUITES)
         self.suite = SUITES[suite]
-        self._items = list(items(self.suite, secret))
+        self._items = list(items(self.suite))
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, index: Any) -> Any:
-        """The entry of that index, or those of a slice, as a list."""
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self[i] for i in places]
-        found = record(self._items[places])
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The entry of that index."""
+        place = range(len(self))[index]
+        found = record(self._items[place])
         source = {"id": found.pop("id"), "source_dataset": found.pop("suite")}
-        return found | {"metadata": source | {"source_index": places} | found["metadata"]}
+        return found | {"metadata": source | {"source_index": place} | found["metadata"]}
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """1.0 if the text that a model gave is right, read by `trm.benchmark.answers`, else 0."""
