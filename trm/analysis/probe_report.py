@@ -92,10 +92,11 @@ def _notes(study: ProbeStudy) -> list[str]:
     solve_steps = study.model.get("solve_steps")
     if study.settled:
         lines.append("end: no further supervision step changes the states of any of these rows.")
-    elif solve_steps and solve_steps > study.last and study.main == study.curve:
+    elif study.main == study.curve and not (solve_steps and solve_steps <= study.last):
+        ends = f"with up to {solve_steps}" if solve_steps else "until no step changes a cell"
         lines.append(
             f"Answers and sub-tasks are those after {study.last} supervision steps; the model "
-            f"solves with up to {solve_steps}. Name {solve_steps} in --steps to probe there, too."
+            f"solves {ends}. Name more in --steps to probe there, too."
         )
     return lines + [f"{s.name}: not probed, as {s.reason}." for s in study.sizes if s.reason]
 

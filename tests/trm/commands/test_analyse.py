@@ -215,3 +215,5 @@ def test_what_works_in_order_is_probed_when_no_step_changes_it_any_more(command,
     assert ran.code == 0, ran.err
     assert titles == ["lattice: state when no step changes it any more"]
     assert "256" not in ran.out
+    ran = command("analyse", "probe", *words[:-3], 2, *words[-2:])
+    assert "the model solves until no step changes a cell" in " ".join(ran.out.split())
