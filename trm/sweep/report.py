@@ -72,9 +72,8 @@ def found(output: Path, study: Study, states: States, evaluation: str) -> dict[R
     return outcome
 
 
-def gathered(output: Path, study: Study, states: States, evaluation: str) -> list[Gathered]:
+def gathered(study: Study, outcome: Mapping[Run, Found]) -> list[Gathered]:
     """What one evaluation found by setting, of each that has a seed evaluated."""
-    outcome = found(output, study, states, evaluation)
     settings = []
     for one in study.settings:
         seeds = tuple(f for run, f in outcome.items() if run.setting.name == one.name)
@@ -106,7 +105,8 @@ def write_report(
     output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
 ) -> None:
     """Write the page, with the stages under way; ``drawn``: and pictures and TensorBoard's page."""
-    evaluations = {name: gathered(output, study, states, name) for name in study.evaluations}
+    outcomes = {name: found(output, study, states, name) for name in study.evaluations}
+    evaluations = {name: gathered(study, outcome) for name, outcome in outcomes.items()}
     if drawn:
         figures = {PICTURE: study_figure(evaluations)}
         axis, values = numeric_axis(study.settings)
@@ -118,7 +118,7 @@ def write_report(
             if figure is not None:
                 with replacing(output / name) as part:
                     figure.savefig(part, format="png")
-        _write_board(output, study, states)
+        _write_board(output / BOARD, outcomes)
     with replacing(output / PAGE) as part:
         part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
 
@@ -183,20 +183,16 @@ def _results(settings: Sequence[Gathered]) -> str:
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
 
 
-def _write_board(output: Path, study: Study, states: States) -> None:
-    """Write TensorBoard's HParams tab: what is varied, and what came out of every run.
-
-    It replaces what was written before, in the study's folder ``tensorboard``.
-    """
+def _write_board(folder: Path, outcomes: Mapping[str, Mapping[Run, Found]]) -> None:
+    """Write TensorBoard's HParams tab anew: what is varied, and what came out of every run."""
     from torch.utils.tensorboard import SummaryWriter
     from torch.utils.tensorboard.summary import hparams
 
-    folder = output / BOARD
     for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
         file.unlink(missing_ok=True)
     results: dict[Run, dict[str, float]] = {}
-    for evaluation in study.evaluations:
-        for run, outcome in found(output, study, states, evaluation).items():
+    for evaluation, of_runs in outcomes.items():
+        for run, outcome in of_runs.items():
             metrics = results.setdefault(run, {})
             for column, share in outcome.shares.items():
                 if share.total:
