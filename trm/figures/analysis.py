@@ -1,24 +1,17 @@
-"""Figures of what models compute: probes, effects of heads, selectors, effective ranks.
-
-No curve, bar or cell differs from another by its colour alone; colours are matplotlib's viridis,
-Blues and RdBu, or Okabe and Ito's.
-"""
+"""Figures of what models compute: probes, effects of heads, selectors, effective ranks."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from canvas.picture import GREY, GRID, PAPER
+from canvas.picture import GREY, PAPER
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
@@ -29,26 +22,25 @@ from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Watched
 from trm.evaluation.grid import INSIDE
-from trm.figures.inspection import EFFECTS, attention_figure, draw_table, new_figure, own_scale
+from trm.figures.inspection import attention_figure, effect_colours
+from trm.figures.style import COLOURS, LINES, WRONG, colours, draw_table, mark, new_figure, tidy
 
-_PERCENT = ScalarMappable(Normalize(0, 100), matplotlib.colormaps["viridis"])
 _ACROSS = 4  # panels of curves in a line
 _TICKS = 12  # steps named below a panel, at most
 _SEEN = 0.1  # an overlap that makes a selector worth a column
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _CURVES: dict[tuple[str, str], dict[str, Any]] = {
-    ("probe", "in range"): {"color": "#0072B2", "linestyle": "-", "marker": "o"},
-    ("probe", "beyond"): {"color": "#D55E00", "linestyle": "--", "marker": "s"},
-    ("head", "in range"): {"color": "#009E73", "linestyle": "-.", "marker": "^"},
-    ("head", "beyond"): {"color": "#CC79A7", "linestyle": "-.", "marker": "v"},
+    ("probe", "in range"): {"linestyle": "-", **mark(0)},
+    ("probe", "beyond"): {"linestyle": "--", **mark(1)},
+    ("head", "in range"): {"linestyle": "-.", **mark(2)},
+    ("head", "beyond"): {"linestyle": "-.", **mark(3)},
     ("control", "in range"): {"color": GREY, "linestyle": ":", "marker": "x"},
     ("majority", "in range"): {"color": "#A6A6A6", "linestyle": (0, (6, 3))},
 }
 _READERS = {"probe": "probe", "head": "trained head", "control": "control task"}
 _PARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of the bars: field, words, style
-    ("both", "sub-tasks right, answer right", {"facecolor": "#0072B2"}),
-    ("gap", "sub-tasks right, answer wrong: the gap", {"facecolor": "#D55E00", "hatch": "////"}),
-    ("otherwise", "a sub-task wrong, answer right", {"facecolor": "#56B4E9", "hatch": "...."}),
+    ("both", "sub-tasks right, answer right", {"facecolor": COLOURS[0]}),
+    ("gap", "sub-tasks right, answer wrong: the gap", {"facecolor": WRONG, "hatch": "////"}),
+    ("otherwise", "a sub-task wrong, answer right", {"facecolor": COLOURS[5], "hatch": "...."}),
     ("neither", "both wrong", {"facecolor": "#D4D4D4"}),
 )
 
@@ -80,7 +72,7 @@ def probing_figure(study: ProbeStudy) -> Figure:
         texts[values == 100], texts[np.isnan(values)] = "100", ""
         columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
         rows = hints if axes is maps[0] else [""] * len(hints)
-        draw_table(axes, values, texts, rows, columns, _PERCENT)
+        draw_table(axes, values, texts, rows, columns, colours("viridis"))
         axes.set_xlabel(f"{_READERS[reader]}: cells right, %", fontsize=9.5)
     _bars(bars, study)
     panels = below.subplots(lines, across, sharex=True, sharey=True, squeeze=False)
@@ -135,11 +127,10 @@ def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
             axes.plot(at, [100 * v for v in values], clip_on=False, linewidth=1.4, ms=4, **style)
     axes.set_title(hint, fontsize=9.5, loc="left", pad=3)
     axes.set_ylim(0, 102)
-    axes.grid(color=GRID, linewidth=0.6)
+    tidy(axes)
     axes.tick_params(labelsize=8, length=2)
     axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
     axes.xaxis.set_major_formatter(lambda at, _: step_name(study, study.steps[round(at)]))
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
@@ -148,19 +139,20 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
     note = "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
     figure = new_figure(*size, title, f"{note}1: the second's, as clearly as in its own run")
-    all_axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
+    all_axes, scale = figure.subplots(len(found), 1, squeeze=False)[:, 0], effect_colours()
     for axes, one in zip(all_axes, found, strict=True):
         mean, low, high = (np.array(part) for part in (one.mean, one.low, one.high))
-        texts = np.vectorize(lambda *ends: "{:.2f}\n{:.2f} to {:.2f}".format(*ends))(
-            mean, low, high
+        texts, *ends = (
+            np.char.replace(np.char.mod("%.2f", part), "-0.00", "0.00")
+            for part in (mean, low, high)
         )
-        texts = np.char.replace(texts, "-0.00", "0.00")
         names = [f"head {head + 1}" for head in range(heads)]
-        draw_table(axes, mean, texts, one.sites, names, EFFECTS)
+        small = np.vectorize("{} to {}".format)(*ends)
+        draw_table(axes, mean, texts, one.sites, names, scale, small=small)
         title = f"{one.kind}: {one.meaning} ({len(one.pairs)} pairs)"
         axes.set_title(title, fontsize=10, weight="bold", loc="left")
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
-    figure.colorbar(own_scale(EFFECTS), ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
+    figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
     return figure
 
 
@@ -210,10 +202,11 @@ def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
     several = len({head.update for head in heads}) > 1
     texts = np.vectorize(lambda share: f"{share:.2f}"[-3:] if share < 0.995 else "1")(values)
     starred = [f"{one.selector} *" if one.in_program else one.selector for one in shown]
-    draw_table(axes, values, texts, [head_name(head, several) for head in heads], starred)
+    rows = [head_name(head, several) for head in heads]
+    draw_table(axes, values, texts, rows, starred, colours("Blues", 0, 1))
     for i, head in enumerate(heads):
         corner = (names.index(head.best.selector) - 0.5, i - 0.5)
-        frame = Rectangle(corner, 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)
+        frame = Rectangle(corner, 1, 1, fill=False, edgecolor=WRONG, linewidth=2)
         axes.add_patch(frame)
     for label in axes.get_xticklabels():
         label.set(rotation=60, ha="left", rotation_mode="anchor")
@@ -227,32 +220,35 @@ def head_name(head: Head, several: bool) -> str:
 
 
 def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
-    """The share of the full rank that each layer makes use of, a line for each model."""
+    """The share of the full rank that each layer makes use of, a line for each model.
+
+    A panel for each kind of weights, and one for states: a line for each tensor, from the input on.
+    """
     every = [one for ranks in models.values() for one in ranks]
     panels = list(dict.fromkeys(one.name for one in every if one.kind == WEIGHTS))
     panels += [STATES] * any(one.kind == STATES for one in every)
-    figure = new_figure(1.4 + 3 * len(panels), 3.8, "")
+    figure = new_figure(1.4 + 3 * len(panels), 3.8)
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    axes = dict(zip(panels, all_axes, strict=True))
     handles = {}
     for number, (model, ranks) in enumerate(models.items()):
-        style: dict[str, Any] = {"color": _COLOURS[number % 7], "marker": "os^vDPX"[number % 7]}
-        given = [one for one in ranks if (one.kind, one.name) == (STATES, INPUT)]
-        lines = dict.fromkeys((one.kind, one.name) for one in ranks if one not in given)
-        tensors = [name for kind, name in lines if kind == STATES]
-        for kind, name in lines:
-            line = given * (kind == STATES) + [r for r in ranks if (r.kind, r.name) == (kind, name)]
-            dashes = ("-", "--", ":", "-.")[tensors.index(name) % 4] if kind == STATES else "-"
-            (handle,) = axes[STATES if kind == STATES else name].plot(
-                [one.layer for one in line], [one.share for one in line], linestyle=dashes, **style
-            )
-            if kind == STATES or not tensors:
-                handles[f"{model}, {name}" if len(tensors) > 1 else model] = handle
-    for name, axis in axes.items():
-        axis.set_title(name if name == STATES else f"feed-forward {name}", fontsize=10)
-        axis.set(xlabel="layer", ylim=(0, 1))
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.grid(alpha=0.3)
-    axes[panels[0]].set_ylabel("effective rank / full rank")
+        states = [one for one in ranks if one.kind == STATES]
+        tensors = list(dict.fromkeys(one.name for one in states if one.name != INPUT))
+        lines = {name: [r for r in ranks if (r.kind, r.name) == (WEIGHTS, name)] for name in panels}
+        for axes, panel in zip(all_axes, panels, strict=True):
+            shown = {name: [r for r in states if r.name in (INPUT, name)] for name in tensors}
+            if panel != STATES:
+                shown = {panel: lines[panel]} if lines[panel] else {}
+            for name, line in shown.items():
+                dashes = LINES[tensors.index(name) % 4] if panel == STATES else "-"
+                at = [one.layer for one in line], [one.share for one in line]
+                (handle,) = axes.plot(*at, linestyle=dashes, **mark(number))
+                if panel == STATES or not tensors:
+                    handles[f"{model}, {name}" if len(tensors) > 1 else model] = handle
+    for name, axes in zip(panels, all_axes, strict=True):
+        axes.set_title(name if name == STATES else f"feed-forward {name}", fontsize=10)
+        axes.set(xlabel="layer", ylim=(0, 1))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        tidy(axes)
+    all_axes[0].set_ylabel("effective rank / full rank")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
     return figure

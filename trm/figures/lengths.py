@@ -3,11 +3,10 @@
 from textwrap import fill
 from typing import Any
 
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
-from canvas.picture import GREY, GRID, INK, blank_figure
+from canvas.picture import INK
 from trm.evaluation.grid import (
     FIGURES,
     Model,
@@ -21,24 +20,7 @@ from trm.evaluation.grid import (
 )
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import Share
-
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-_MARKS = ("o", "s", "D", "^", "v", "P", "X")
-
-
-def mark(i: int) -> dict[str, Any]:
-    """A colour and a shape, another pair for each of as many things as there are pairs."""
-    turn, colour = divmod(i, len(_COLOURS))
-    return {"color": _COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
-
-
-def plain_logarithmic(axis: Axis, times: float = 1) -> None:
-    """Plain numbers on a logarithmic axis: powers of ten, of a short range also 2 and 5 times."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
-    low, high = getattr(axis.axes, f"get_{axis.axis_name}lim")()  # type: ignore[attr-defined]
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,), numticks=15))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{times * value:,.10g}"))
-    axis.set_minor_formatter(NullFormatter())
+from trm.figures.style import mark, new_figure, plain_logarithmic, tidy
 
 
 def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
@@ -51,8 +33,11 @@ def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure
     """
     pairs = {key for model in grid["models"] for key in cells_of(model) if key[0] == key[1]}
     alike = axes_of(grid) == ("digits_a", "digits_b") and len(pairs) > 1
-    figure = blank_figure(900, 560)
-    figure.set_layout_engine("constrained")
+    notes = f"{described(grid)}. Bands: of several seeds from the lowest to the highest, of one "
+    notes += "the Wilson 95\u00a0% interval. Dotted: the longest of training."
+    if differing := differing_problems(grid):
+        notes += f" Not the same problems: {differing}."
+    figure = new_figure(9, 5.6, note=fill(notes, 135))
     axes, unlike, every = figure.subplots(), asked_unlike(grid), set[int]()
     for i, (name, models) in enumerate(by_setting(grid["models"]).items()):
         style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
@@ -81,16 +66,9 @@ def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     what = "digits of each operand" if alike else "digits of the longest operand, pooled"
     axes.set(ylim=(-2, 102), xlabel=what, ylabel="right, %")
-    axes.grid(color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     axes.set_title(FIGURES[figure_of], loc="left", weight="bold", fontsize=12, color=INK)
     axes.legend(frameon=False, fontsize=9, loc="best")
-    notes = f"{described(grid)}. Bands: of several seeds from the lowest to the highest, of one "
-    notes += "the Wilson 95\u00a0% interval. Dotted: the longest of training."
-    if differing := differing_problems(grid):
-        notes += f" Not the same problems: {differing}."
-    figure.supxlabel(fill(notes, 125), x=0.01, ha="left", fontsize=9, color=GREY)
     return figure
 
 
@@ -122,35 +100,29 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
                 lines.setdefault(model["name"], {})[other] = found
     if not lines:
         return None
-    figure = blank_figure(900, 520)
-    figure.set_layout_engine("constrained")
+    figure = new_figure(9, 5.2)
     axes, unlike = figure.subplots(), asked_unlike(grid)
-    ends = []  # of intervals and arrows, below
     for i, (name, wrong) in enumerate(lines.items()):
         # Models measured at the same lengths would hide one another's intervals.
-        apart = 1.02 ** (i - (len(lines) - 1) / 2)
-        style = mark(i)
+        apart, style = 1.02 ** (i - (len(lines) - 1) / 2), mark(i)
         some = {n * apart: rows.value for n, rows in wrong.items() if rows.right}
-        label = f"{name}\n{unlike[name]}" if unlike else name
+        label = f"{name}\n{unlike[name]}" if name in unlike else name
         axes.plot(list(some), list(some.values()), label=label, linewidth=1, **style)
         for n, rows in wrong.items():
-            x, (low, top) = n * apart, rows.interval
-            ends.append(low if rows.right else top / 2)
+            low, top = rows.interval
             if rows.right:
-                axes.vlines(x, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
+                axes.vlines(n * apart, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
             else:
-                axes.plot([x], [top], markerfacecolor="white", linestyle="", **style)
-                arrow = {"arrowstyle": "->", "color": style["color"]}
-                axes.annotate("", (x, top / 2), (x, top / 1.15), arrowprops=arrow)
+                down: dict[str, Any] = {"yerr": top / 2, "uplims": True, "mfc": "white"}
+                axes.errorbar([n * apart], [top], linestyle="", **style, **down)
     trained = [model["ranges"].values() for model in grid["models"] if model["ranges"]]
     for most in {min(high for _, high in ranges) for ranges in trained}:
         axes.axvline(most, color=INK, linestyle="--", linewidth=1)
     plain_logarithmic(axes.yaxis, 100)
     plain_logarithmic(axes.xaxis)
-    axes.set_ylim(bottom=min(ends) / 1.5)
     lengths = sorted({n for wrong in lines.values() for n in wrong})
     axes.set_xticks(lengths, [str(n) for n in lengths])
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    tidy(axes, "y")
     axes.set(xlabel="digits of each operand", ylabel="rows wrong, %, each from the true rows above")
     title = "Hollow, with an arrow: none wrong, upper end of the 95 % interval"
     axes.set_title(f"{title}. Dashed: longest of training", fontsize=10)

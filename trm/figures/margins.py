@@ -3,12 +3,12 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from canvas.picture import INK, blank_figure
 from canvas.windows import TOKEN, LocalRule, Sights
+from trm.figures.style import WRONG, new_figure
 from trm.proof.program import Program
 from trm.proof.prove import Judged
+from trm.proof.written import CLASSES
 
-_WRONG = "#d55e00"
 _ACROSS = 3  # panels
 
 
@@ -16,7 +16,7 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
     """A panel for each output that depends on two inputs or more: the last two of them.
 
     Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
-    Crosses: a window is wrong.
+    Crosses: a window is wrong. Classes are named as in the program that is written as Python.
     """
     sights = rule.sights(judged.numbers)
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
@@ -26,33 +26,25 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
             if len(fields) == 2:
                 pairs.setdefault((head, *fields), []).append(name)
     rows = -(-len(pairs) // _ACROSS)
-    figure = blank_figure(1500, 110 + 470 * rows)
-    figure.set_layout_engine("constrained")
-    figure.suptitle(title, fontsize=13, color=INK)
+    figure = new_figure(15, 1.1 + 4.7 * rows, title)
     panels = figure.subplots(rows, min(len(pairs), _ACROSS), squeeze=False)
     least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
     for ((head, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
         here = sights.head == head
         inputs = rule.inputs(head, Sights(*(part[here] for part in sights)))
-        down, across = (inputs[name] for name in fields)
-        smallest = np.full((rule_size(rule, fields[0]), rule_size(rule, fields[1])), np.inf)
-        np.minimum.at(smallest, (down, across), judged.margin[here])
+        sizes = [rule.fields[name.partition(".")[2]] for name in fields]
+        smallest = np.full(sizes, np.inf)
+        np.minimum.at(smallest, tuple(inputs[name] for name in fields), judged.margin[here])
         smallest[np.isinf(smallest)] = np.nan
         image = panel.imshow(smallest, vmin=least, vmax=most, cmap="viridis", origin="lower")
         wrong = np.argwhere(smallest <= 0)
-        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=_WRONG)
+        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=WRONG)
         panel.set_title(", ".join(names), fontsize=11)
-        for axis, field in ((panel.xaxis, fields[1]), (panel.yaxis, fields[0])):
-            size = rule_size(rule, field)
-            axis.set_ticks(range(size), ["none", *map(str, range(size - 1))], fontsize=8)
+        for axis, field, size in zip((panel.yaxis, panel.xaxis), fields, sizes, strict=True):
+            axis.set_ticks(range(size), list(CLASSES[:size]), fontsize=8)
             axis.set_label_text(field.replace("_", " ").replace(".", ": "), fontsize=9)
     for panel in panels.flat[len(pairs) :]:
         panel.set_visible(False)
     bar = figure.colorbar(image, ax=list(panels.flat), shrink=0.7, pad=0.01)
     bar.set_label("smallest margin between the right logit and the next")
     return figure
-
-
-def rule_size(rule: LocalRule, name: str) -> int:
-    """How many classes an input has."""
-    return rule.fields[name.partition(".")[2]]

@@ -8,19 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GREY, GRID, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
+from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
+from trm.figures.style import tidy
 from trm.solving.iteration import ConfidenceCurve, Trace
 
-_CELLS = (14, 22)  # pixels of a cell, fewest and most
-_PANEL = (150, 310)  # pixels that a canvas is wide: with larger cells than the fewest, at most
-_CHART = 84  # pixels of a chart's height
-_EDGE = 14  # around a sample
-_HEAD = 66  # title, outcome and headings
-_BETWEEN = 36  # from canvases to the chart, for its legend
-_TICKS = (28, 26)  # for a chart's tick labels, left and below
-_LEAST = 500  # pixels that a title and a legend need
+_CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
+_PANEL = (1.5, 3.1)  # inches that a canvas is wide: with larger cells than the fewest, at most
+_LEAST = 5.3  # inches that a title and a legend need
 _MARGIN = 1  # blank rows and columns that are kept around what is written
 
 
@@ -38,36 +34,32 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
     used = (steps.labels != BLANK) | (predictions != BLANK)  # [B, H, W]
     rows = _in_use(used.any(axis=2) | steps.answer.any(axis=2))
     columns = _in_use(used.any(axis=1))
-    down, across = (part[0].stop - part[0].start for part in (rows, columns))
-    cell = min(max(_CELLS[0], min(_CELLS[1], _PANEL[0] // across)), _PANEL[1] / (across + 1))
-    wide, high = round((across + 1) * cell), round((down + 1) * cell)
-    width = max(_LEAST, 3 * wide + 20) + 2 * _EDGE
-    block = _HEAD + high + _BETWEEN + _CHART + _TICKS[1] + _EDGE
-    height = block * len(titles)
-    figure = blank_figure(width, height)
-
-    def axes_at(x: float, y: float, w: float, h: float) -> Axes:
-        box = (x / width, 1 - (y + h) / height, w / width, h / height)
-        return figure.add_axes(box)
-
-    for i, (title, curve) in enumerate(zip(titles, seen.curves(steps.labels), strict=True)):
-        top = i * block
-        for y, text, weight in ((16, title, "bold"), (36, curve.outcome, "normal")):
-            at = _EDGE / width, 1 - (top + y) / height
-            style: dict[str, Any] = {"fontsize": 11, "va": "center", "color": INK}
-            figure.text(*at, text, weight=weight, parse_math=False, **style)
-        canvases = {"input": steps.inputs, "label": steps.labels, "prediction": predictions}
+    down, across = (1 + part[0].stop - part[0].start for part in (rows, columns))
+    cell = min(float(np.clip(_PANEL[0] / across, *_CELLS)), _PANEL[1] / across)
+    # In inches: title, outcome and headings; canvases; the chart's legend; the chart; its ticks.
+    width, parts = max(_LEAST, 3 * across * cell + 0.4), (0.68, down * cell, 0.35, 0.85, 0.4)
+    height = sum(parts)
+    figure = blank_figure(round(100 * width), round(100 * height) * len(titles))
+    blocks: Any = figure.subfigures(len(titles), 1, squeeze=False)
+    curves = zip(blocks[:, 0], titles, seen.curves(steps.labels), strict=True)
+    for i, (block, title, curve) in enumerate(curves):
+        for line, text in enumerate((title, curve.outcome)):
+            style: dict[str, Any] = {"weight": "bold" if line == 0 else None, "va": "center"}
+            y = 1 - (0.16 + 0.2 * line) / height
+            block.text(0.02, y, text, fontsize=11, color=INK, parse_math=False, **style)
+        above: dict[str, Any] = {"left": 0.02, "right": 0.98, "wspace": 0.1}
+        above |= {"top": 1 - parts[0] / height, "bottom": 1 - sum(parts[:2]) / height}
+        panels = block.add_gridspec(1, 3, **above)
         part = i, rows[i], columns[i]
-        for k, (heading, canvas) in enumerate(canvases.items()):
-            x = _EDGE + k * ((width - 2 * _EDGE - 3 * wide) // 2 + wide)
-            axes = axes_at(x, top + _HEAD, wide, high)
-            row = int(steps.answer[part].any(axis=1).argmax())
-            known: dict[str, Any] = {"truth": steps.labels[part], "given": given[part]}
-            draw_canvas(axes, canvas[part], **known, highlight_row=row)
+        known: dict[str, Any] = {"truth": steps.labels[part], "given": given[part]}
+        known["highlight_row"] = int(steps.answer[part].any(axis=1).argmax())
+        canvases = {"input": steps.inputs, "label": steps.labels, "prediction": predictions}
+        for column, (heading, canvas) in enumerate(canvases.items()):
+            axes = block.add_subplot(panels[column])
+            draw_canvas(axes, canvas[part], **known)
             axes.set_title(heading, fontsize=11, color=INK, pad=2)
-        y = top + _HEAD + high + _BETWEEN
-        axes = axes_at(_EDGE + _TICKS[0], y, width - _TICKS[0] - 2 * _EDGE, _CHART)
-        _draw_curve(axes, curve, seen.heading)
+        chart = 0.08, parts[-1] / height, 0.9, parts[-2] / height
+        _draw_curve(block.add_axes(chart), curve, seen.heading)
     return figure
 
 
@@ -92,16 +84,12 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
         axes.plot(x[where], confidence[where], "o", clip_on=False, **style)
     if curve.halt:
         axes.axvline(curve.halt, color=INK, linewidth=7, alpha=0.18, label="halts")
-    axes.set(xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04), yticks=(0, 0.5, 1))
+    axes.set(xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04))
     axes.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
-    axes.tick_params(labelsize=10.5, colors=GREY, length=3)
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(GREY)
-    axes.set_title(heading, loc="left", fontsize=11, color=INK, pad=9)
-    place: dict[str, Any] = {"bbox_to_anchor": (1, 1.05), "ncols": 3, "borderaxespad": 0}
+    axes.tick_params(colors=GREY, length=3)
+    tidy(axes, "y")
+    axes.set_title(heading, loc="left", fontsize=11, color=INK)
+    place: dict[str, Any] = {"bbox_to_anchor": (1, 1.02), "ncols": 3, "borderaxespad": 0}
     place |= {"columnspacing": 1, "handlelength": 0.8, "handletextpad": 0.5}
-    axes.legend(loc="lower right", fontsize=10, frameon=False, **place)
+    axes.legend(loc="lower right", fontsize=9, frameon=False, **place)

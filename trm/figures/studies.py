@@ -11,14 +11,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from canvas.picture import GRID, INK
+from canvas.picture import GRID
 from trm.evaluation.statistics import Share
-from trm.figures.lengths import mark, plain_logarithmic
+from trm.figures.style import (
+    COLOURS,
+    LINES,
+    colours,
+    draw_table,
+    mark,
+    new_figure,
+    plain_logarithmic,
+    tidy,
+)
 
 
 @dataclass(frozen=True)
@@ -59,19 +67,11 @@ _COSTS: tuple[tuple[str, Callable[[Found], Any]], ...] = (
     ("MFLOP of solving a problem", lambda one: one.flops and one.flops / 1e6),
     ("ms of solving a problem, by the clock", lambda one: one.seconds and one.seconds * 1e3),
 )
-_LARGEST = 150.0  # inches of a figure
 _FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
 
 def _evaluated(evaluations: Evaluations) -> dict[str, Sequence[Gathered]]:
     return {name: settings for name, settings in evaluations.items() if settings}
-
-
-def _figure(width: float, height: float) -> Figure:
-    size = (min(width, _LARGEST), min(height, _LARGEST))
-    figure = Figure(figsize=size, dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _columns(settings: Sequence[Gathered]) -> list[str]:
@@ -92,7 +92,7 @@ def study_figure(evaluations: Evaluations) -> Figure | None:
     if not some:
         return None
     heights = [1.6 + 0.32 * len(held) * len(_columns(held)) for held in some.values()]
-    figure = _figure(22, sum(heights))
+    figure = new_figure(22, sum(heights))
     rows: Any = figure.subplots(
         len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
     )
@@ -115,7 +115,7 @@ def study_figure(evaluations: Evaluations) -> Figure | None:
         first.set_xlabel("whole solutions right")
         first.xaxis.set_major_formatter(PercentFormatter(1))
         first.legend(fontsize=8, loc="best")
-        first.set_title(name, loc="left", fontsize=11, color=INK)
+        first.set_title(name, loc="left", fontsize=11)
         for axes, (what, cost) in zip(others, _COSTS, strict=True):
             known = [(one, n) for one in settings if (n := one.mean(cost))]
             if known:
@@ -132,9 +132,7 @@ def _against(
     """Shares against a cost of the settings of which it is known."""
     for i, column in enumerate(columns):
         for one, cost in settings:
-            for share in one.shares(column):
-                axes.plot([cost], [share.value], ls="", alpha=0.8, **mark(i))
-                axes.plot([cost] * 2, share.interval, color=mark(i)["color"], linewidth=0.8)
+            _seeds(axes, {cost: one.shares(column)}, **mark(i))
     costs = [cost for _, cost in settings]
     if max(costs) > _FAR * min(costs):
         plain_logarithmic(axes.xaxis)
@@ -144,11 +142,19 @@ def _against(
     _percent(axes)
 
 
+def _seeds(axes: Axes, shares: Mapping[float, list[Share]], color: str, marker: str) -> None:
+    """A mark for each seed at each place, the line through it its interval."""
+    for x, some in shares.items():
+        for share in some:
+            axes.vlines(x, *share.interval, color=color, linewidth=0.8, alpha=0.7)
+        values = [share.value for share in some]
+        axes.plot([x] * len(some), values, marker, color=color, markersize=4.5, alpha=0.8)
+
+
 def _percent(axes: Axes) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.grid(color=GRID, linewidth=0.5)
-    axes.set_axisbelow(True)
+    tidy(axes)
 
 
 def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]) -> Figure | None:
@@ -168,10 +174,8 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
         for one in sorted(held, key=lambda one: values[one.name]):
             other = ", ".join(label for of, label in one.labels.items() if of != axis)
             lines.setdefault(other, {}).setdefault(name, []).append(one)
-    styles: list[dict[str, Any]] = [mark(i) for i in range(len(lines))]
-    colours = [style["color"] for style in styles]
-    for i, style in enumerate(styles):  # strokes tell lines of one colour apart
-        style["linestyle"] = ("-", "--", ":", "-.")[colours[:i].count(colours[i]) % 4]
+    # Strokes tell lines of one colour apart.
+    styles = [mark(i) | {"linestyle": LINES[i // len(COLOURS) % 4]} for i in range(len(lines))]
     ticks = sorted(set(values.values()))
     powers = ticks[0] > 0 and all(frexp(value)[0] == 0.5 for value in ticks)
     base = 2 if powers else 10 if ticks[0] > 0 and ticks[-1] >= 10 * ticks[0] else None
@@ -179,7 +183,8 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
     step = min(b - a for a, b in pairwise(map(along, ticks)))
     across = min(4, ceil(len(panels) / ceil(len(panels) / 4)))
     down = ceil(len(panels) / across)
-    figure = _figure(across * 3.4 + 0.1 * max(map(len, lines)), max(down * 2.8, 0.21 * len(lines)))
+    size = across * 3.4 + 0.1 * max(map(len, lines)), max(down * 2.8, 0.21 * len(lines))
+    figure = new_figure(*size)
     grid: Any = figure.subplots(down, across, squeeze=False, sharey=True)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
@@ -187,24 +192,20 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
         for i, (by_name, style) in enumerate(zip(lines.values(), styles, strict=True)):
             aside = 0.3 * step * ((i + 0.5) / len(lines) - 0.5)
             drawn = {
-                back(along(values[one.name]) + aside): one.shares(column)
+                back(along(values[one.name]) + aside): shares
                 for one in by_name.get(name, ())
-                if one.shares(column)
+                if (shares := one.shares(column))
             }
             means = [_mean(shares) for shares in drawn.values()]
             axes.plot(list(drawn), means, linewidth=1.4, **style | {"marker": ""})
-            at: Any = style | {"linestyle": "", "markersize": 4.5, "alpha": 0.8}
-            for x, shares in drawn.items():
-                for share in shares:
-                    axes.vlines(x, *share.interval, color=style["color"], linewidth=0.8, alpha=0.7)
-                axes.plot([x] * len(shares), [share.value for share in shares], **at)
+            _seeds(axes, drawn, style["color"], style["marker"])
         if base:
             axes.set_xscale("log", base=base)
         axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
         _percent(axes)
         title = f"{name}: {column}" if len(some) > 1 else column
-        axes.set_title(title, fontsize=10, loc="left", color=INK)
+        axes.set_title(title, fontsize=10, loc="left")
     figure.supxlabel(axis.rpartition(".")[2].replace("_", " "), fontsize=10)
     figure.supylabel("whole solutions right", fontsize=10)
     if len(lines) > 1:
@@ -227,8 +228,10 @@ def study_maps(evaluations: Evaluations) -> Figure | None:
     labels = [[*one.labels.values()] for held in some.values() for one in held]
     down, across = (list(dict.fromkeys(pair[axis] for pair in labels)) for axis in (0, 1))
     most = max(len(_columns(held)) for held in some.values())
+    several = any(len(one.seeds) > 1 for held in some.values() for one in held)
+    note = "mean of the seeds in percent; below it the lowest and highest" if several else ""
     width = 1.5 + most * (0.8 * len(across) + 0.2)
-    figure = _figure(width, len(some) * (0.34 * len(down) + 1.7))
+    figure = new_figure(width, len(some) * (0.34 * len(down) + 1.7), note=note)
     panels: Any = figure.subplots(len(some), most, squeeze=False, sharey=True)
     for (name, held), row in zip(some.items(), panels, strict=True):
         columns = _columns(held)
@@ -236,20 +239,15 @@ def study_maps(evaluations: Evaluations) -> Figure | None:
             axes.set_axis_off()
         for axes, column in zip(row, columns, strict=False):
             means = np.full((len(down), len(across)), np.nan)
+            texts = np.full(means.shape, "", dtype=object)
             for one in held:
                 if shares := one.shares(column):
                     first, second = one.labels.values()
-                    y, x = down.index(first), across.index(second)
-                    values, mean = [100 * share.value for share in shares], 100 * _mean(shares)
-                    spread = f"\n{min(values):.0f}–{max(values):.0f}" if len(values) > 1 else ""
-                    style: Any = {"fontsize": 7.5, "color": "white" if mean < 60 else "black"}
-                    axes.text(x, y, f"{mean:.1f}{spread}", ha="center", va="center", **style)
-                    means[y, x] = mean
-            axes.imshow(means, cmap="viridis", vmin=0, vmax=100, aspect="auto")
-            axes.set_xticks(range(len(across)), across, rotation=45, ha="right", fontsize=8)
-            axes.set_yticks(range(len(down)), down, fontsize=8)
-            axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9, color=INK)
-    if any(len(one.seeds) > 1 for held in some.values() for one in held):
-        note = "mean of the seeds in percent; below it the lowest and highest"
-        figure.supxlabel(note, fontsize=8)
+                    at, mean = (down.index(first), across.index(second)), 100 * _mean(shares)
+                    ends = [f"{100 * of(share.value for share in shares):.0f}" for of in (min, max)]
+                    texts[at] = f"{mean:.1f}" + (f"\n{'–'.join(ends)}" if shares[1:] else "")
+                    means[at] = mean
+            draw_table(axes, means, texts, down, across, colours("viridis"), above=False)
+            axes.tick_params(axis="x", rotation=45)
+            axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9)
     return figure

@@ -1,18 +1,15 @@
-"""Figures of a validation: where problems and rows are right, and after how many steps.
-
-Shares are drawn on a sequential scale that colour-blind people can read, and written out as well.
-"""
+"""Figures of a validation: where problems and rows are right, and after how many steps."""
 
 from collections.abc import Mapping
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GREY, GRID, HIGHLIGHT, INK
+from canvas.picture import GREY, HIGHLIGHT, INK
 from trm.evaluation.statistics import Share
+from trm.figures.style import colours, draw_table, new_figure, tidy
 
 _MOST_WRITTEN = 12  # lengths a side whose shares are written into their cells
 
@@ -26,15 +23,13 @@ def size_figure(
     asked, right = (np.zeros((tall, wide)) for _ in range(2))
     np.add.at(asked, (rows - 1, columns - 1), 1)
     np.add.at(right, (rows - 1, columns - 1), solved)
-    share = np.divide(right, asked, out=np.full_like(right, np.nan), where=asked > 0)
-    axes.imshow(share, cmap=matplotlib.colormaps["cividis"], vmin=0, vmax=1, aspect="auto")
-    if max(tall, wide) <= _MOST_WRITTEN:
-        for i, j in zip(*np.nonzero(asked), strict=True):
-            value, colour = share[i, j], "white" if share[i, j] < 0.5 else "black"
-            axes.text(j, i, f"{100 * value:.0f}", ha="center", va="center", color=colour)
+    share = np.divide(100 * right, asked, out=np.full_like(right, np.nan), where=asked > 0)
+    texts = np.char.mod("%.0f", share)
+    texts[(asked == 0) | (max(tall, wide) > _MOST_WRITTEN)] = ""
+    names = [[str(n + 1) for n in range(side)] for side in (tall, wide)]
+    draw_table(axes, share, texts, names[0], names[1], colours("cividis"), above=False)
+    axes.grid(visible=False)
     axes.set(xlabel=axes_names[1], ylabel=axes_names[0])
-    axes.set_xticks(range(wide), [str(j + 1) for j in range(wide)])
-    axes.set_yticks(range(tall), [str(i + 1) for i in range(tall)])
     return figure
 
 
@@ -46,11 +41,9 @@ def kind_figure(rows: Mapping[str, Share]) -> Figure:
         value = 100 * share.value
         axes.barh(y, value, color=HIGHLIGHT, height=0.5)
         axes.plot([100 * low, 100 * high], [y, y], color=INK, linewidth=1.5)
-        label = f"{value:.1f} % of {share.total:,}"
-        axes.text(1, y - 0.3, label, va="bottom", ha="left", color=INK)
+        axes.text(1, y - 0.3, f"{value:.1f} % of {share.total:,}", va="bottom", color=INK)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set(xlim=(0, 102), ylim=(len(rows) - 0.5, -0.85), xlabel="rows right, %")
-    axes.grid(color=GRID, linewidth=0.6)
     return figure
 
 
@@ -65,15 +58,13 @@ def steps_figure(right: np.ndarray, trained: int) -> Figure:
     axes.text(trained, 3, " most in training", color=GREY)
     axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(color=GRID, linewidth=0.6)
     return figure
 
 
 def _figure(height: float, title: str) -> tuple[Figure, Axes]:
     """As wide as TensorBoard shows a picture without shrinking it much."""
-    figure = Figure(figsize=(4.2, height), dpi=100, layout="constrained")
+    figure = new_figure(4.2, height)
     axes = figure.subplots()
     axes.set_title(title, fontsize=11)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     return figure, axes

@@ -4,7 +4,7 @@ from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS
 from canvas.windows import SEES, SYMBOL, TOKEN
 from trm.proof.program import Program, Table
 
-_CLASSES = f"-{DIGIT_CHARACTERS}GHI"  # none, digits, and beyond those of a base what is special
+CLASSES = f"-{DIGIT_CHARACTERS}GHI"  # none, digits, and beyond those of a base what is special
 _MISSING = "?"  # no page has such a cell
 
 _OPERANDS = {
@@ -133,7 +133,7 @@ def write_python(program: Program) -> str:
         example=example,
         missing=_MISSING,
         base=program.base,
-        classes=_CLASSES,
+        classes=CLASSES,
         symbols=CHARACTERS,
         handed=handed,
         tables="\n".join(_table(name, table) for name, table in program.tables.items()),
@@ -143,14 +143,14 @@ def write_python(program: Program) -> str:
 
 def _table(name: str, table: Table) -> str:
     """``TABLES["carry"] = (inputs, text)``."""
-    values = CHARACTERS if name == SYMBOL else _CLASSES
+    values = CHARACTERS if name == SYMBOL else CLASSES
     sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]
     across, places = ([1, 1, *sizes])[-2:]
     lines: dict[str, list[list[str]]] = {}
     for key, value in zip(table.keys.tolist(), table.values.tolist(), strict=True):
         group, place = [0, 0, *key][-2:]
         named = zip(table.inputs[:-2], key, strict=False)
-        start = "".join((CHARACTERS if of == TOKEN else _CLASSES)[n] for of, n in named)
+        start = "".join((CHARACTERS if of == TOKEN else CLASSES)[n] for of, n in named)
         blank = [[_MISSING] * places for _ in range(across)]
         line = lines.setdefault(start, blank)
         line[group][place] = values[value]

@@ -102,7 +102,7 @@ def test_wrong_cells_on_the_way_are_counted(stepping):
     )
 
 
-@pytest.mark.parametrize("problem", [(7, 8), (978, 65), (10**20 + 7, 12), (12, 10**12 + 1)])
+@pytest.mark.parametrize("problem", [(7, 8), (10**20 + 7, 12)])
 def test_nothing_is_cut_off(stepping, problem):
     solution, moments = work(stepping, *problem)
     film = frames(solution, moments[:1] + moments[-1:])

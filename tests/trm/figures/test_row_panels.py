@@ -38,7 +38,7 @@ def markers(figure: Figure, sample: int, fill: str) -> list[float]:
 
 
 def words(figure: Figure) -> list[str]:
-    texts = (text.get_text() for text in figure.texts)
+    texts = (text.get_text() for block in figure.subfigs for text in block.texts)
     return [*texts, *(axes.get_title() for axes in figure.axes)]
 
 

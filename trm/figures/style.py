@@ -1,0 +1,105 @@
+"""What all figures share: colours, marks, sizes, and tables whose cells are coloured and written.
+
+No curve, bar or cell differs from another by its colour alone; colours are Okabe and Ito's, or maps
+of matplotlib's that colour-blind people can read. Without pyplot and its global state.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from canvas.picture import DPI, GREY, GRID, INK, PAPER
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+WRONG = COLOURS[1]
+LINES = ("-", "--", ":", "-.")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X")
+_LARGEST = 150.0  # inches of a figure
+
+
+def mark(i: int) -> dict[str, Any]:
+    """A colour and a shape, another pair for each of as many things as there are pairs."""
+    turn, colour = divmod(i, len(COLOURS))
+    return {"color": COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
+
+
+def colours(name: str, low: float = 0, high: float = 100) -> ScalarMappable:
+    """A map of colours between two ends; each figure takes its own, as images register there."""
+    return ScalarMappable(Normalize(low, high), matplotlib.colormaps[name])
+
+
+def new_figure(width: float, height: float, title: str = "", note: str = "") -> Figure:
+    """A figure of so many inches, laid out by matplotlib; a note stands below."""
+    size = min(width, _LARGEST), min(height, _LARGEST)
+    figure = Figure(size, DPI, facecolor=PAPER, layout="constrained")
+    FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(title, fontsize=11, weight="bold", color=INK, parse_math=False)
+    if note:
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5, color=GREY)
+    return figure
+
+
+def tidy(axes: Axes, grid: str = "both") -> None:
+    """A grid behind what is drawn, and no frame above and on the right."""
+    axes.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plain_logarithmic(axis: Axis, times: float = 1) -> None:
+    """Plain numbers on a logarithmic axis: powers of ten, of a short range also 2 and 5 times."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    low, high = getattr(axis.axes, f"get_{axis.axis_name}lim")()  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,), numticks=15))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{times * value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def ink(colour: Any) -> str:
+    """Dark or light, whichever reads better on a colour (RGBA), also when it is printed grey."""
+    channels = np.asarray(colour)[:3]
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    # WCAG's relative luminance. At 0.2 both have the same contrast; grey prints are darker.
+    return INK if linear @ (0.2126, 0.7152, 0.0722) > 0.25 else PAPER
+
+
+def draw_table(
+    axes: Axes,
+    values: np.ndarray,
+    texts: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    scale: ScalarMappable,
+    *,
+    small: np.ndarray | None = None,
+    bold: np.ndarray | None = None,
+    size: float = 8,
+    above: bool = True,
+) -> None:
+    """Figures ``float [R, C]`` as colours, each with a text; names of columns above or below.
+
+    ``small`` has what stands below each text, ``bold`` says which ones are; size is in points.
+    """
+    axes.imshow(values, cmap=scale.cmap, norm=scale.norm, aspect="auto")  # type: ignore[arg-type]
+    for (i, j), text in np.ndenumerate(texts):
+        colour = ink(scale.to_rgba(values[i, j]))
+        style: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
+        style |= {"in_layout": False, "weight": "bold" if bold is not None and bold[i, j] else None}
+        below = "" if small is None else str(small[i, j])
+        if text:
+            axes.text(j, i - 0.13 * bool(below), text, fontsize=size, **style)
+        if below:
+            axes.text(j, i + 0.24, below, fontsize=max(6, 0.64 * size), **style)
+    axes.set_xticks(range(len(columns)), columns, fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8.5)
+    axes.tick_params(length=0, top=False, labeltop=above, bottom=False, labelbottom=not above)
