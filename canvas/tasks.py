@@ -17,6 +17,15 @@ def task_class(name: str) -> type[Task]:
     return found
 
 
+def task_of(
+    text: str, task: str | None = None, layout: str | None = None, base: int = 10
+) -> Task:
+    """The task of a problem as it is typed: as named, or by its sign; in a layout, or its first."""
+    signed = (kind for kind in TASKS.values() if any(sign in text for sign in kind.signs))
+    kind = task_class(task) if task else next(signed, Multiplication)
+    return kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
+
+
 def task_name(task: Task) -> str:
     """The name by which `task_class` finds the task's class."""
     names = [name for name, kind in TASKS.items() if kind is type(task)]

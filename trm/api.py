@@ -27,7 +27,7 @@ from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.render import draw_worked, row_steps
 from canvas.task import Task
-from canvas.tasks import TASKS, task_class
+from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
 from trm.evaluation.grid import AXES, figure_shown, rows_of
@@ -156,12 +156,7 @@ def render(
 
     ValueError: there is no such task, layout, step or view, or the text is no problem of it.
     """
-    if task is None:
-        text = problem if isinstance(problem, str) else ""
-        signs = [name for name, kind in TASKS.items() if any(sign in text for sign in kind.signs)]
-        task = signs[0] if signs else "multiplication"
-    kind = task_class(task)
-    asked: Task = kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
+    asked = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = asked.problems([_operands(problem, asked)])
     check_layout(asked)
     worked = asked.rules.work(problems).trimmed()

@@ -124,7 +124,6 @@ class Job:
     voting: Voting | None = None  # how many views are asked; None: one
     batch_size: int | None = None  # problems at once; None: by the device
     canvases: bool = False  # whether records hold the worked canvas
-    output_format: str | None = None  # `csv` or `jsonl`; None: by the file's name, or else jsonl
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
     def load(self, device: str) -> Solver:
@@ -149,7 +148,7 @@ class Job:
             if reader.columns is not None:
                 carried = (name for name in reader.columns if name not in (PROBLEM, OPERANDS))
                 others = [carried_name(name, self.columns) for name in carried]
-            format = format_of(str(self.output), self.output_format) or "jsonl"
+            format = format_of(str(self.output)) or "jsonl"
             yield reader, Writer(format, self.columns, others)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:

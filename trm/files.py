@@ -156,11 +156,16 @@ def read_object(file: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+def write_text(file: Path, text: str) -> None:
+    """A text as a file, written as `replacing` does."""
+    with replacing(file) as part:
+        part.write_text(text, encoding="utf-8")
+
+
 def write_object(file: Path, data: dict[str, Any]) -> None:
     """A JSON object as a file in a folder that is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as part:
-        part.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(data, allow_nan=False) + "\n")
 
 
 def fingerprint(file: Path) -> str:

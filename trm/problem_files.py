@@ -46,10 +46,10 @@ class Entry:
     error: str | None = None  # why it is no problem; None: it is one
 
 
-def format_of(path: str, wanted: str | None = None) -> str | None:
-    """The format of a file: as wanted, or by its name without .gz; None: that does not tell."""
+def format_of(path: str) -> str | None:
+    """The format of a file by its name without .gz; None: that does not tell."""
     known = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-    return wanted or known.get(Path(path.lower().removesuffix(".gz")).suffix)
+    return known.get(Path(path.lower().removesuffix(".gz")).suffix)
 
 
 class Reader:

@@ -157,7 +157,6 @@ def test_the_format_follows_from_the_name_or_the_first_line():
     assert [format_of(name) for name in names] == [
         *("csv", "jsonl", "jsonl", "csv", "jsonl", None, None)
     ]
-    assert format_of("x.csv", "jsonl") == "jsonl"
     assert read('{"a": 1, "b": 2}', format=None)[0].operands == (1, 2)
     assert read("a,b\n1,2", format=None)[0].operands == (1, 2)
 

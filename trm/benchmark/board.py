@@ -79,7 +79,7 @@ def page(board: Path) -> str:
     ValueError if there is no entry, or one is not complete, or is refused.
     """
     if not board.is_dir():
-        raise FileNotFoundError(f"there is no folder {board}: name the board's by --folder")
+        raise FileNotFoundError(f"there is no folder {board}: go to that of the project")
     folders = sorted(f for f in board.iterdir() if f.is_dir() and not f.name.startswith((".", "_")))
     if not folders:
         raise ValueError(f"{board} holds no entry: an entry is a folder with {CARD}")

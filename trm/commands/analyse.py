@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -22,12 +22,15 @@ from trm.commands.arguments import (
     info_console,
     lengths,
     one_device,
+    print_table,
     read_problems,
+    refuse,
+    results,
     sizes_given,
     whole,
 )
 from trm.evaluation.grid import AXES, size_name, versions
-from trm.files import make_own_folder, replacing, write_object
+from trm.files import make_own_folder, write_object
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,12 +105,10 @@ def _names(text: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace) -> int:
     """Run one kind of analysis."""
     if args.kind == "rasp":
-        unused = _ALONE if args.output else _COMPARED
-        wrong = [f"--{n.replace('_', '-')}" for n in unused if getattr(args, n) is not None]
-        if wrong and args.output:
-            raise ValueError(f"{wrong[0]} is the checkpoint's in a comparison: leave it out")
-        if wrong:
-            raise ValueError(f"{wrong[0]} is of a comparison with a model: add --output DIR")
+        if args.output:
+            refuse(args, "a comparison is in the checkpoint's", **dict.fromkeys(_ALONE))
+        else:
+            refuse(args, "without --output DIR no model is compared", **dict.fromkeys(_COMPARED))
         if args.problem is not None:
             check_problems([args.problem])
         elif not args.output:
@@ -160,12 +161,12 @@ def run_probe(args: argparse.Namespace) -> None:
 
 def run_heads(args: argparse.Namespace) -> None:
     """What each head brings to the answer, by activation patching over many pairs of problems."""
-    from rich.console import Console
-
     from trm.analysis.patch import head_effects
+    from trm.analysis.record import check_cells
     from trm.figures.analysis import heads_figure
 
     solver = _solver(args)
+    check_cells(solver.predictor.model)
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
@@ -183,13 +184,12 @@ def run_heads(args: argparse.Namespace) -> None:
             ends = [[of[layer][head] for of in (one.mean, one.low, one.high)] for one in found]
             shown = ["{} ({}–{})".format(*map(_signed, of_kind)) for of_kind in ends]
             rows.append(("" if head else site, str(head + 1), *shown))
-    _print_table(("layer", "head", *(one.kind for one in found)), rows)
-    console = Console(highlight=False)
+    print_table(("layer", "head", *(one.kind for one in found)), rows)
     for one in found:
         left = f"; {one.left_out} left out, as the model is wrong in a row of them"
         line = f"{one.kind}: {one.meaning}, {len(one.pairs)} pairs"
-        console.print(line + (left if one.left_out else ""))
-    console.print(
+        results().print(line + (left if one.left_out else ""))
+    results().print(
         "Effect: 0, the first problem's answer stands; 1, the model says the second's as clearly "
         "as in its own run. With the 95 % bootstrap interval over pairs."
     )
@@ -228,7 +228,7 @@ def run_ranks(args: argparse.Namespace) -> None:
             rows.append((first, str(one.layer), one.name, *share))
         tokens = next((one.tokens for one in ranks if one.tokens), 0)
         columns = ("", "layer", "", "effective rank", "of", "share")
-        _print_table(columns, rows, name, f"states of {tokens:,} tokens")
+        print_table(columns, rows, name, f"states of {tokens:,} tokens")
     data = {"settings": settings, "effective_ranks": models}
     _write(args, output, "ranks", data, {"ranks": ranks_figure(found)})
 
@@ -242,8 +242,6 @@ def run_rasp(args: argparse.Namespace) -> None:
     """
     if not args.output:
         return _run_program(args)
-    from rich.console import Console
-
     from trm.analysis.rasp_heads import compare_heads, one_row
     from trm.analysis.rasp_programs import check_program
     from trm.evaluation.cell_problems import cell_problems
@@ -294,8 +292,8 @@ def run_rasp(args: argparse.Namespace) -> None:
             place = layer if head.head == 1 else "", str(head.head)
             lines.append((*place, starred, overlap, *(f"{share:.2f}" for share in others)))
         columns = ("layer", "head", "selector", "overlap", "baseline", "untrained")
-        _print_table(columns, lines, f"{one.name}: {one.problems} problems, {one.rows} rows")
-        Console(highlight=False).print(
+        print_table(columns, lines, f"{one.name}: {one.problems} problems, {one.rows} rows")
+        results().print(
             f"* in the program of {task.layout}, which writes {one.program_right} of these rows "
             "right. Overlap: attention on the selected cells, with its 95 % interval; baseline: "
             "that of uniform attention over all that the head can see; untrained: that of the head "
@@ -306,22 +304,18 @@ def run_rasp(args: argparse.Namespace) -> None:
 
 def _run_program(args: argparse.Namespace) -> None:
     """Work one problem out by the program, and print it."""
-    from rich.console import Console
-
     from canvas.picture import to_terminal
     from canvas.render import draw_worked
-    from canvas.tasks import TASKS
+    from canvas.tasks import task_of
     from trm.analysis.rasp_programs import PROGRAMS, check_program, run_program
 
-    kinds = [k for k in TASKS.values() if any(sign in args.problem for sign in k.signs)]
-    kind = kinds[0] if kinds else TASKS["multiplication"]
-    task = kind(**{"layout": args.layout or next(iter(kind.layouts)), "base": args.base or 10})
+    task = task_of(args.problem, None, args.layout, args.base or 10)
     check_program(task.layout)
     worked = task.rules.work(read_problems([args.problem], task)).trimmed()
     height, width = int(worked.heights[0]), int(worked.widths[0])
     drawing = draw_worked(worked, height + 2, width + 2, 1, 1)
     ran = run_program(task.layout, drawing, task.base)
-    console = Console(highlight=False)
+    console = results()
     about = " ".join((PROGRAMS[task.layout].__doc__ or "").split("\n\n")[0].split())
     console.print(f"{task.layout}: {about}")
     truth, given = drawing.truth[0], drawing.given[0]
@@ -381,34 +375,12 @@ def _write(
     figures: dict[str, Figure],
 ) -> None:
     """The figures as JSON and as pictures, of which it is said where they are."""
+    from trm.figures.style import save
+
     created = datetime.now(UTC).isoformat(timespec="seconds")
     file = output / f"{name}.json"
     write_object(file, data | {"format": 1, "created": created, "versions": versions()})
     info_console(args).print(f"figures  {file}")
     for title, figure in figures.items():
-        with replacing(output / f"{title}.png") as part:
-            figure.savefig(part, format="png")
+        save(figure, output / f"{title}.png")
         info_console(args).print(f"picture  {output / title}.png")
-
-
-def _print_table(
-    columns: Iterable[str],
-    rows: Iterable[Sequence[str]],
-    title: str | None = None,
-    caption: str | None = None,
-) -> None:
-    """In the terminal, a line before each row that names a layer or a kind anew."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, show_edge=False)
-    table.padding = (0, 1, 0, 0)
-    for column in columns:
-        right = caption and column  # figures of ranks
-        table.add_column(column, no_wrap=True, justify="right" if right else "left")
-    for row in rows:
-        if row[0] and table.rows:
-            table.add_section()
-        table.add_row(*row)
-    Console(highlight=False).print(table)

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,37 +32,26 @@ MOST_LENGTHS = 1000  # in a range
 QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A reader of whole numbers from ``least`` up, perhaps to ``most``, for argparse."""
+def number(least: float, most: float = math.inf, kind: type = float) -> Callable[[str], Any]:
+    """A reader of finite numbers from ``least`` up, perhaps to ``most``, for argparse."""
 
-    def read(text: str) -> int:
+    def read(text: str) -> Any:
         try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            end = "up" if most is None else f"to {most:,}"
-            raise argparse.ArgumentTypeError(
-                f"{shortened(text)} is not a whole number from {least} {end}"
-            )
-        return value
-
-    return read
-
-
-def number(least: float) -> Callable[[str], float]:
-    """A reader of finite numbers from ``least`` up, for argparse."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
             value = math.nan
-        if not least <= value < math.inf:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} up")
-        return value
+        if least <= value <= most and value < math.inf:
+            return value
+        what = "a whole number" if kind is int else "a number"
+        end = "up" if most == math.inf else f"to {most:,}"
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not {what} from {least:g} {end}")
 
     return read
+
+
+def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """The same of whole numbers."""
+    return number(least, most, int)
 
 
 def lengths(text: str) -> list[int]:
@@ -78,6 +67,22 @@ def lengths(text: str) -> list[int]:
             )
         numbers.update(range(low, high + 1))
     return sorted(numbers)
+
+
+def span(text: str) -> tuple[int, int]:
+    """The ends of a range like ``1..4``, or a number alone."""
+    numbers = lengths(text)
+    if len(numbers) != numbers[-1] - numbers[0] + 1:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is no range; write it like 1..4")
+    return numbers[0], numbers[-1]
+
+
+def refuse(args: argparse.Namespace, why: str, **usual: Any) -> None:
+    """Raise a ValueError for options that would do nothing: those without their usual value."""
+    given = [name for name, value in usual.items() if getattr(args, name) != value]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ValueError(f"{why}: leave out {options}")
 
 
 def check_problems(texts: list[str]) -> None:
@@ -106,19 +111,43 @@ def add_verbosity(parser: argparse.ArgumentParser, default: Any = False) -> None
     parser.add_argument(*VERBOSE, help="also what goes on, and where an error arose", **flag)
 
 
-def info_console(args: argparse.Namespace) -> Console:
-    """A console for what is printed beside results, such as file names; `--quiet` silences it."""
+def results() -> Console:
+    """A console for results, in the colours that they have themselves."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True, markup=False, quiet=args.quiet)
+    return Console(highlight=False, soft_wrap=True, markup=False)
 
 
-def add_canvas_size(parser: argparse.ArgumentParser, default: str) -> None:
-    """``--height`` and ``--width``."""
-    from canvas.problems import MOST_CELLS
+def info_console(args: argparse.Namespace) -> Console:
+    """A console for what is printed beside results, such as file names; `--quiet` silences it."""
+    console = results()
+    console.quiet = args.quiet
+    return console
 
-    for side in ("--height", "--width"):
-        parser.add_argument(side, type=whole(1, MOST_CELLS), help=f"cells (default: {default})")
+
+def print_table(
+    columns: Iterable[str],
+    rows: Sequence[Sequence[str]],
+    title: str | None = None,
+    caption: str | None = None,
+    wrap: bool = False,
+) -> None:
+    """Results as a table, in groups of rows where the first cell of some is empty."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, show_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for column in columns:
+        table.add_column(column, no_wrap=not wrap)
+    grouped = any(not row[0] for row in rows)
+    for row in rows:
+        if row[0] and grouped and table.rows:
+            table.add_section()
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
 
 
 def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
@@ -140,21 +169,41 @@ def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
 
 
 def add_solver(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `trm.checkpoints.loading.load_solver` takes."""
+    """The arguments that `solver_of` takes."""
+    from canvas.problems import MOST_CELLS
+
     add_checkpoint(parser)
-    what = "supervision steps a row gets at most (default: as the checkpoint says)"
+    what = "supervision steps a row gets at most, of models that take steps, or loops of a looped "
+    what += "GPT (default: as the checkpoint says)"
     parser.add_argument("--steps", type=whole(1), help=what)
+    for side in ("--height", "--width"):
+        what = "cells of the canvas (default: as in training, or the problem's where that was cut)"
+        parser.add_argument(side, type=whole(1, MOST_CELLS), help=what)
     add_devices(parser)
     add_import(parser)
+
+
+def solver_of(args: argparse.Namespace, device: str) -> Solver:
+    """What `add_solver` names, on a device; see `trm.checkpoints.loading.load_solver`."""
+    from trm.checkpoints.loading import load_solver
+
+    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
+    check_steps(args, solver)
+    return solver
+
+
+def check_steps(args: argparse.Namespace, *solvers: Solver) -> None:
+    """Raise a ValueError for ``--steps`` where no model takes any."""
+    if all(solver.predictor.in_order for solver in solvers):
+        refuse(args, "this model works out each cell once, in no supervision steps", steps=None)
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """``--import``: code of the user's own that a checkpoint, or another argument, names."""
     what = "of your own tasks, layouts, position encodings or models that a checkpoint names: a "
     what += "module, or a file like mine.py; may be given several times"
-    parser.add_argument(
-        "--import", dest="imports", action="append", default=[], metavar="MODULE", help=what
-    )
+    more: dict[str, Any] = {"dest": "imports", "action": "append", "default": []}
+    parser.add_argument("--import", metavar="MODULE", help=what, **more)
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
@@ -176,9 +225,15 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 def precision_of(args: argparse.Namespace) -> str:
     """What `add_precision` asked for, or float32 where bfloat16 would be emulated: with a note."""
     precision: str = settle(args.precision, args.accelerator)
-    if precision != args.precision and os.environ.get("LOCAL_RANK", "0") == "0":
-        print(f"note: {NO_UNITS}", file=sys.stderr)
+    if precision != args.precision:
+        note(NO_UNITS)
     return precision
+
+
+def note(text: str) -> None:
+    """Say something on standard error, in the first of several processes."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        print(f"note: {text}", file=sys.stderr)
 
 
 def _devices(text: str) -> int | list[int]:
@@ -240,8 +295,8 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group(
         "many views", "look at each problem several times, and let the answers vote"
     ).add_argument
-    what = "different views of a problem at most: symmetries and shifts, the problem as it is among"
-    add("--views", type=whole(1), default=1, metavar="N", help=f"{what} them (default: 1)")
+    what = "different views of a problem at most, the problem as it is among them (default: 1)"
+    add("--views", type=whole(1), default=1, metavar="N", help=what)
     known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
     what = f"of the views, like e,h: {known}"
     add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
@@ -278,11 +333,10 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
         return solver
     solver = solver.with_voting(voting)
     untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
-    if untrained and not solver.predictor.in_order and os.environ.get("LOCAL_RANK", "0") == "0":
-        print(
-            f"note: this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
-            f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out",
-            file=sys.stderr,
+    if untrained and not solver.predictor.in_order:
+        note(
+            f"this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
+            f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out"
         )
     return solver
 

@@ -20,19 +20,19 @@ from trm.benchmark.scoring import (
 )
 from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
 from trm.commands.arguments import (
-    QUIET,
-    VERBOSE,
-    add_canvas_size,
     add_solver,
+    add_verbosity,
     find_checkpoints,
     info_console,
+    results,
+    span,
     whole,
 )
 from trm.commands.report import FILES
 from trm.evaluation.grid import FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
-from trm.files import make_own_folder, numbered_lines, replacing, write_object
+from trm.files import make_own_folder, numbered_lines, write_object, write_text
 
-BOARD, PAGE = "board", "docs/board.md"  # of this project, from its root
+BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
 UNKNOWN = "unknown"
 EXAMPLES = """\
 examples:
@@ -53,20 +53,6 @@ wrong.
 """
 
 
-def span(least: int) -> Callable[[str], tuple[int, int]]:
-    """A reader of ranges like ``1..4``, for argparse."""
-
-    def read(text: str) -> tuple[int, int]:
-        found = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", text)
-        low, high = (int(end or found[1]) for end in found.groups()) if found else (0, 0)
-        if not least <= low <= high:
-            like = f"{least}..{least + 3}"
-            raise argparse.ArgumentTypeError(f"{shortened(text)} is no range; write it like {like}")
-        return low, high
-
-    return read
-
-
 def _count(text: str) -> int | None:
     if text != UNKNOWN and not re.fullmatch(r"\d[\d,_]{0,20}", text):
         raise argparse.ArgumentTypeError(f"{shortened(text)} is no number, nor {UNKNOWN}")
@@ -74,7 +60,7 @@ def _count(text: str) -> int | None:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    return [] if text == UNKNOWN else [span(1)(part) for part in text.split("x")]
+    return [] if text == UNKNOWN else [span(part) for part in text.split("x")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     common = argparse.ArgumentParser(add_help=False)  # may stand on either side of the action
-    for names, words in ((QUIET, "errors alone"), (VERBOSE, "also where an error arose")):
-        common.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=words)
+    add_verbosity(common, argparse.SUPPRESS)
     asked = argparse.ArgumentParser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
@@ -109,16 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "draw problems that ask for a number as canvases in this layout (default: as numbers; "
     add("--layout", metavar="NAME", help=f"{about}with --format trm standard or column)")
     add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
-    for option, default, about in (
-        ("--train-digits", (1, 4), "digits of their numbers (default: 1..4)"),
-        ("--train-addends", (2, 3), "addends of sums (default: 2..3)"),
-    ):
-        add(option, type=span(default[0]), default=default, metavar="N..M", help=about)
-    add("--train-seed", type=whole(0), default=0, metavar="N", help="(default: 0)")
+    about = "digits of their numbers (default: 1..4)"
+    add("--train-digits", type=span, default=(1, 4), metavar="N..M", help=about)
+    about = "addends of sums (default: 2..3)"
+    add("--train-addends", type=span, default=(2, 3), metavar="N..M", help=about)
 
     predicting = action("predict", _predict, "answers of a model of this package", asked)
     add_solver(predicting)
-    add_canvas_size(predicting, "as in training, or the problem's where training cut it")
     add, about = predicting.add_argument, "only the first N of each cell (default: all of them)"
     add("--problems", type=whole(1), metavar="N", help=about)
     add("--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz")
@@ -136,9 +118,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--range", nargs="+", type=_ranges, metavar="N..M", help=f"{each}: {about}")
 
     add = action("board", _board, "the page of the board, made from its folders").add_argument
-    about = f"of the entries, each a folder with card.yaml and predictions (default: {BOARD})"
-    add("--folder", default=BOARD, metavar="DIR", help=about)
-    add("--output", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
     about = "write nothing, and say whether the page is what the folders make (exit code 1: no)"
     add("--check", action="store_true", help=about)
 
@@ -151,15 +130,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace, secret: bytes | None) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
-    training = Training(args.train or 0, args.train_digits, args.train_addends, args.train_seed)
-    for file in export(
-        SUITES[args.suite].within(args.up_to),
-        args.format,
-        Path(args.output),
-        secret,
-        training if args.train else None,
-        args.layout,
-    ):
+    suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
+    train = Training(args.train, args.train_digits, args.train_addends) if args.train else None
+    for file in export(suite, args.format, output, secret, train, args.layout):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
@@ -198,11 +171,12 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
         given[option] = said
     if args.range:
         given["range"] = [_of_axes(suite, ends) for ends in args.range]
-    # By a file, or its folder where that does not tell files apart, as of all predictions.jsonl.
+    # By a file, or its folder where it is called as all are.
     stems = [re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name) for file in files]
-    folders = [file.resolve().parent.name for file in files]
-    if (len(set(stems)) < len(stems) or set(stems) <= {"predictions", "answers"}) and all(folders):
-        stems = folders
+    usual = {"predictions", "answers"}
+    stems = [
+        f.resolve().parent.name if s in usual else s for f, s in zip(files, stems, strict=True)
+    ]
     names = [name or stem for name, stem in zip(given["name"], stems, strict=True)]
     if len(set(names)) < len(names):
         raise ValueError(f"the models need different names, not {', '.join(names)}: give --name")
@@ -255,8 +229,6 @@ def _of_axes(suite: Suite, ends: list[tuple[int, int]]) -> Ranges | None:
 def _show(
     args: argparse.Namespace, grid: dict[str, Any], scored: list[Scored], output: Path
 ) -> None:
-    from rich.console import Console
-
     from trm.commands.evaluate import show_grid
     from trm.commands.report import write_comparison
 
@@ -265,29 +237,25 @@ def _show(
     compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
     write_object(output / GRID, grid)
     show_grid(grid, output)
-    results, info = Console(highlight=False, soft_wrap=True, markup=False), info_console(args)
     for one in scored:
         missing = f"; wrong for want of a prediction: {one.missing:,}" if one.missing else ""
         unread = f"; predictions in which nothing could be read: {one.unread:,}"
-        results.print(f"{one.model['name']}: {one.share}{missing}{unread if one.unread else ''}")
+        results().print(f"{one.model['name']}: {one.share}{missing}{unread if one.unread else ''}")
     for what, name in (("figures", GRID), ("heat map", PICTURE), ("report", REPORT)):
-        info.print(f"{what:<10} {output / name}")
+        info_console(args).print(f"{what:<10} {output / name}")
     if compared:
-        info.print(f"against the first model:\n{compared}")
+        info_console(args).print(f"against the first model:\n{compared}")
 
 
 def _board(args: argparse.Namespace, _: None) -> int:
-    """Score the predictions of every entry of the board, and write its page."""
+    """Score the predictions of every entry of the board, and write its page, from their folder."""
     from trm.benchmark.board import page
 
-    output, text = Path(args.output), page(Path(args.folder))
+    text = page(BOARD)
     if not args.check:
-        with replacing(output) as part:
-            part.write_text(text, encoding="utf-8")
-        info_console(args).print(output)
-    elif not output.is_file() or output.read_text(encoding="utf-8") != text:
-        print(f"{output} is not what {args.folder} makes: run `trm benchmark board`")
+        write_text(PAGE, text)
+    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
+        print(f"{PAGE} is not what {BOARD} makes: run `trm benchmark board`")
         return 1
-    else:
-        info_console(args).print(f"{output} is what {args.folder} makes")
+    info_console(args).print(PAGE)
     return 0

@@ -16,24 +16,27 @@ from trm.commands.arguments import (
     add_import,
     add_precision,
     add_voting,
+    check_steps,
     find_checkpoints,
     info_console,
     lengths,
     one_device,
     precision_of,
+    print_table,
+    refuse,
+    results,
     sizes_given,
     voting_of,
     whole,
     with_voting,
 )
 from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
-from trm.files import make_own_folder, replacing, sweep, write_object
+from trm.files import make_own_folder, sweep, write_object
 from trm.precision import FLOAT32
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from trm.evaluation.contexts import ContextCoverage
+    from trm.solving.solver import Solver
 
 PROBLEMS, BATTERY_PROBLEMS = 128, 12  # of a cell
 BATTERY_DIGITS = (4, 8, 16, 32, 64, 100)
@@ -89,13 +92,13 @@ def run(args: argparse.Namespace) -> int:
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.measure import Settings, measure
 
-    tasks = []
+    solvers: list[Solver] = []
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
-        solver = load_solver(checkpoint, device="cpu")
-        tasks.append(solver.task)
-        with_voting(solver if args.view == "e" else solver.turned(args.view), args)
+        solvers.append(load_solver(checkpoint, device="cpu"))
+        with_voting(solvers[-1] if args.view == "e" else solvers[-1].turned(args.view), args)
+    check_steps(args, *solvers)
     settings = Settings(
-        *sizes_of(args, tasks[0]),
+        *sizes_of(args, solvers[0].task),
         problems=args.problems or (BATTERY_PROBLEMS if args.battery else PROBLEMS),
         seed=args.seed,
         steps=args.steps,
@@ -138,11 +141,8 @@ def sizes_of(
     ValueError: not two measures that belong together, or the task has no such problems.
     """
     if args.battery:  # all families, and the digits of their problems
-        if other := [axis for axis in AXES if axis != "digits" and getattr(args, axis)]:
-            raise ValueError(
-                "a battery is measured by the digits of its problems: --digits, not "
-                f"--{other[0].replace('_', '-')}"
-            )
+        others = dict.fromkeys(axis for axis in AXES if axis != "digits")
+        refuse(args, "a battery is measured by the --digits of its problems", **others)
         if task.arity[0] > 2 or task.arity[1] < 2:
             raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
         return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
@@ -157,27 +157,23 @@ def sizes_of(
 
 def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
     """Show, judge, draw and sum up what can meet in a cell."""
-    given = [f"--{axis.replace('_', '-')}" for axis in AXES if getattr(args, axis) is not None]
-    given += ["--battery"] * args.battery + ["--view"] * (args.view != "e")
-    given += ["--precision"] * (args.precision != FLOAT32)
-    given += ["several views, rollouts or orders"] * (voting_of(args) is not None)
-    given += ["several checkpoints"] * (len(checkpoints) > 1)
-    if given:
-        raise ValueError(
-            "--contexts shows one model single rows of the sizes it was trained on, as they are: "
-            f"leave out {', '.join(given)}"
-        )
+    why = "--contexts shows one model single rows of the sizes it was trained on, as they are"
+    usual: dict[str, Any] = dict.fromkeys(AXES) | {"battery": False, "view": "e", "views": 1}
+    refuse(args, why, precision=FLOAT32, orders=1, **usual)
+    if len(checkpoints) > 1:
+        raise ValueError(f"{why}: leave out all checkpoints but one")
 
-    from rich.console import Console
     from rich.progress import Progress
 
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.contexts import cover_contexts
     from trm.evaluation.models import check_models, describe, labels
     from trm.figures.contexts import contexts_figure
+    from trm.figures.style import save
 
     [checkpoint], output = checkpoints, Path(args.output)
     solver = load_solver(checkpoint, args.steps, device=one_device(args))
+    check_steps(args, solver)
     model = describe(checkpoint, (args.name or labels(checkpoints))[0], args.steps)
     del model["config"]
     make_own_folder(output, "trm evaluate --contexts", (CONTEXTS, MAP), "contexts")
@@ -191,36 +187,32 @@ def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
         )
     write_object(output / CONTEXTS, {"model": model, "seed": args.seed, **coverage.to_json()})
     title = f"{model['name']}, {solver.task.layout}: what meets in a cell"
-    with replacing(output / MAP) as part:
-        contexts_figure(coverage, title).savefig(part, format="png")
-    _print_contexts(Console(highlight=False), coverage)
+    save(contexts_figure(coverage, title), output / MAP)
+    _print_contexts(coverage)
     beside.print(f"figures  {output / CONTEXTS}\npicture  {output / MAP}")
     return 0
 
 
-def _print_contexts(console: Console, coverage: ContextCoverage) -> None:
+def _print_contexts(coverage: ContextCoverage) -> None:
     """Print how many contexts there were and how they went, and the first wrong ones."""
-    from rich.table import Table
-
     from trm.evaluation.contexts import ENDS, FIELDS
 
     failing, searched = coverage.failing(), coverage.searched
     never, right = coverage.trained == 0, coverage.right == coverage.shown
-    console.print(
+    results().print(
         f"{len(right):,} contexts in {searched:,} held-out problems, {coverage.problems:,} of "
         f"which were shown\nalways right: {right.sum():,}; of {(~never).sum():,} that "
         f"{searched:,} training problems have, {(right & ~never).sum():,}; of "
-        f"{never.sum():,} that they do not have, {(right & never).sum():,}",
-        soft_wrap=True,
+        f"{never.sum():,} that they do not have, {(right & never).sum():,}"
     )
     if not len(failing):
         return
     more = f", {_LISTED} of {len(failing):,}" if len(failing) > _LISTED else ""
     heads = (*FIELDS[:4], "of the row", "right", "confidence", "in 100,000 digits of training")
-    table = Table(*heads, title=f"wrong ones{more}")
+    rows = []
     for i in failing[:_LISTED]:
         *parts, end, _ = coverage.contexts[i].tolist()
         sure, met = coverage.confidence[i], 1e5 * coverage.trained[i] / coverage.digits
         words = (ENDS[end], f"{coverage.right[i]} of {coverage.shown[i]}", f"{sure:.3f}")
-        table.add_row(*map(str, parts), *words, f"{met:.1f}")
-    console.print(table)
+        rows.append((*map(str, parts), *words, f"{met:.1f}"))
+    print_table(heads, rows, f"wrong ones{more}", wrap=True)

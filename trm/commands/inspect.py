@@ -12,26 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 
 from canvas import symbols
 from canvas.picture import for_people
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import (
-    add_canvas_size,
     add_solver,
     check_problems,
     find_checkpoints,
     info_console,
     one_device,
     read_problems,
+    refuse,
+    results,
+    solver_of,
     whole,
 )
 from trm.files import fingerprint, make_folder, read_object, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import Console
 
     from trm.analysis.lens import Lens
     from trm.analysis.patch import Patching
@@ -54,14 +56,8 @@ with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
 """
 BY = ("cells", "rows", "columns", "heads", "steps")
 # Of a proof, what a model card repeats.
-_CARD_PROOF: tuple[str, ...] = (
-    "verdict",
-    "arithmetic",
-    "weights_sha256",
-    "windows",
-    "windows_sha256",
-)
-_CARD_PROOF += ("smallest_margin", "margin_left_by_rounding")
+_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "windows")
+_CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 _PAGE = ".html"  # in place of `SUFFIX`
@@ -77,7 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("problem", nargs="?", help="like 123x456")
     add_solver(parser)
-    add_canvas_size(parser, "as in training, or the problem's where training cut it")
     add("--output", metavar="DIR", help="folder for the pictures")
     what = "of the rows to fill in, the one whose attention, fields and layers are shown, from 1 "
     add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
@@ -112,8 +107,8 @@ def run(args: argparse.Namespace) -> int:
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])])
-    if args.patch_by and not args.patch:
-        raise ValueError(f"--patch-by {args.patch_by} needs another problem, like --patch 123x457")
+    if not args.patch:
+        refuse(args, "without --patch B nothing is patched", patch_by=None)
     find_checkpoints(args)
 
     from PIL import Image
@@ -123,7 +118,6 @@ def run(args: argparse.Namespace) -> int:
     from canvas.windows import draw_fields
     from trm.analysis.lens import read_layers, steps_to_read
     from trm.analysis.record import cell_attention, state_changes
-    from trm.checkpoints.loading import load_solver
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
@@ -131,8 +125,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.solving.local_predictor import LocalPredictor
     from trm.solving.solver import solve_watched
 
-    size = args.steps, args.height, args.width
-    solver = load_solver(args.checkpoint, *size, one_device(args))
+    solver = solver_of(args, one_device(args))
     problems = read_problems([args.problem], solver.task)
     drawing, predictor = solver.draw_worked(problems), solver.predictor
     number = int(drawing.steps[0])
@@ -212,7 +205,7 @@ def run(args: argparse.Namespace) -> int:
             board.add_image(f"inspect/{title}", image, dataformats="HWC")
         for step, (frame, _) in enumerate(film):
             board.add_image("inspect/solving", pixels(frame), step, dataformats="HWC")
-    console, info = Console(highlight=False, soft_wrap=True), info_console(args)
+    console, info = results(), info_console(args)
     if stepwise:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
     elif predictor.in_order:
@@ -286,21 +279,13 @@ def _patched(
 def _print_fields(
     console: Console, fields: dict[str, tuple[np.ndarray, np.ndarray]], row: int
 ) -> None:
-    """Say of each field how many cells decide it rightly, and which is the first wrong one."""
-    from trm.figures.inspection import class_sign
+    """Say of each field how many cells decide it rightly."""
     from trm.solving.iteration import right_cells
 
     console.print(f"what cells decide while row {row} is filled in, and how many rightly:")
     for name, both in fields.items():
         good, counted = right_cells(*both)
-        line = f"  {name:<{max(map(len, fields))}}  {good.sum()} of {counted.sum()}"
-        # As people work: row below row, each from the right.
-        wrong = np.argwhere((counted & ~good)[:, ::-1])
-        if len(wrong):
-            i, j = int(wrong[0][0]), good.shape[1] - 1 - int(wrong[0][1])
-            held, due = (class_sign(int(of[i, j])) or "none" for of in both)
-            line += f"; the first wrong one is cell {i + 1},{j + 1}: {held}, it is {due}"
-        console.print(line)
+        console.print(f"  {name:<{max(map(len, fields))}}  {good.sum()} of {counted.sum()}")
 
 
 def _print_lens(console: Console, lens: Lens, truth: np.ndarray, row: int) -> None:
@@ -329,13 +314,6 @@ def _print_patching(
     for name, right in zip(names, found.right, strict=True):
         if not right:
             console.print(f"  the model is wrong in row {row} of {name}: read effects with care")
-    if found.by == "steps":
-        console.print("effects step by step (0: A's answer stands, 1: the model says B's)")
-        for site, of_step in zip(found.sites, found.effects, strict=True):
-            pairs = zip(found.things, of_step, strict=True)
-            words = "  ".join(f"{name} {effect:5.2f}" for name, effect in pairs)
-            console.print(f"  {site:<8} {words}")
-        return
     console.print("strongest effects (0: A's answer stands, 1: the model says B's)")
     effects, said = np.nan_to_num(found.effects), dict[str, None]()
     for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
@@ -371,8 +349,8 @@ def _export(args: argparse.Namespace) -> int:
         raise ValueError(f"--export {output} has to end in {SUFFIX} or {_PAGE}")
     if not output.parent.is_dir():
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
-    if args.untrained and args.figures is not None:
-        raise ValueError("--figures are of trained weights, and --untrained draws others: take one")
+    if args.untrained:
+        refuse(args, "--untrained draws weights of which there are no figures", figures=None)
     import torch
 
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack

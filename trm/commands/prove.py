@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,9 @@ from trm.commands.arguments import (
     add_import,
     find_checkpoints,
     info_console,
+    print_table,
+    refuse,
+    results,
     whole,
 )
 
@@ -57,14 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "leave out the bound on rounding, which takes most of the time: of the sums as they are "
     what += "computed here"
     add("--as-computed", action="store_true", help=what)
-    add("--json", action="store_true", help="print the record as JSON instead")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prove, refute, or check."""
     if args.check is not None:
-        if args.output or args.search or args.json or args.checkpoint != SHIPPED:
-            raise ValueError("--check takes the folder of a proof, and goes alone")
+        alone = "--check takes the folder of a proof, and goes alone"
+        refuse(args, alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
         from trm.proof import check
 
         return check.main(args.check)
@@ -82,10 +83,7 @@ def run(args: argparse.Namespace) -> int:
             if not args.search:
                 raise
             proof = refute(solver, args.search, report)
-    if args.json:
-        print(json.dumps(proof.record()))
-    else:
-        show(Console(highlight=False), proof)
+    show(proof)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -111,51 +109,49 @@ def _progress(quiet: bool) -> Iterator[Report]:
         yield report
 
 
-def show(console: Console, proof: Proof) -> None:
+def show(proof: Proof) -> None:
     """The verdict in plain words, and what it rests on."""
-    from rich.table import Table
-
-    task, judged = proof.solver.task, proof.judged
-    console.print(f"{task.name}, {task.layout} in base {task.base}", end="")
-    console.print(f"; trained on {proof.solver.trained_on}\n", markup=False)
+    task, judged, console = proof.solver.task, proof.judged, results()
+    console.print(
+        f"{task.name}, {task.layout} in base {task.base}; trained on {proof.solver.trained_on}\n"
+    )
     if judged is not None:
-        numbers = Table.grid(padding=(0, 3))
-        numbers.add_column()
-        numbers.add_column(justify="right")
-        shown, drawn = proof.shown
-        exact = (judged.float32 & judged.right).mean()
-        steps = proof.rule is not None and len(proof.rule.steps)
-        what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
-        for row in (
-            (what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"),
-            ("of them wrong", f"{len(judged.wrong):,}", "as computed in float32"),
-            ("smallest margin", f"{judged.margin.min():.3f}", "of a right logit over the next"),
-            ("seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"),
-        ):
+        from rich.table import Table
+
+        numbers = Table.grid("", "", padding=(0, 3))
+        numbers.columns[1].justify = "right"
+        for row in _grounds(proof, judged):
             numbers.add_row(*row)
-        if judged.bounded:
-            words = "right whatever way sums are rounded"
-            numbers.add_row("safe in float32", f"{exact:.2%}", words)
-            numbers.add_row("left of margins", f"{judged.least_left:.3f}", _rounding(judged))
         console.print(numbers)
         console.print()
-    console.print(sentence(proof), style="bold", soft_wrap=True)
+    console.print(sentence(proof), style="bold")
     if found := proof.counterexample:
         console.print()
         console.print(to_terminal(found.canvas, truth=found.truth, given=found.given))
     if proof.program:
-        table = Table("output", "depends on", "entries", title="what it has learned")
-        for name, one in proof.program.tables.items():
-            table.add_row(name, ", ".join(one.inputs), f"{len(one.values):,}")
+        tables = proof.program.tables.items()
+        rows = [(name, ", ".join(one.inputs), f"{len(one.values):,}") for name, one in tables]
         console.print()
-        console.print(table)
+        print_table(("output", "depends on", "entries"), rows, "what it has learned", wrap=True)
 
 
-def _rounding(judged: Judged) -> str:
-    """Of which arithmetic the margins are left."""
-    if judged.arithmetic == "float32":
-        return "at least, in float32, with the most that rounding can take"
-    return "at least, in float64, of the windows that are not safe in float32"
+def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
+    """What a verdict rests on: what it is, a number, and of what."""
+    shown, drawn = proof.shown
+    steps = proof.rule is not None and len(proof.rule.steps)
+    what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
+    yield what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"
+    yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
+    least = f"{judged.margin.min():.3f}"
+    yield "smallest margin", least, "of a right logit over the next"
+    yield "seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"
+    if judged.bounded:
+        exact = (judged.float32 & judged.right).mean()
+        yield "safe in float32", f"{exact:.2%}", "right whatever way sums are rounded"
+        of = "in float64, of the windows that are not safe in float32"
+        if judged.arithmetic == "float32":
+            of = "in float32, with the most that rounding can take"
+        yield "left of margins", f"{judged.least_left:.3f}", f"at least, {of}"
 
 
 def sentence(proof: Proof) -> str:
@@ -181,7 +177,7 @@ def _draw(proof: Proof, file: Path) -> None:
     if proof.judged is None or proof.rule is None:
         return
     from trm.figures.margins import margins_figure
-    from trm.files import replacing
+    from trm.figures.style import save
     from trm.proof.program import Program
 
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
@@ -189,6 +185,4 @@ def _draw(proof: Proof, file: Path) -> None:
     if program is None:  # of what it should have learned
         ideal = rule.answers(rule.sights(judged.numbers))
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
-    with replacing(file) as part:
-        figure = margins_figure(program, rule, judged, sentence(proof))
-        figure.savefig(part, format="png")
+    save(margins_figure(program, rule, judged, sentence(proof)), file)

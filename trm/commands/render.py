@@ -19,21 +19,13 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import CHARACTERS
 from canvas.task import Task
-from canvas.tasks import TASKS, task_class
-from trm.commands.arguments import (
-    add_canvas_size,
-    add_import,
-    info_console,
-    number,
-    read_problems,
-    whole,
-)
+from canvas.tasks import TASKS, task_of
+from trm.commands.arguments import add_import, info_console, number, read_problems, refuse, whole
 from trm.files import replacing
 
 if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
     from augment.views import View
 
-_DEFAULTS = "standard, column"
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
 
@@ -44,14 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("problem", nargs="?", help="like 321x654, or 12+34+5")
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")
     layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
-    add("--layout", help=f"{layouts}; or a class of your own (default: {_DEFAULTS})")
+    add("--layout", help=f"{layouts}; or a class of your own (default: the first)")
     more = "work out many problems in a layout of your own, and name the first row that is wrong"
     add("--check", metavar="LAYOUT", help=more)
     add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
-    add_canvas_size(parser, "the worked solution and one cell around it")
-    for name, first in (("--top", "row"), ("--left", "column")):
+    for name, side, first in (("top", "height", "row"), ("left", "width", "column")):
+        more = "cells (default: the worked solution and one cell around it)"
+        add(f"--{side}", type=whole(1, MOST_CELLS), help=more)
         more = f"first {first} of the worked solution (default: centred)"
-        add(name, type=whole(0, MOST_CELLS), help=more)
+        add(f"--{name}", type=whole(0, MOST_CELLS), help=more)
     more = "show the input of this step, from 1: the rows so far, the next one masked"
     add("--step", type=whole(1), help=more)
     more = (
@@ -91,14 +84,18 @@ def _view(text: str) -> "View":
 
 def run(args: argparse.Namespace) -> int:
     """Draw the problem of the task that is named, or has its sign."""
-    if args.gif and args.step is not None:
-        raise ValueError("--gif shows every step; leave out --step, or draw that step with --png")
+    if args.gif:
+        refuse(args, "--gif shows every step", step=None)
     files = [file for file in (args.png, args.svg, args.gif) if file]
-    if args.scale and not files:
-        raise ValueError("--scale is of pictures: add --png, --svg or --gif")
+    if not files:
+        refuse(args, "without --png, --svg or --gif no picture is drawn", scale=None)
     if args.problem is None and not args.check:
         raise ValueError("give a problem like 321x654, or --check and a layout")
-    task = _task(args)
+    layout, text = args.check or args.layout, args.problem
+    if text is None and not args.task:  # the sign of the layout tells the task
+        every = {name: one for kind in TASKS.values() for name, one in kind.layouts.items()}
+        text = CHARACTERS[resolve(layout, every, Layout, "layout").sign]  # type: ignore[union-attr]
+    task = task_of(text or "", args.task, layout, args.base)
     if args.check:
         info_console(args).print(_checked(task))
     if args.problem is None:
@@ -147,20 +144,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _task(args: argparse.Namespace) -> Task:
-    """The task whose problem is drawn: as named, or by the sign of the problem or the layout."""
-    layout, text = args.check or args.layout, args.problem
-    if args.task is not None:
-        kind = task_class(args.task)
-    else:
-        if text is None:
-            every = {name: one for kind in TASKS.values() for name, one in kind.layouts.items()}
-            text = CHARACTERS[resolve(layout, every, Layout, "layout").sign]  # type: ignore[union-attr]
-        signed = (k for k in TASKS.values() if any(sign in text for sign in k.signs))
-        kind = next(signed, TASKS["multiplication"])
-    return kind(**{"layout": layout or next(iter(kind.layouts)), "base": args.base})
-
-
 def _checked(task: Task) -> str:
     """Check a layout with its task's problems, and with zeros, powers and long carries."""
     base = task.base
@@ -182,7 +165,7 @@ def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
     worked = task.rules.work(problems).trimmed()
     placed = (args.top, int(worked.heights[0])), (args.left, int(worked.widths[0]))
     sides = [
-        side or (1 if start is None else start) + size + 1
+        side or size + 1 + (1 if start is None else start)
         for side, (start, size) in zip((args.height, args.width), placed, strict=True)
     ]
     spare = [(side - size) // 2 for side, (_, size) in zip(sides, placed, strict=True)]

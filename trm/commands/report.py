@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trm.commands.arguments import info_console
+from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, figure_shown, grid_file, read_grid, reference_of
 from trm.evaluation.names import side_by_side
-from trm.files import make_folder, reading, replacing
+from trm.files import make_folder, reading, write_text
 from trm.problem_files import format_of
 
 FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
@@ -63,16 +63,14 @@ def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
     from trm.evaluation.report import compare_markdown
     from trm.figures.grids import comparison_figure
     from trm.figures.lengths import row_errors_figure
+    from trm.figures.style import save
 
     picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
-    with replacing(picture) as part:
-        comparison_figure(grid, reference, figure_shown(grid)).savefig(part, format="png")
-    with replacing(report) as part:
-        part.write_text(compare_markdown(grid, reference, PICTURE), encoding="utf-8")
+    save(comparison_figure(grid, reference, figure_shown(grid)), picture)
+    write_text(report, compare_markdown(grid, reference, PICTURE))
     rows.unlink(missing_ok=True)  # of an earlier comparison
     if errors := row_errors_figure(grid):
-        with replacing(rows) as part:
-            errors.savefig(part, format="png")
+        save(errors, rows)
     drawn = f"wrong rows {rows}\n" if errors else ""
     return f"heat maps  {picture}\n{drawn}report     {report}"
 
@@ -87,14 +85,13 @@ def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> i
     make_folder(output)
 
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
     from trm.evaluation.selective_prediction import COVERAGES, reliability, risk_coverage
     from trm.evaluation.statistics import Share
     from trm.figures.calibration import trust_figure
+    from trm.figures.style import save
 
-    curves, bins, console = {}, {}, Console(highlight=False)
+    curves, bins = {}, {}
     for name, rows in held.items():
         right, confidence, agreement = (np.array(values) for values in zip(*rows, strict=True))
         curves[f"{name}, confidence"] = risk_coverage(confidence, right)
@@ -102,17 +99,13 @@ def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> i
             curves[f"{name}, agreement"] = risk_coverage(agreement, right)
         bins[name] = reliability(confidence, right)
         share, error = Share(int(right.sum()), len(right)), 100 * bins[name].error
-        told = f"{name}: {share} right, calibration error {error:.1f} %"
-        console.print(told, soft_wrap=True, markup=False)
-    with replacing(output / TRUST) as part:
-        problems = max(map(len, held.values()))
-        trust_figure(curves, bins, problems).savefig(part, format="png")
-    table = Table("of the surest", *curves, title="wrong, by the score they are ranked by")
-    for coverage in COVERAGES:
-        risks = [f"{100 * curve.at(coverage):.2f} %" for curve in curves.values()]
-        table.add_row(f"{coverage:.0%}", *risks)
-    table.add_row("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values()))
-    console.print(table)
+        results().print(f"{name}: {share} right, calibration error {error:.1f} %")
+    save(trust_figure(curves, bins, max(map(len, held.values()))), output / TRUST)
+    found = {f"{of:.0%}": [curve.at(of) for curve in curves.values()] for of in COVERAGES}
+    found["mean"] = [curve.area for curve in curves.values()]
+    shown = [(name, *(f"{100 * risk:.2f} %" for risk in risks)) for name, risks in found.items()]
+    title = "wrong, by the score they are ranked by"
+    print_table(("of the surest", *curves), shown, title, wrap=True)
     info_console(args).print(f"figure  {output / TRUST}")
     return 0
 

@@ -19,7 +19,6 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
-    add_canvas_size,
     add_precision,
     add_solver,
     add_voting,
@@ -28,14 +27,18 @@ from trm.commands.arguments import (
     info_console,
     one_device,
     precision_of,
+    print_table,
     read_problems,
+    refuse,
+    results,
+    solver_of,
     voting_of,
     whole,
     with_voting,
 )
 from trm.files import is_special, make_folder
-from trm.precision import computing_in
-from trm.problem_files import FORMATS, format_of
+from trm.precision import FLOAT32, computing_in
+from trm.problem_files import format_of
 
 if TYPE_CHECKING:
     from trm.solving.solution import Solution
@@ -48,7 +51,7 @@ examples:
   trm solve --checkpoint runs/quickstart --views 16 --vote majority 123x45
   trm solve --checkpoint runs/quickstart --demo
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
-  printf 'a,b\\n12,34\\n' | trm solve --input - --output - --output-format csv
+  printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
 A file of problems is CSV with the columns a and b, or JSON Lines with those keys; whatever else a
 line holds is carried through as it is; a spreadsheet takes cells that begin with =, +, - or @ for
@@ -77,7 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "the folder of a proof, or its table: solve with what a model has learned, without it"
     add("--program", metavar="PATH", help=what)
     add_precision(parser)
-    add_canvas_size(parser, "as in training, or the problem's where training cut it")
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
     what = "watch some problems, learn how many of N held-out ones are right (default: 1000) and "
@@ -87,9 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="of problems; - reads standard input")
-    add("--output", metavar="FILE", help="for records; - writes standard output")
-    what = "(default: by the file's name; of a pipe, jsonl)"
-    add("--output-format", choices=FORMATS, help=what)
+    what = "for records, .csv or .jsonl; - writes JSON Lines to standard output"
+    add("--output", metavar="FILE", help=what)
     what = "add the worked canvas to each record, as text"
     add("--canvases", action="store_true", help=what)
     what = "problems taken on together (default: by the kind of device and the views)"
@@ -99,15 +100,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve and show, work through a file, or demonstrate a model."""
-    find_checkpoints(args)
-    voting_of(args)
     if [bool(args.problems), args.input is not None, args.demo is not None].count(True) != 1:
         raise ValueError(
             "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
             "the three"
         )
-    if args.program and not args.problems:
-        raise ValueError("--program works on problems that are named, like 123x456")
+    if args.program:
+        usual: dict[str, Any] = {"checkpoint": SHIPPED, "precision": FLOAT32, "views": 1}
+        usual |= dict.fromkeys(("steps", "height", "width", "demo", "input", "output"))
+        refuse(args, "--program works out problems alone", watch=False, orders=1, **usual)
+    find_checkpoints(args)
+    voting_of(args)
     if args.demo:
         return _demo(args)
     if (args.input is None) != (args.output is None):
@@ -115,7 +118,12 @@ def run(args: argparse.Namespace) -> int:
     if args.input is not None:
         return _work_through(args)
     check_problems(args.problems)
-    solver = _solver(args, one_device(args))
+    if args.program:
+        from trm.proof.program_predictor import load_program
+
+        solver = load_program(args.program)
+    else:
+        solver = _solver(args, one_device(args))
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
     if args.checkpoint == SHIPPED and not args.program:
@@ -130,28 +138,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solver(args: argparse.Namespace, device: str) -> Solver:
-    if args.program:
-        from trm.proof.program_predictor import load_program
-
-        return load_program(args.program)
-    from trm.checkpoints.loading import load_solver
-
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
-    return with_voting(solver, args)
+    return with_voting(solver_of(args, device), args)
 
 
 def _work_through(args: argparse.Namespace) -> int:
     """Files, on any number of devices; or a stream, on one."""
-    if args.watch:
-        raise ValueError("--watch shows problems that are named, not those of a file")
+    refuse(args, "a file is worked through unseen", watch=False)
     streams = [name == "-" or is_special(name) for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
-    if not streams[1] and format_of(args.output, args.output_format) is None:
-        raise ValueError(
-            f"--output {args.output} does not say its format: name it .csv or .jsonl, or give "
-            "--output-format"
-        )
+    if not streams[1] and format_of(args.output) is None:
+        raise ValueError(f"--output {args.output} does not say its format: name it .csv or .jsonl")
     if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
     for path, pipe, standard in ((args.input, sys.stdin, "in"), (args.output, sys.stdout, "out")):
@@ -160,7 +157,7 @@ def _work_through(args: argparse.Namespace) -> int:
     from trm.batch import Job, stream, work_through
 
     solver = _solver(args, one_device(args) if any(streams) else "cpu")
-    names = ("steps", "height", "width", "batch_size", "canvases", "output_format")
+    names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}
     job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
@@ -256,14 +253,12 @@ def _demo(args: argparse.Namespace) -> int:
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output or "demo")
     solver = _solver(args, one_device(args))
     make_folder(output)
-    task, console = solver.task, Console(highlight=False)
+    task, console = solver.task, results()
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
-    console.rule("How often it is right")
     _measure(console, solver, args.demo, args.quiet)
-    _hundred_digits(console, solver)
     moments: list[Moment] = []
     film = list(animate(solve_watched(solver, shown[:1], moments.append), moments))
     film[-1][0].savefig(output / "solved.png")
@@ -284,24 +279,9 @@ def _demo(args: argparse.Namespace) -> int:
     return 0
 
 
-def _hundred_digits(console: Console, solver: Solver) -> None:
-    """One problem of a hundred digits, of a model that works on canvases of any size."""
-    size = (100,) * len(solver.task.longest)
-    if not solver.predictor.in_order or solver.for_lengths(size) is None:
-        return
-    problem = sample(solver.task, 0, "test", 0, np.arange(1), size)
-    start = time.perf_counter()
-    (solution,) = solver.solve(problem, with_truth=True)
-    took = time.perf_counter() - start
-    console.rule("Numbers of a hundred digits")
-    verdict = "right in every cell" if solution.exact else "wrong"
-    console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
-
-
 def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> None:
     """How many held-out problems are right, by their size, and how many longer ones."""
     from rich.progress import track
-    from rich.table import Table
 
     from trm.evaluation.grid import AXES
     from trm.evaluation.statistics import Share
@@ -311,6 +291,7 @@ def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> No
         bar = track(starts, "solving", console=console, transient=True, disable=hidden)
         return [s for i in bar for s in solver.solve(problems[i : i + 100], with_truth=True)]
 
+    console.rule("How often it is right")
     task = solver.task
     asked = sample(task.evenly(), 0, "test", 0, np.arange(problems))
     solutions = solved(asked)
@@ -318,18 +299,15 @@ def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> No
     right = np.array([solution.correct for solution in solutions])
     first, second = (AXES[axis] for axis in task.axes)
     rows, columns = (np.unique(part).tolist() for part in sizes.T)
-    table = Table(first, *(f"{second} {b}" for b in columns), title="right answers")
-    for a in rows:
-        cells = [right[(sizes == (a, b)).all(axis=1)] for b in columns]
-        shares = [f"{cell.mean():.1%} of {len(cell)}" if len(cell) else "" for cell in cells]
-        table.add_row(str(a), *shares)
-    console.print(table)
+    cells = [[right[(sizes == (a, b)).all(axis=1)] for b in columns] for a in rows]
+    shares = [[f"{c.mean():.1%} of {len(c)}" if len(c) else "" for c in line] for line in cells]
+    lines = [(str(a), *line) for a, line in zip(rows, shares, strict=True)]
+    print_table((first, *(f"{second} {b}" for b in columns)), lines, "right answers")
     exact = sum(bool(solution.exact) for solution in solutions)
     console.print(
         f"{Share(int(right.sum()), problems)} of held-out answers exact, every row built on the "
         f"model's own;\n{Share(exact, problems)} of whole worked solutions exact. Test problems, "
-        "sizes drawn evenly, problem seed 0.\n",
-        soft_wrap=True,
+        "sizes drawn evenly, problem seed 0.\n"
     )
     console.rule("Longer than anything it was trained on")
     longer = [tuple(factor * n for n in task.longest) for factor in FACTORS]
@@ -342,6 +320,5 @@ def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> No
     solve_and_show(console, solver, batches[0][:1])
     for lengths, batch in zip(longer, batches, strict=True):
         share = Share(sum(s.correct for s in solved(batch)), LONGER)
-        size = " x ".join(map(str, lengths))
-        console.print(f"{size} digits: {share} of answers right", soft_wrap=True)
+        console.print(f"{' x '.join(map(str, lengths))} digits: {share} of answers right")
     console.print()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm.commands import evaluate
-from trm.commands.arguments import info_console, whole
+from trm.commands.arguments import info_console, print_table, results, whole
 
 if TYPE_CHECKING:
     from canvas.task import Task
@@ -29,8 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="say what would run, and start nothing")
     about = "runs at once (default: one for each GPU, or else CPU core; with --slurm all)"
     add("--jobs", type=whole(1), help=about)
-    about = "the first seed; the study says how many (default: its own)"
-    add("--seed", type=whole(0), help=about)
     about = "start the runs through SLURM, and wait for them: options of sbatch, like "
     about += "partition=gpu gpus_per_node=1 timeout_min=600"
     add("--slurm", nargs="*", metavar="KEY=VALUE", help=about)
@@ -45,9 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
     import torch
     from filelock import FileLock, Timeout
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     from trm.devices import cores
     from trm.evaluation.grid import BOARD
@@ -70,8 +65,6 @@ def run(args: argparse.Namespace) -> int:
         if not joined or not key.isidentifier():
             raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
         slurm[key] = int(value) if value.isdecimal() else value
-    if args.seed is not None:
-        study = study.with_seed(args.seed)
     output, console = Path(args.output), info_console(args)
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
@@ -88,12 +81,10 @@ def run(args: argparse.Namespace) -> int:
         devices = named.split(",")[: len(devices)]
     at_once = args.jobs or (len(devices) or cores() if local else left)
     at_once = max(1, min(at_once, left))
-    table = Table("setting", "parameters", "steps", pad_edge=False)
-    for one in study.settings:
-        table.add_row(Text(one.name), f"{one.parameters:,}", f"{one.steps:,}")
-    Console(highlight=False).print(table)
+    rows = [(one.name, f"{one.parameters:,}", f"{one.steps:,}") for one in study.settings]
+    print_table(("setting", "parameters", "steps"), rows, wrap=True)
     already = f", {len(states) - left} of them done already" if left < len(states) else ""
-    Console(highlight=False, soft_wrap=True).print(
+    results().print(
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {len(states)} runs{already}, "
         f"{at_once} at once"
     )

@@ -47,8 +47,8 @@ from trm.evaluation.grid import (
 from trm.evaluation.report import markdown
 from trm.evaluation.statistics import Share, difference
 from trm.figures.lengths import lengths_figure
-from trm.figures.style import colours, draw_table, mark, new_figure, tidy
-from trm.files import replacing
+from trm.figures.style import colours, draw_table, mark, new_figure, save, tidy
+from trm.files import replacing, write_text
 
 _ACROSS = 4  # panels in a line at most
 _ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells where 1, 2, 3 or 4 stand in a line
@@ -80,10 +80,8 @@ def write_files(grid: dict[str, Any], output: Path) -> None:
     figure_of = figure_shown(grid)
     figures = {LENGTHS: lengths_figure(grid, figure_of), PICTURE: grid_figure(grid, figure_of)}
     for name, figure in figures.items():
-        with replacing(output / name) as part:
-            figure.savefig(part, format="png")
-    with replacing(output / REPORT) as part:
-        part.write_text(markdown(grid, LENGTHS, PICTURE), encoding="utf-8")
+        save(figure, output / name)
+    write_text(output / REPORT, markdown(grid, LENGTHS, PICTURE))
     with replacing(output / TABLE) as part:
         write_table(rows_of(grid), part)
 

@@ -5,6 +5,7 @@ of matplotlib's that colour-blind people can read. Without pyplot and its global
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from canvas.picture import DPI, GREY, GRID, INK, PAPER
+from trm.files import replacing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 WRONG = COLOURS[1]
@@ -47,6 +49,12 @@ def new_figure(width: float, height: float, title: str = "", note: str = "") -> 
     if note:
         figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5, color=GREY)
     return figure
+
+
+def save(figure: Figure, file: Path) -> None:
+    """The figure as PNG, written as `trm.files.replacing` does."""
+    with replacing(file) as part:
+        figure.savefig(part, format="png")
 
 
 def tidy(axes: Axes, grid: str = "both") -> None:

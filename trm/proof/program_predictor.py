@@ -19,8 +19,7 @@ from trm.solving.solver import Solver
 class ProgramPredictor(Predictor):
     """Works out whole pages, all rows at once."""
 
-    translation_invariant = True
-    in_order = True
+    translation_invariant = in_order = proved = True
 
     def __init__(self, program: Program):
         self.model = program

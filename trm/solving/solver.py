@@ -235,7 +235,8 @@ class Solver:
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """The same with the finished solutions, to compare a model's with."""
-        return draw_worked(self.task.rules.work(problems), *self._placed(problems))
+        placed = self._placed(problems)  # complains at once of what is too large to work out
+        return draw_worked(self.task.rules.work(problems), *placed)
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
         """The canvas's height and width, and where each problem begins on it."""

@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -108,10 +108,6 @@ class Study:
         for run in self.runs():
             found.setdefault((run.seed, self.group_of(run.setting)), []).append(run)
         return list(found.values())
-
-    def with_seed(self, seed: int) -> "Study":
-        """The same from another first seed on."""
-        return replace(self, seeds=tuple(range(seed, seed + len(self.seeds))))
 
 
 def read_study(file: Path) -> Study:

@@ -240,13 +240,13 @@ def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):
     (folder / "card.yaml").write_text(card + "code: p.py\nmade_with: python p.py\n")
     line = b'{"id": "multiply-long-v1/50x50/000", "prediction": "1"}'
     (folder / "predictions-multiply-long-v1.jsonl.gz").write_bytes(gzip.compress(line))
-    page = tmp_path / "board.md"
-    words = ("benchmark", "board", "--folder", tmp_path / "board", "--output", page)
-    assert command(*words).code == 0
-    assert command(*words, "--check").code == 0
+    page = tmp_path / "docs/board.md"
+    page.parent.mkdir()
+    assert command("benchmark", "board", folder=tmp_path).code == 0
+    assert command("benchmark", "board", "--check", folder=tmp_path).code == 0
     page.write_text("old")
-    ran = command(*words, "--check")
+    ran = command("benchmark", "board", "--check", folder=tmp_path)
     assert (ran.code, "run `trm benchmark board`" in ran.out) == (1, True)
     assert page.read_text() == "old"
-    ran = command("benchmark", "board", "--folder", tmp_path / "nowhere")
+    ran = command("benchmark", "board", folder=tmp_path / "docs")
     assert (ran.code, "there is no folder" in ran.err) == (2, True)

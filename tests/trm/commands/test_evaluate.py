@@ -177,10 +177,13 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
         ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends"),
         ((*sums, "--digits", 2, "--digits-a", 2), "--digits-a and --digits", known),
         ((*good, "--problems", 0), "--problems"),
-        ((*good, "--battery", "--digits-a", 3), "by the digits of its problems: --digits, not"),
+        ((*good, "--battery", "--digits-a", 3), "of its problems: leave out --digits-a"),
         ((*good, "--contexts", "--battery"), "leave out --battery"),
-        ((*good, "--contexts", "--digits-a", 3, "--views", 2), "leave out --digits-a, several"),
-        (("--checkpoint", checkpoint, checkpoint, *good, "--contexts"), "leave out several check"),
+        ((*good, "--contexts", "--digits-a", 3, "--views", 2), "leave out --digits-a, --views"),
+        (
+            ("--checkpoint", checkpoint, checkpoint, *good, "--contexts"),
+            "leave out all checkpoints but",
+        ),
         ((*good, "--devices", "0,x"), "--devices"),
         ((*good, "--view", "r45"), "r45"),
         ((*good, "--views", 2, "--rollouts", 2), "differ by noise"),
@@ -190,6 +193,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
         (("--checkpoint", checkpoint, checkpoint, "--output", tmp_path), "given more than once"),
         (("--checkpoint", checkpoint, adder, "--output", tmp_path), "debug: multiplication in"),
         (("--checkpoint", checkpoint), "--output"),
+        (("--output", tmp_path / "grid", "--steps", 3), "in no supervision steps: leave out --st"),
     ):
         ran = command("evaluate", *words)
         assert ran.code == 2

@@ -93,10 +93,10 @@ def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
     ran = command("inspect", *words, "--row", "2", "--output", tmp_path)
     assert ran.code == 0, ran.err
     steps = int(re.search(r"row by row: \d+, (\d+)", ran.out)[1])
-    found = re.findall(r"^  step (\d+) +z_H +(\S+)  z_L +(\S+)  all +(\S+)$", ran.out, re.MULTILINE)
-    assert [int(step) for step, *_ in found] == list(range(1, steps + 1))
-    assert [float(effect) for effect in found[-1][1:]] == [1, 0, 1]
-    assert float(found[0][3]) < 0.9  # the input, which is A's, is read again in every step
+    found = {where: effect for effect, where in effects(ran.out)}
+    assert found[f"step {steps}, z_H"] == found[f"step {steps}, all"] == 1
+    assert f"step {steps}, z_L" not in found
+    assert found["step 1, all"] < 0.9  # the input, which is A's, is read again in every step
 
 
 def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
@@ -125,11 +125,15 @@ def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right
         ("123x45 --output D --patch 45x123", "it has to lie in the same cells as 123x45"),
         ("123x45 --output D --patch 123x45", "its row 2 reads as that of 123x45"),
         ("123x45 --output D --patch 123x95 --row 1", "Take a --row that differs: 2"),
-        ("123x45 --output D --patch-by heads", "needs another problem, like --patch 123x457"),
+        ("123x45 --output D --patch-by heads", "nothing is patched: leave out --patch-by"),
         ("123x45 --output D --patch 124x45", "the cells of a local model see decided messages"),
         ("123x45 --output D --patch 124x45 --patch-by layers", "invalid choice: 'layers'"),
+        ("12x3 --output D --steps 3", "in no supervision steps: leave out --steps"),
         ("12x3 --export m.safetensors", "leave out the problem"),
-        ("--export m.safetensors --untrained --figures grid", "draws others: take one"),
+        (
+            "--export m.safetensors --untrained --figures grid",
+            "there are no figures: leave out --figures",
+        ),
         ("--export m.bin", "has to end in .safetensors"),
         ("--export nowhere/m.safetensors", "there is no folder nowhere"),
         ("--export m.safetensors --figures nowhere", "there is no nowhere"),

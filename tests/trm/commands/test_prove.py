@@ -109,14 +109,11 @@ def test_the_table_solves_as_the_model_does(proof, command, tmp_path):
     table.write_bytes((folder / "table.npz").read_bytes())
     ran = command("solve", "--program", table, *problems)
     assert [line for line in ran.out.splitlines() if " = " in line] == answers
-    ran = command("solve", "--program", folder, "--demo")
-    assert ran.code == 2
-    assert "--program works on problems that are named" in ran.err
-
-
-def test_the_record_as_json(proof, command):
-    ran = command("prove", "--checkpoint", proof[0].parent / "model.safetensors", "--json")
-    assert json.loads(ran.out) == json.loads((proof[0] / "proof.json").read_text())
+    assert "not calibrated" not in alone.out
+    for more in (("--checkpoint", "C"), ("--views", 2), ("--watch",)):
+        ran = command("solve", "--program", folder, *problems, *more)
+        assert ran.code == 2
+        assert f"--program works out problems alone: leave out {more[0]}" in ran.err
 
 
 def test_any_model_can_be_searched_for_what_it_gets_wrong(checkpoint, command):
@@ -130,6 +127,6 @@ def test_any_model_can_be_searched_for_what_it_gets_wrong(checkpoint, command):
 
 def test_wrong_calls_are_answered_at_once(command, tmp_path):
     assert command("prove", "--check", tmp_path).code == 2
-    ran = command("prove", "--check", tmp_path, "--json")
+    ran = command("prove", "--check", tmp_path, "--search", 9)
     assert ran.code == 2
-    assert "--check takes the folder of a proof, and goes alone" in ran.err
+    assert "and goes alone: leave out --search" in ran.err

@@ -45,7 +45,7 @@ def in_process(monkeypatch):
 
 
 def test_a_dry_run_tells_what_would_run_and_starts_nothing(command, study, tmp_path):
-    words = ("--output", "out", "--dry-run", "--jobs", 1, "--seed", 7)
+    words = ("--output", "out", "--dry-run", "--jobs", 1)
     ran = command("sweep", study, *words, folder=tmp_path)
     assert ran.code == 0
     assert "3 settings x 1 seeds: 3 runs, 1 at once" in ran.out
