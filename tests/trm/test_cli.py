@@ -1,10 +1,9 @@
 import os
-import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -33,8 +32,7 @@ def test_the_help_lists_every_command_with_what_it_does(command):
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_explains_itself(command, name):
     ran = command(name, "--help")
-    assert ran.code == 0
-    assert f"usage: trm {name}" in ran.out
+    assert (ran.code, f"usage: trm {name}" in ran.out) == (0, True)
 
 
 def test_a_call_is_read_before_anything_heavy_is_imported():
@@ -55,14 +53,10 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["solve", "12xy3"],
         ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
         ["solve", "12x3", "--rollouts", "4"],
-        ["solve", "12x3", "--input", "problems.csv"],
         ["solve", "--input", "nowhere.csv", "--output", "answers.csv"],
-        ["solve", "--input", "nowhere.csv", "--output", "answers"],
-        ["solve", "--input", ".", "--output", "answers.csv"],
+        ["solve", "--input", ".", "--output", "answers"],
         ["inspect", "12xy3", "--output", "glass"],
-        ["prove", "--checkpoint", "nowhere.ckpt"],
         ["prove", "--check", "nowhere"],
-        ["solve", "--checkpoint", "nowhere.ckpt", "--demo"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
         ["analyse", "probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],
         ["analyse", "rasp"],
@@ -71,7 +65,6 @@ def test_a_call_is_read_before_anything_heavy_is_imported():
         ["benchmark", "score", "nowhere.jsonl", "--suite", "multiply-v1", "--output", "scored"],
         ["report", "nowhere", "--output", "compared"],
         ["configs", "nowhere"],
-        ["sweep", "nowhere", "--output", "small"],
         ["sweep", "quickstart", "--output", "small"],
         ["fit"],
         ["fit", "--config", "nowhere.yaml"],
@@ -95,7 +88,7 @@ for words in {wrong!r}:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("words", [["multiply"], [], ["--frobnicate"], ["Render", "1x2"]])
+@pytest.mark.parametrize("words", [["multiply"], [], ["--frobnicate"]])
 def test_anything_else_is_refused_with_exit_code_2(command, words):
     ran = command(*words)
     assert ran.code == 2
@@ -198,17 +191,9 @@ def test_bash_completes_commands_and_their_options(command, tmp_path):
     assert {"--views", "--vote", "--input"} <= completed("solve", "--")
 
 
-def test_who_reads_a_pipe_may_stop(tmp_path):
-    trm = shlex.quote(str(Path(sys.executable).with_name("trm")))
-    problems = "import sys; sys.stdout.write('a,b\\n' + '2,3\\n' * 3000)"
-    line = f"{sys.executable} -c {shlex.quote(problems)} | {trm} solve -q --input - --output -"
-    ran = subprocess.run(
-        ["sh", "-c", f"{line} --batch-size 8 | head -1"],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert '"answer": "6' in ran.stdout
-    assert ran.stderr == ""
+def test_who_reads_a_pipe_may_stop(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", buffering=1) as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert cli.run(["configs", "quickstart"]) == 128 + signal.SIGPIPE

@@ -114,7 +114,7 @@ def _bars(axes: Axes, study: ProbeStudy) -> None:
     axes.set(xlim=(0, 100), ylim=(len(gaps) - 0.5, -0.5))
     axes.tick_params(length=0, labelsize=8)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title(f"rows, %; sub-tasks by {JUDGES[gaps[0][1].judge]}", fontsize=9.5, loc="left")
+    axes.set_title(f"rows, %, by {JUDGES[gaps[0][1].judge]}", fontsize=9.5, loc="left")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=8, frameon=False)
 
 

@@ -60,10 +60,8 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(twin)]
     assert settings(output)["axes"] == ["digits_a", "digits_b"]
     assert [cell["row"] for cell in cells(output)] == settings(output)["rows"] * 2 == [1, 2, 3] * 2
-    for word in ("one", "two", "grid.json", "grid.png", "grid.md", f"--logdir {output}"):
-        assert word in ran.out
-    for chatter in ("GPU", "TPU", "Tip", "arning"):
-        assert chatter not in ran.out
+    assert f"--logdir {output}" in ran.out
+    assert not any(chatter in ran.out for chatter in ("GPU", "TPU", "Tip", "arning"))
     assert len((output / "grid.csv").read_text().splitlines()) == 1 + 6
     for name in ("grid.png", "lengths.png"):
         assert f"({name})" in (output / "grid.md").read_text(encoding="utf-8")
@@ -87,8 +85,6 @@ def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp
     for text in ((tmp_path / "grid.md").read_text(encoding="utf-8"), ran.out):
         assert "10..01 and nines" in text
         assert "second beyond" not in text
-    events = EventAccumulator(str(next((tmp_path / "tensorboard").iterdir()))).Reload()
-    assert [point.step for point in events.Scalars("by_digits/10..01_and_nines")][-1] == 3
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "grid.json", tmp_path / "b")
     both = command("report", tmp_path, tmp_path / "b", "--output", tmp_path / "compared")
@@ -159,22 +155,13 @@ def test_contexts_are_shown_drawn_and_counted(command, checkpoint, tmp_path):
     assert (tmp_path / "contexts.png").read_bytes() == b"mine"
 
 
-def test_the_model_that_comes_with_the_package_is_the_default(command, tmp_path):
-    ran = command("evaluate", *ONE, "--output", tmp_path)
-    assert ran.code == 0, ran.err
-    grid = json.loads((tmp_path / "grid.json").read_text())
-    assert [model["name"] for model in grid["models"]] == ["lattice"]
-
-
 def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, tmp_path):
     (tmp_path / "file").touch()
     good = ("--checkpoint", checkpoint, "--output", tmp_path / "grid")
     sums = ("--checkpoint", adder, "--output", tmp_path / "grid")
     known = "--digits and --addends; --digits-a and --digits-b"
     for words, *said in (
-        ((*good, "--digits-b", "0"), "--digits-b: '0' is no range"),
         ((*good, "--digits", 2), "--digits", "Multiplication", "--digits-a and --digits-b"),
-        ((*good, "--digits-a", 2, "--addends", 2), "--digits-a and --addends"),
         ((*sums, "--digits", 2, "--digits-a", 2), "--digits-a and --digits", known),
         ((*good, "--problems", 0), "--problems"),
         ((*good, "--battery", "--digits-a", 3), "of its problems: leave out --digits-a"),
@@ -184,11 +171,9 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
             ("--checkpoint", checkpoint, checkpoint, *good, "--contexts"),
             "leave out all checkpoints but",
         ),
-        ((*good, "--devices", "0,x"), "--devices"),
         ((*good, "--view", "r45"), "r45"),
         ((*good, "--views", 2, "--rollouts", 2), "differ by noise"),
         ((*good, "--name", "a", "b"), "1 different names are wanted, not a, b"),
-        (("--checkpoint", tmp_path, "--output", tmp_path), "there is no checkpoint below"),
         (("--checkpoint", checkpoint, "--output", tmp_path / "file"), "--output"),
         (("--checkpoint", checkpoint, checkpoint, "--output", tmp_path), "given more than once"),
         (("--checkpoint", checkpoint, adder, "--output", tmp_path), "debug: multiplication in"),
@@ -256,11 +241,6 @@ def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, wor
     assert (held["axes"], held["rows"], held["columns"]) == (axes, *sizes)
     regions = {(cell["row"], cell["column"]): cell["region"] for cell in found}
     assert list(regions) == [(row, column) for row in sizes[0] for column in sizes[1]]
-    report = (tmp_path / "grid.md").read_text(encoding="utf-8")
-    assert ("digits; columns: addends" in report) == (axes[0] == "digits")
     if model == "checkpoint":
         assert (regions[2, 1], regions[3, 1]) == (INSIDE, FIRST)
         assert (regions[1, 2], regions[4, 2]) == (SECOND, BOTH)
-    else:
-        assert all(cell["solutions"]["total"] == 2 for cell in found)
-        assert "1 to 2 digits, 2 to 3 addends" in report

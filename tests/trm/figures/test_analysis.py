@@ -1,7 +1,6 @@
 """Figures of probes, heads, selectors and ranks."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -44,7 +43,7 @@ def made_up(heads: bool = True, sizes: int = 5, steps: int = 4) -> ProbeStudy:
 
 
 @pytest.mark.parametrize("heads", [True, False])
-def test_maps_bars_and_a_panel_for_each_sub_task(heads):
+def test_maps_bars_and_a_panel_for_each_sub_task(heads, assert_apart):
     figure = analysis.probing_figure(made_up(heads))
     axes = axes_of(figure)
     maps = [one for one in axes if one.images]
@@ -53,9 +52,8 @@ def test_maps_bars_and_a_panel_for_each_sub_task(heads):
     assert set(HINTS) <= {one.get_title(loc="left") for one in axes}
     assert [float(text.get_text()) for text in maps[0].texts[:5]] == [90, 80, 70, 60, 50]
     assert len([one for one in axes if one.containers]) == 1
-    boxes = [one.get_window_extent() for one in axes]
-    assert all(box.height > 50 for box in boxes)
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert all(one.get_window_extent().height > 50 for one in axes)
+    assert_apart(figure)
     study = made_up(heads, sizes=1)
     kept = [r for r in study.sizes[0].readings if r.hint != "carry"]
     figure = analysis.probing_figure(replace(study, sizes=[replace(study.sizes[0], readings=kept)]))
@@ -63,7 +61,7 @@ def test_maps_bars_and_a_panel_for_each_sub_task(heads):
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 8, 12)])
-def test_every_kind_has_its_table_with_intervals(shape):
+def test_every_kind_has_its_table_with_intervals(shape, assert_apart):
     kinds, layers, heads = shape
     mean = np.zeros((layers, heads))
     mean[0, -1], mean[-1, 0] = 0.75, -0.001
@@ -73,11 +71,11 @@ def test_every_kind_has_its_table_with_intervals(shape):
         HeadEffects(f"kind {n}", "another digit", sites, *ends, [("2 x 3", "4 x 3", 1)], 0)
         for n in range(kinds)
     ]
-    tables = [axes for axes in axes_of(analysis.heads_figure(found, "why")) if axes.images]
+    figure = analysis.heads_figure(found, "why")
+    assert_apart(figure)
+    tables = [axes for axes in axes_of(figure) if axes.images]
     titles = [axes.get_title(loc="left") for axes in tables]
     assert titles == [f"kind {n}: another digit (1 pairs)" for n in range(kinds)]
-    boxes = [axes.get_window_extent() for axes in tables]
-    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
     written = [text.get_text() for text in tables[0].texts]
     assert len(written) == 2 * layers * heads
     assert not any("-0.00" in text for text in written)
@@ -113,7 +111,7 @@ def test_each_head_stands_beside_its_selector():
     assert "layer 2, head 8\nselect right" in titles
 
 
-def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
+def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(assert_apart):
     figure = analysis.overlap_figure(heads(), "a longer title\non two lines")
     (axes,) = axes_of(figure)
     labels = axes.get_xticklabels()
@@ -124,10 +122,7 @@ def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
     assert [label.get_text() for label in axes.get_yticklabels()][8] == "layer 2, head 1"
     assert len(axes.patches) == 16  # the best selector of each head
     assert {patch.get_x() for patch in axes.patches} == {0.5}
-    boxes = [label.get_window_extent() for label in labels]
-    assert min(box.x0 for box in boxes) >= 0
-    assert max(box.x1 for box in boxes) <= figure.bbox.width
-    assert max(box.y1 for box in boxes) <= figure.bbox.height
+    assert_apart(figure)
 
 
 def test_a_line_for_each_model_and_each_tensor_of_its_state():

@@ -1,6 +1,6 @@
 """Figures of one problem: what they show, and that nothing overlaps or is cut off."""
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,24 +37,12 @@ def axes_of(figure: Figure) -> list:
     return [axes for axes in figure.axes if axes.get_visible()]
 
 
-def assert_apart(figure: Figure) -> None:
-    """Axes, with their titles and names, are on the figure, and none overlaps another."""
-    boxes = [axes.get_tightbbox(figure.canvas.get_renderer()) for axes in axes_of(figure)]
-    for box in boxes:
-        assert figure.bbox.x0 - 1 <= box.x0 < box.x1 <= figure.bbox.x1 + 1
-        assert figure.bbox.y0 - 1 <= box.y0 < box.y1 <= figure.bbox.y1 + 1
-    for one, other in combinations(boxes, 2):
-        across = min(one.x1, other.x1) - max(one.x0, other.x0)
-        up = min(one.y1, other.y1) - max(one.y0, other.y0)
-        assert across <= 1 or up <= 1
-
-
 def titles_of(figure: Figure) -> list[str]:
     return [axes.get_title(loc="left") for axes in axes_of(figure)]
 
 
 @pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
-def test_every_head_has_a_map(problem, heads):
+def test_every_head_has_a_map(problem, heads, assert_apart):
     canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
     maps = np.zeros((heads, *canvas.shape))
     maps[:, 1, 3] = 1
@@ -80,7 +68,7 @@ def test_no_legend_hides_a_curve(rows):
 
 @pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
 def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
-    lines, operands, monkeypatch
+    lines, operands, assert_apart
 ):
     steps, _ = steps_of(LATTICE, *operands)
     canvas, truth, answer = steps.inputs[0], steps.labels[0], steps.answer[0]
@@ -90,29 +78,23 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
     log_probs[:, np.arange(len(columns)), symbols] = np.log(0.9)
     log_probs[0, 1, symbols[1] + 1] = 0
     names = [f"step 100, cycle 12, z_H, layer {i + 1}" for i in range(lines)]
-    seen = []
-    drawn = inspection.draw_cells
-    monkeypatch.setattr(
-        inspection,
-        "draw_cells",
-        lambda *args, **how: (seen.append((args, how)), drawn(*args, **how)),
-    )
     figure = inspection.lens_figure(Lens(names, int(row), columns, log_probs), canvas, truth, "why")
     assert_apart(figure)
-    ((_, signs, _, _), how), *_ = seen
-    assert np.argwhere(how["wrong"]).tolist() == [[0, columns[1]]]
-    assert signs.shape == (lines + 1, canvas.shape[1])
-    given = np.setdiff1d(np.arange(canvas.shape[1]), columns)
-    assert (signs[:-1, given] == "").all()  # the multiplier digit beside the row
     below = axes_of(figure)[1]
+    framed = [
+        drawn.get_offsets().tolist()
+        for drawn in below.collections
+        if WRONG_INK.lower() in {to_hex(colour) for colour in drawn.get_edgecolors()}
+    ]
+    assert framed == [[[columns[1], 0]]]
     texts = {text.get_text(): text.get_window_extent() for text in below.texts}
     assert {"true", *names} <= set(texts)
     for above, under in pairwise(texts[name] for name in names):
         assert above.y0 >= under.y1 - 2  # no name runs into the next
 
 
-@pytest.mark.parametrize(("a", "b"), [(14, 5), (3**9, 3**8)])
-def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b):
+@pytest.mark.parametrize(("a", "b"), [(14, 5), (3**5, 3**4)])
+def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b, assert_apart):
     task = Multiplication("standard", base=3)
     steps, problems = steps_of(STANDARD, a, b, 3)
     drawing = draw_worked(STANDARD.work(problems), *steps.inputs.shape[1:], 1, 1)
@@ -153,7 +135,7 @@ def patched(by: str, sites: int, width: int = 3) -> Figure:
     ("by", "sites", "width"),
     [("cells", 1, 3), ("cells", 12, 8), ("columns", 3, 40), ("heads", 20, 3)],
 )
-def test_everything_that_is_patched_has_its_place(by, sites, width):
+def test_everything_that_is_patched_has_its_place(by, sites, width, assert_apart):
     figure = patched(by, sites, width)
     assert_apart(figure)
     names = [f"layer {i + 1}" for i in range(sites)]

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
 from canvas.multiplication import Multiplication
@@ -99,13 +98,3 @@ def test_what_a_model_writes_beside_a_working_is_shown():
     beside = StepTrace(canvases, seen.halt_logits, seen.masked)
     assert orange_pixels(steps, drawing.given, seen) == 0
     assert orange_pixels(steps, drawing.given, beside) > 50
-
-
-@pytest.mark.parametrize("digits", [3, 30])
-def test_panels_fit_a_window(digits):
-    problems = Problems.from_ints([(10**digits - 1, 10**digits - 7)])
-    worked = RULES.work(problems)
-    drawing = draw_worked(worked, *worked.symbols.shape[1:])
-    steps = row_step(drawing, np.array([0]))
-    seen = made_up(steps, [[-1.0]] * 3, [[True]] * 3)
-    assert pixels(sample_panels(steps, drawing.given, seen, ["one"])).shape[1] <= 1000
