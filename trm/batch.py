@@ -186,9 +186,8 @@ def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | No
         nullcontext(sink) if sink else writing(job.output) as out,
     ):
         out.write(writer.head())
-        for unit in _units(
-            reader, job.batch_size or _unit_size(job.voting, solver.predictor.device)
-        ):
+        size = job.batch_size or _unit_size(job.voting, solver.predictor.device)
+        for unit in _units(reader, size):
             summary.write(out, writer, job.lines(solver, unit))
             out.flush()
     if not sink and not is_special(job.output):

@@ -11,18 +11,12 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from canvas.choices import did_you_mean, import_code
 from trm import __version__
 from trm.commands.arguments import QUIET, VERBOSE, add_verbosity
-from trm.processes import (
-    INTERRUPTED,
-    TERMINATED,
-    Terminated,
-    ending_by_signals,
-    one_of_several,
-)
+from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
 
 # name: (module, one line for the help). Modules are imported only when their command runs, so
 # that drawing a canvas does not wait for a training framework.
@@ -30,14 +24,8 @@ COMMANDS = {
     "render": ("trm.commands.render", "draw a problem in the terminal or to a file"),
     "solve": ("trm.commands.solve", "solve problems with a trained model"),
     "prove": ("trm.commands.prove", "prove a model right at every length, or find where it fails"),
-    "inspect": (
-        "trm.commands.inspect",
-        "a model at work on one problem: steps, attention; its weights as a file",
-    ),
-    "analyse": (
-        "trm.commands.analyse",
-        "what a model computes: probes, heads, programs, ranks",
-    ),
+    "inspect": ("trm.commands.inspect", "a model at work on one problem; its weights as a file"),
+    "analyse": ("trm.commands.analyse", "what a model computes: probes, heads, programs, ranks"),
     "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
     "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
@@ -108,17 +96,12 @@ def command_parser(whole: bool = False) -> Parser:
 
     Of training's, which LightningCLI makes, those arguments that begin a command.
     """
-    parser = Parser(
-        prog="trm",
-        usage="trm COMMAND ...",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    more: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    more |= {"usage": "trm COMMAND ...", "description": DESCRIPTION, "epilog": EPILOG}
+    parser = Parser(prog="trm", **more)
     parser.add_argument("--version", action="version", version=f"trm {__version__}")
-    parser.add_argument(
-        "--doctor", action="store_true", help="what is installed, what computes, what is missing"
-    )
+    what = "what is installed, what computes, what is missing"
+    parser.add_argument("--doctor", action="store_true", help=what)
     completion = "print a script with which a shell completes this command: bash, zsh or tcsh"
     if whole:
         import shtab

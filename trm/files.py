@@ -15,7 +15,6 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from canvas.choices import did_you_mean
-from canvas.choices import shortened as shortened
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

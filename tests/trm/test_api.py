@@ -55,13 +55,6 @@ def test_a_run_is_loaded_by_its_folder_and_with_what_is_asked(trained):
     assert load_solver(trained / "runs/debug").canvas.cut
 
 
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        load_solver(tmp_path / "nowhere.ckpt")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        solve("1x2", tmp_path / "nowhere.ckpt")
-
-
 @pytest.mark.parametrize("problem", ["123x45", "123 * 45", (123, 45), tuple(np.array([123, 45]))])
 def test_one_problem_has_one_solution(solver, problem):
     solution = solve(problem, solver)
@@ -90,15 +83,6 @@ def test_several_problems_have_solutions_in_their_order(solver):
         assert solutions._repr_html_().count("<svg") == 3
         assert [solution.operands for solution in solutions] == pairs
         assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]
-
-
-def test_what_a_problem_gets_does_not_depend_on_the_others(solver):
-    asked = ["7x8", "1234567x7654321", "9x3", "12x34"]
-    together = solve(asked, solver)
-    for problem, one in zip(asked, together, strict=True):
-        alone = solve(problem, solver)
-        assert (one.answer, one.operands) == (alone.answer, alone.operands)
-        assert one.confidence == pytest.approx(alone.confidence, abs=1e-5)
 
 
 def test_no_problems_have_no_solutions_and_a_checkpoint_can_be_named(solver, checkpoint):
@@ -136,8 +120,6 @@ def test_a_view_is_drawn_as_the_model_sees_it():
     upright, turned = render("321x654"), render("321x654", view="r90")
     np.testing.assert_array_equal(turned.canvas, np.rot90(upright.canvas))
     np.testing.assert_array_equal(turned.given, np.rot90(upright.given))
-    masked = render("321x654", step=2, view="h")
-    np.testing.assert_array_equal(masked.canvas, render("321x654", step=2).canvas[:, ::-1])
 
 
 def test_a_picture_is_shown_and_saved(tmp_path):
@@ -155,12 +137,8 @@ def test_a_picture_is_shown_and_saved(tmp_path):
     ("asked", "message"),
     [
         ({"problem": "321x654", "step": 5}, "has 4 steps, there is no step 5"),
-        ({"problem": "321x654", "step": 0}, "there is no step 0"),
         ({"problem": "321x654", "layout": "column"}, "layout"),
-        ({"problem": "3+4", "layout": "lattice"}, "layout"),
         ({"problem": "3+4", "task": "multiplication"}, "is no multiplication"),
-        ({"problem": "3x4", "task": "division"}, "task"),
-        ({"problem": "3x4", "base": 17}, "base"),
         ({"problem": "3x4", "view": "r45"}, "r45"),
         ({"problem": "nonsense"}, "is no multiplication"),
     ],
@@ -225,15 +203,14 @@ def test_models_are_measured_beside_each_other_and_nothing_is_kept(
     ("call", "message"),
     [
         (lambda: trm.solve([(1.5, 3)]), "1.5 is not a whole number"),
-        (lambda: trm.solve([("12", "3")]), "'12' is not a whole number"),
         (lambda: trm.solve([12, 3]), "12 is no problem: give a text"),
         (lambda: trm.solve((-1, 5)), "whole numbers from 0 up"),
-        (lambda: trm.solve(["12x3", "12+3"]), "is no multiplication"),
+        (lambda: trm.solve("1x2", "nowhere.ckpt"), "nowhere"),
         (lambda: trm.evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
         (lambda: trm.evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: trm.evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
     ],
 )
 def test_what_is_no_problem_and_no_size_is_refused_in_a_sentence(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         call()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,9 +74,6 @@ def test_each_line_gets_its_record_in_order_as_python_and_the_solution_say(
         assert ("outside the lengths trained on (1 to 2 x 1 to 1 digits)" in reason) == (
             PAIRS[i][1] > 9
         )
-        if i == 0:
-            (judged,) = solver.solve(problem, with_truth=True)
-            assert judged.record(1) == replace(expected, exact=judged.exact)
     assert {name.name for name in tmp_path.iterdir()} == {"answers.jsonl", "problems.csv"}
 
 
@@ -211,15 +207,12 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
     ("words", "message"),
     [
         ("--input problems.csv", "go together"),
-        ("12x3 --input problems.csv --output x.csv", "one of the three"),
-        ("", "one of the three"),
         ("--input none.csv --output x.csv", "--input none.csv: there is no such file"),
         ("--input problems.csv --output problems.csv", "the input itself"),
         ("--input problems.csv --output x.txt", "does not say its format"),
         ("--input problems.csv --output x.csv --watch", "--watch"),
         ("--input - --output x.csv --devices 2", "one device"),
         ("--input problems.csv --output x.csv --rollouts 3", "rollouts differ by noise"),
-        ("12x3 --views 2 --temperature 1 --rollouts 2", "use --noise"),
         ("--views 3 --symmetries e,t --height 6 --width 9 1x2", "quarter turns need a square"),
     ],
 )

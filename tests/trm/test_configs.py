@@ -99,7 +99,6 @@ def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(
     ("name", "told"),
     [
         ("quikstart", "Did you mean quickstart?"),
-        ("configs/quikstart.yaml", "Did you mean configs/quickstart.yaml?"),
         ("decimal", "Did you mean generalise/decimal?"),
         ("mime.yaml", "Did you mean mine.yaml?"),
         ("frobnicate", "`trm configs` lists those of the package."),

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from canvas.choices import check_choice
+from canvas.choices import check_choice, shortened
 from trm.checkpoints import SHIPPED, find_checkpoint
-from trm.files import shortened
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
@@ -217,8 +216,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
     """``--precision``, as Lightning's trainer takes it."""
-    what = "what is computed in (default: 32-true, float32; bf16-mixed is quicker for models that "
-    what += "take supervision steps, where the processor has bfloat16 units)"
+    what = "bf16-mixed is quicker for models that take supervision steps, where the processor has "
+    what += "bfloat16 units (default: 32-true, float32)"
     parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
 
 
@@ -342,7 +341,7 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
 
 
 def _symmetries(text: str) -> tuple[str, ...] | None:
-    """Names of symmetries, for argparse; None: those of training."""
+    """Names of symmetries; None: those of training."""
     from augment.symmetry import SYMMETRIES
 
     if text == "trained":

@@ -1,9 +1,6 @@
 """`trm configs`: the configurations that come with the package, listed, printed or copied."""
 
 import argparse
-import shutil
-import sys
-import textwrap
 from pathlib import Path
 
 from trm.commands.arguments import info_console
@@ -48,10 +45,6 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(file.read_text(encoding="utf-8") for file in found.values()), end="")
     else:
         indent = max(map(len, found)) + 2
-        terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
-        wrapper = textwrap.TextWrapper(
-            max(terminal, 2 * indent), subsequent_indent=" " * indent, break_on_hyphens=False
-        )
         for name, file in found.items():
-            print(wrapper.fill(f"{name:<{indent}}{about(file)}"))
+            print(f"{name:<{indent}}{about(file)}")
     return 0

@@ -22,8 +22,7 @@ def run() -> int:
         except PackageNotFoundError:
             missing.append(f"{package} is not installed: pip install {package}")
     try:
-        for module in ("torch", "lightning"):
-            importlib.import_module(module)
+        importlib.import_module("lightning")
         import torch
 
         from trm.checkpoints import SHIPPED

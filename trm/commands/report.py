@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, figure_shown, grid_file, read_grid, reference_of
 from trm.evaluation.names import side_by_side
-from trm.files import make_folder, reading, write_text
+from trm.files import make_folder, numbered_lines, write_text
 from trm.problem_files import format_of
 
 FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
@@ -118,14 +117,13 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
     try:
-        with reading(file) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as lines:
-            in_csv = format_of(file.name) == "csv"
-            records = csv.DictReader(lines) if in_csv else map(json.loads, lines)
-            rows = [
-                (r["correct"] in (True, "true"), float(r["confidence"]), float(r["agreement"]))
-                for r in records
-                if not r["error"]
-            ]
+        lines = (line.decode("utf-8") for _, line in numbered_lines(file))
+        in_csv = format_of(file.name) == "csv"
+        rows = [
+            (r["correct"] in (True, "true"), float(r["confidence"]), float(r["agreement"]))
+            for r in (csv.DictReader(lines) if in_csv else map(json.loads, lines))
+            if not r["error"]
+        ]
     except (KeyError, TypeError, ValueError, RecursionError, csv.Error):
         raise ValueError(f"{file} does not hold answers of trm solve --input") from None
     if not rows:

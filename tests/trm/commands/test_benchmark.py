@@ -205,19 +205,6 @@ def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_
     assert (ran.code, "give --up-to" in ran.err) == (2, True)
 
 
-def test_what_a_model_cannot_answer_is_null(command, checkpoint, tmp_path):
-    file, untrained = tmp_path / "predictions.jsonl", tmp_path / "untrained.safetensors"
-    export = ("inspect", "--checkpoint", checkpoint, "--untrained", "--export", untrained)
-    assert command(*export).code == 0
-    words = (*PART, "--problems", 2, "--checkpoint", untrained, *CPU, "--output", file)
-    ran = command("benchmark", "predict", *words)
-    assert ran.code == 0, ran.err
-    said = [json.loads(line) for line in file.read_text().splitlines()][1:]
-    assert len(said) == 8
-    silent = sum(one["prediction"] is None for one in said)
-    assert (f"{silent} without an answer" in ran.out) == (silent > 0)
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -4,11 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
-from canvas.problems import Problems
-from trm.checkpoints.loading import load_solver
 from trm.solving.solution import COLUMNS
 
 
@@ -141,22 +138,14 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
     lines = [line for line in ran.out.splitlines() if "calibration error" in line]
     assert lines[1].partition(": ")[2] == lines[2].partition(": ")[2]  # both formats
 
-    # All three kinds of records have the same fields and figures.
+    # Both kinds of records have the same fields and figures.
     from_files = [json.loads(line) for line in files[0].read_text().splitlines()]
-    solver = load_solver(checkpoint)
     for one, file in zip(records, from_files, strict=True):
-        (solution,) = solver.solve(
-            Problems.from_ints([[*map(int, one["operands"])]]), with_truth=True
-        )
-        python = solution.record().data()
-        assert list(one) == list(python) == list(COLUMNS)
+        assert list(one) == list(COLUMNS)
         assert list(file) == [name for name in COLUMNS if name not in ("exact", "views", "votes")]
-        for name in set(file) - {"line"}:
-            near = pytest.approx(python[name], abs=1e-5) if "confidence" in name else python[name]
-            assert file[name] == near, name
         # In a validation canvases are larger, which a model of some steps may feel.
         for name in ("problem", "operands", "in_range", "error"):
-            assert one[name] == python[name], name
+            assert one[name] == file[name], name
         assert one["correct"] == (one["answer"] == str(math.prod(map(int, one["operands"]))))
-        assert len(one["row_confidence"]) == len(one["row_steps"]) == len(python["row_steps"])
+        assert len(one["row_confidence"]) == len(one["row_steps"]) == len(file["row_steps"])
         assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]
