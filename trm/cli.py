@@ -44,16 +44,12 @@ Tiny recursive transformers that learn long multiplication and addition on a 2D 
 examples:
   trm render 321x654 --layout lattice                   # or 12+34+5
   trm fit --config quickstart                           # `trm configs` lists them
-  trm fit --config trm/small --trainer.max_steps 5000 --model.optimizer.lr 1e-3
   trm solve 123x456                                     # with the shipped model
   trm solve --input problems.csv --output answers.jsonl
   trm solve --checkpoint runs/quickstart --demo
   trm prove --checkpoint runs/quickstart --output proof
   trm inspect 123x456 --output inspected
-  trm analyse probe --checkpoint runs/quickstart --output probed
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
-  trm report grid other-grid --output comparison
-  trm inspect --checkpoint runs/quickstart --export quickstart.safetensors --figures grid
   tensorboard --logdir runs
   trm --print-completion bash > ~/.local/share/bash-completion/completions/trm
 """
@@ -125,7 +121,10 @@ def command_parser(whole: bool = False) -> Parser:
 
 def add_arguments(module: str, parser: argparse.ArgumentParser) -> None:
     """A command's own arguments, and those that all of them have."""
-    importlib.import_module(module).add_arguments(parser)
+    command = importlib.import_module(module)
+    parser.epilog = getattr(command, "EXAMPLES", None)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_arguments(parser)
     add_verbosity(parser)
 
 

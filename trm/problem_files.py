@@ -29,7 +29,6 @@ OTHER = "other"  # CSV column for what a JSON line holds beside the operands, in
 _METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
 _NOTHING = (None, "")
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
 _LONGEST = 2**20  # bytes of a line
 _LOOKAHEAD = 32  # lines that one quoted CSV field may span
@@ -145,30 +144,20 @@ class Reader:
             raise ValueError(f"{name}: {error}") from None
 
     def _header(self, name: str) -> list[str]:
-        if (line := self._peek()) is None:
+        if self._peek() is None:
             raise ValueError(f"{name} is empty: a CSV file begins with a line like a,b")
         try:
             columns = [column.strip() for column in self._fields(None)]
         except ValueError as error:
             raise ValueError(f"{name} has no header like a,b: {error}") from None
 
-        def lacks(columns: list[str]) -> list[str]:
-            whole = {PROBLEM, OPERANDS} & set(columns)
-            return [column for column in "ab" if column not in columns and not whole]
-
-        if missing := lacks(columns):
-            written = line.decode("utf-8", "replace")
-            for separator, called in _SEPARATORS.items():
-                if not lacks([part.strip(' "') for part in written.split(separator)]):
-                    raise ValueError(
-                        f"{name} has {called} between its columns, and CSV has commas: its first "
-                        f"line is {shortened(written)}"
-                    )
+        whole = {PROBLEM, OPERANDS} & set(columns)
+        missing = [column for column in "ab" if column not in columns and not whole]
         if missing or len(set(columns)) < len(columns):
             fault = f"no column {missing[0]!r}" if missing else "a column twice"
             raise ValueError(
-                f"{name} has {fault}: its first line must name the columns, a and b or problem "
-                f"among them, and is {shortened(','.join(columns))}"
+                f"{name} has {fault}: its first line must name the columns, separated by commas, a "
+                f"and b or problem among them, and is {shortened(','.join(columns))}"
             )
         return columns
 

@@ -54,7 +54,6 @@ _ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
     for name, run_kind in KINDS.items():
         about = run_kind.__doc__ or ""
@@ -76,14 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name == "probe":
             what = "of the training split, to fit the probes to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
-            what = f"supervision steps, like 1..8,16 (default: up to {STEPS} of those that the "
-            what += "model solves with); the loops of a looped GPT"
+            what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
             add("--steps", type=lengths, metavar="N", help=what)
             add("--layers", action="store_true", help="probe after each layer in a step, too")
         elif name == "heads":
-            what = "what differs in a pair, like digit,carry: digit (of a, or of an addend), "
-            what += "factor (a multiplier digit), carry (alone), total (the row above) (default: "
-            add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what}all there are)")
+            what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
+            add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
         elif name == "ranks":
             what = f"supervision step in which states are read (default: {STEPS})"
             add("--step", type=whole(1), help=what)

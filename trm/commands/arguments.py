@@ -151,8 +151,7 @@ def print_table(
 
 def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
     """``--checkpoint``, the shipped model where none is named; ``more`` is for argparse."""
-    what = "a checkpoint, or the folder of a run, of which the best checkpoint is taken"
-    what += " (default: the shipped model)"
+    what = "a checkpoint, or a run's folder: its best one (default: the shipped model)"
     parser.add_argument("--checkpoint", metavar="PATH", help=what, **{"default": SHIPPED} | more)
 
 
@@ -172,8 +171,7 @@ def add_solver(parser: argparse.ArgumentParser) -> None:
     from canvas.problems import MOST_CELLS
 
     add_checkpoint(parser)
-    what = "supervision steps a row gets at most, of models that take steps, or loops of a looped "
-    what += "GPT (default: as the checkpoint says)"
+    what = "supervision steps a row gets at most, or loops of a GPT (default: the checkpoint's)"
     parser.add_argument("--steps", type=whole(1), help=what)
     for side in ("--height", "--width"):
         what = "cells of the canvas (default: as in training, or the problem's where that was cut)"
@@ -199,8 +197,7 @@ def check_steps(args: argparse.Namespace, *solvers: Solver) -> None:
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """``--import``: code of the user's own that a checkpoint, or another argument, names."""
-    what = "of your own tasks, layouts, position encodings or models that a checkpoint names: a "
-    what += "module, or a file like mine.py; may be given several times"
+    what = "your own classes that a checkpoint names: a module, or a file like mine.py; repeatable"
     more: dict[str, Any] = {"dest": "imports", "action": "append", "default": []}
     parser.add_argument("--import", metavar="MODULE", help=what, **more)
 
@@ -209,15 +206,13 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     """``--accelerator`` and ``--devices``, as Lightning's trainer takes them."""
     what = "auto (default), cpu, gpu, cuda, mps, …"
     parser.add_argument("--accelerator", default="auto", help=what)
-    what = "how many, or which ones: 2 takes two, 1, (with a comma) the one of index 1, and 0,2 two"
-    what += " of them (default: 1)"
+    what = "how many, or which ones: 2 takes two, 0,2 two by index, 1, one by index (default: 1)"
     parser.add_argument("--devices", type=_devices, default=1, metavar="N", help=what)
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
     """``--precision``, as Lightning's trainer takes it."""
-    what = "bf16-mixed is quicker for models that take supervision steps, where the processor has "
-    what += "bfloat16 units (default: 32-true, float32)"
+    what = "bf16-mixed is quicker where there are bfloat16 units (default: 32-true, float32)"
     parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
 
 

@@ -39,11 +39,8 @@ examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
   trm benchmark export --suite multiply-v1 --up-to 8 --format trm --layout lattice \\
       --train 50000 --train-digits 1..4 --output lattice
-  trm benchmark export --suite addition-v1 --secret secret.txt --output fresh
   trm benchmark predict --suite multiply-v1 --output predictions.jsonl
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
-  trm benchmark score ours.jsonl theirs.jsonl.gz --suite addition-v1 --output scored \\
-      --name ours theirs --parameters 53353 unknown --range 1..5x2..3 unknown
   trm benchmark board
 
 Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
@@ -65,7 +62,6 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     common = argparse.ArgumentParser(add_help=False)  # may stand on either side of the action
     add_verbosity(common, argparse.SUPPRESS)
@@ -74,8 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
     about = "of an organiser: other problems of the same kind, drawn by what this file holds"
     asked.add_argument("--secret", metavar="FILE", help=about)
-    about = "only problems whose numbers have at most N digits (default: all of the suite; of "
-    about += "predictions what they were asked)"
+    about = "only problems of at most N digits (default: all; of predictions what they were asked)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
     def action(

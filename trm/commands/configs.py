@@ -17,7 +17,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     what = "which, such as gpt/small_learned (default: all)"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
     what = "copy them into a folder; no file is overwritten"

@@ -57,15 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for axis, meaning in AXES.items():
         sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
-    what = "families of structured problems instead, such as nines, zeros inside and 10..02, of "
-    what += f"--digits N (default: {','.join(map(str, BATTERY_DIGITS))})"
+    digits = ",".join(map(str, BATTERY_DIGITS))
+    what = f"families of structured problems, such as nines, of --digits N (default: {digits})"
     sizes.add_argument("--battery", action="store_true", help=what)
-    what = "what can meet in a cell instead: every digit, factor and carry within the training "
-    what += "range, row by row, and which are wrong"
+    what = "instead, what can meet in a cell within the training range, and which of it is wrong"
     sizes.add_argument("--contexts", action="store_true", help=what)
-    what = f"of each cell, held out (default: {PROBLEMS}; in a battery {BATTERY_PROBLEMS}; with "
-    what += f"--contexts those that are looked through, {CONTEXT_PROBLEMS})"
-    add("--problems", type=whole(1), help=what)
+    usual = f"{PROBLEMS}, --battery {BATTERY_PROBLEMS}, --contexts {CONTEXT_PROBLEMS} in all"
+    add("--problems", type=whole(1), help=f"of each cell, held out (default: {usual})")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     what = "supervision steps a row gets at most, for recursive models (default: as each "
     add("--steps", type=whole(1), help=f"{what}checkpoint says)")

@@ -43,16 +43,13 @@ EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
   trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
-  trm inspect 2539x839 --row 2 --lens --output inspected
   trm inspect 2539x839 --row 2 --patch 2539x849 --patch-by heads --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html
   tensorboard --logdir inspected
 
-Into the folder go solving.gif (the canvas step by step, or cell by cell), rows.png (each row with
-the model's confidence along the way), attention.png (what one cell attends to with each head),
-states.png (how far states still move), fields.png (what each cell of a local model decides), and
-with --lens and --patch lens.png and patch.png. TensorBoard shows the same.
+Into the folder go solving.gif and pictures of rows, states, attention and fields, as far as the
+model has them, and with --lens and --patch of these. TensorBoard shows the same.
 """
 BY = ("cells", "rows", "columns", "heads", "steps")
 # Of a proof, what a model card repeats.
@@ -69,7 +66,6 @@ _PICTURES = ("rows", "states", "attention", "fields", "lens", "patch")  # all th
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("problem", nargs="?", help="like 123x456")
     add_solver(parser)
@@ -82,15 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lens", action="store_true", help=what)
     what = "another problem with numbers as long: its activations are put into the run on the "
     add("--patch", metavar="B", help=f"{what}first, one thing after the other")
-    what = "what is put there at a time: the activations of a cell, of a row or a column of the "
-    what += "canvas (default: cells), what a head gives in all cells, or the whole state after a "
-    add("--patch-by", choices=BY, help=f"{what}supervision step")
+    what = "what is put there at a time (default: cells); a step: the whole state after it"
+    add("--patch-by", choices=BY, help=what)
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
-    what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser in "
-    what += "which a model whose cells hand on decided messages works numbers out, cell by cell"
+    what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
-    what = "folders of trm evaluate and trm prove: what they say of this checkpoint goes into the "
-    what += "model card; the confidence of a model with a proof is 1"
+    what = "folders of trm evaluate and trm prove, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
     what = "weights as float16: half as large. They are rounded, so measure the file itself"
     add("--half", action="store_true", help=what)

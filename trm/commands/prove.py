@@ -46,18 +46,15 @@ Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     add_checkpoint(parser)
     add_import(parser)
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
     what = "of a proof, or a table: check it again, without the model"
     add("--check", metavar="DIR", help=what)
-    what = "where it is not proved, look through N structured problems and mutations of what went "
-    what += "nearly wrong; of any model"
+    what = "where it is not proved, look through N structured problems; of any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
-    what = "leave out the bound on rounding, which takes most of the time: of the sums as they are "
-    what += "computed here"
+    what = "of sums as they are computed here: quicker, as no bound on rounding is sought"
     add("--as-computed", action="store_true", help=what)
 
 

@@ -18,9 +18,8 @@ TRUST = "calibration.png"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    what = "folders that trm evaluate or trm benchmark score has written, whose models are "
-    what += "compared; or files of answers that trm solve --input has written, for their "
-    parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=f"{what}calibration")
+    what = "evaluations or scores to compare; or files of answers of trm solve, to be calibrated"
+    parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=what)
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
     what = "the model to compare with (default: the first)"
     parser.add_argument("--reference", metavar="NAME", help=what)

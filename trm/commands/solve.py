@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   trm solve 123x456 98765432x87654321
-  trm solve --checkpoint runs/quickstart --watch 123x45
-  trm solve --checkpoint runs/quickstart --views 16 --vote majority 123x45
-  trm solve --checkpoint runs/quickstart --demo
+  trm solve --checkpoint runs/quickstart --views 16 --watch 123x45
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
@@ -58,8 +56,6 @@ line holds is carried through as it is; a spreadsheet takes cells that begin wit
 formulas. There is one record for each line, in order; a line that is no problem gets an error, and
 the others are solved. Stopped in whatever way, the same command goes on where it was, and the
 output appears once it is complete. A pipe or a device, as input or output, is streamed through.
-
-Exit codes: 0 all solved, 1 some lines have an error, 2 the call was wrong, 130 interrupted.
 """
 
 PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
@@ -73,7 +69,6 @@ LONGER = 50  # problems of each such size
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.epilog, parser.formatter_class = EXAMPLES, argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     add_solver(parser)
@@ -82,8 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
-    what = "watch some problems, learn how many of N held-out ones are right (default: 1000) and "
-    what += "how far it gets beyond training; --output is a folder for pictures (default: demo)"
+    what = "watch, measure N problems (default: 1000), draw into the folder --output (demo)"
     add("--demo", type=whole(1), nargs="?", const=1000, metavar="N", help=what)
     add_voting(parser)
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"

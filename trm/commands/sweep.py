@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="say what would run, and start nothing")
     about = "runs at once (default: one for each GPU, or else CPU core; with --slurm all)"
     add("--jobs", type=whole(1), help=about)
-    about = "start the runs through SLURM, and wait for them: options of sbatch, like "
-    about += "partition=gpu gpus_per_node=1 timeout_min=600"
+    about = "start the runs through SLURM: options of sbatch, like partition=gpu timeout_min=600"
     add("--slurm", nargs="*", metavar="KEY=VALUE", help=about)
 
 

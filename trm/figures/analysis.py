@@ -11,19 +11,19 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from canvas.picture import GREY, PAPER
+from canvas.picture import GREY
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
-from trm.analysis.probe_report import JUDGES, curve, last_point, regions, step_name
+from trm.analysis.probe_report import curve, last_point, regions, step_name
 from trm.analysis.probe_study import ProbeStudy, pooled
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Watched
 from trm.evaluation.grid import INSIDE
 from trm.figures.inspection import attention_figure, effect_colours
-from trm.figures.style import COLOURS, LINES, WRONG, colours, draw_table, mark, new_figure, tidy
+from trm.figures.style import LINES, WRONG, colours, draw_table, mark, new_figure, tidy
 
 _ACROSS = 4  # panels of curves in a line
 _TICKS = 12  # steps named below a panel, at most
@@ -37,16 +37,10 @@ _CURVES: dict[tuple[str, str], dict[str, Any]] = {
     ("majority", "in range"): {"color": "#A6A6A6", "linestyle": (0, (6, 3))},
 }
 _READERS = {"probe": "probe", "head": "trained head", "control": "control task"}
-_PARTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # of the bars: field, words, style
-    ("both", "sub-tasks right, answer right", {"facecolor": COLOURS[0]}),
-    ("gap", "sub-tasks right, answer wrong: the gap", {"facecolor": WRONG, "hatch": "////"}),
-    ("otherwise", "a sub-task wrong, answer right", {"facecolor": COLOURS[5], "hatch": "...."}),
-    ("neither", "both wrong", {"facecolor": "#D4D4D4"}),
-)
 
 
 def probing_figure(study: ProbeStudy) -> Figure:
-    """Sub-task by size at the last step, rows by what is right in them, and curves over steps.
+    """Sub-task by size at the last step, and curves over steps.
 
     Of a study with figures of at least one size.
     """
@@ -62,8 +56,7 @@ def probing_figure(study: ProbeStudy) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=(top, 2.2 * lines + 1.2))
     above, below = parts
     readers = ["probe", "head"] if heads else ["probe"]
-    ratios = [len(sizes) + 2] * len(readers) + [max(4, len(sizes))]
-    *maps, bars = above.subplots(1, len(readers) + 1, width_ratios=ratios, squeeze=False)[0]
+    maps = above.subplots(1, len(readers), squeeze=False)[0]
     for axes, reader in zip(maps, readers, strict=True):
         found = [[size.at(hint, study.main, study.last) for size in sizes] for hint in hints]
         shares = [[pooled([r], reader) for r in row] for row in found]
@@ -74,18 +67,13 @@ def probing_figure(study: ProbeStudy) -> Figure:
         rows = hints if axes is maps[0] else [""] * len(hints)
         draw_table(axes, values, texts, rows, columns, colours("viridis"))
         axes.set_xlabel(f"{_READERS[reader]}: cells right, %", fontsize=9.5)
-    _bars(bars, study)
     panels = below.subplots(lines, across, sharex=True, sharey=True, squeeze=False)
     for k, panel in enumerate(panels.flat):
         panel.set_visible(k < len(hints))
         if k < len(hints):
             _curves(panel, study, hints[k])
-    for panel in panels[:, 0]:
-        panel.set_ylabel("right, %", fontsize=9)
-    for panel in panels.flat[max(0, len(hints) - across) : len(hints)]:
-        panel.set_xlabel(f"{study.unit} of {study.curve}", fontsize=9)
-        panel.tick_params(labelbottom=True)
-    below.suptitle("cells right in rows that are filled in, sizes pooled", fontsize=10)
+    below.suptitle("cells right in rows that are filled in, %, sizes pooled", fontsize=10)
+    below.supxlabel(f"{study.unit} of {study.curve}", fontsize=9)
     handles = [
         Line2D([], [], label=f"{_READERS.get(reader, reader)}, {where}", **style)
         for (reader, where), style in _CURVES.items()
@@ -100,24 +88,6 @@ def _short(name: str) -> str:
     return " × ".join(re.findall(r"\d+", name))
 
 
-def _bars(axes: Axes, study: ProbeStudy) -> None:
-    """Rows by whether sub-tasks and answer are right, a bar for each size."""
-    gaps = [(size.name, size.gap) for size in study.measured if size.gap is not None]
-    left, at = np.zeros(len(gaps)), np.arange(len(gaps))
-    style: dict[str, Any]
-    for part, words, style in _PARTS:
-        shares = [100 * getattr(gap.rows, part) / max(gap.rows.total, 1) for _, gap in gaps]
-        axes.barh(at, shares, 0.62, left, edgecolor=PAPER, linewidth=0.6, label=words, **style)
-        left += shares
-    names = [f"{_short(name)}\n{gap.rows.total} rows" for name, gap in gaps]
-    axes.set_yticks(at, names, fontsize=8)
-    axes.set(xlim=(0, 100), ylim=(len(gaps) - 0.5, -0.5))
-    axes.tick_params(length=0, labelsize=8)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title(f"rows, %, by {JUDGES[gaps[0][1].judge]}", fontsize=9.5, loc="left")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=8, frameon=False)
-
-
 def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
     """Accuracy over steps of one sub-task; steps are evenly apart, as the last may be far away."""
     for (reader, where), style in _CURVES.items():
@@ -128,7 +98,7 @@ def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
     axes.set_title(hint, fontsize=9.5, loc="left", pad=3)
     axes.set_ylim(0, 102)
     tidy(axes)
-    axes.tick_params(labelsize=8, length=2)
+    axes.tick_params(labelsize=8, length=2, labelbottom=True)
     axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
     axes.xaxis.set_major_formatter(lambda at, _: step_name(study, study.steps[round(at)]))
 
