@@ -155,6 +155,7 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path, ti
     assert len(titles) == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_heads_of_a_gpt_stand_beside_what_it_has_read(command, repository, tmp_path):
     model = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
     words = ("4812+7935", "--checkpoint", model, "--digits", "6,7", "--problems", 2)

@@ -47,6 +47,7 @@ def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name, mos
     assert "| 100 (" in (tmp_path / "out" / "grid.md").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
     file = predictions(tmp_path / "p.jsonl", perfect()[:-1])
     ran, grid = scored(command, tmp_path, file)
@@ -65,6 +66,7 @@ def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
     assert regions == ["in range", "second beyond", "first beyond", "both beyond"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_files_given_together_are_compared_problem_by_problem(command, make_grid, tmp_path):
     lines = perfect()
     worse = [line | {"prediction": "0"} if i < 12 else line for i, line in enumerate(lines)]
@@ -86,6 +88,7 @@ def test_files_given_together_are_compared_problem_by_problem(command, make_grid
     assert "trm benchmark score did not write it" in ran.err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
     for ending in ("jsonl", "csv"):
         suite, answers = tmp_path / ending, tmp_path / f"{ending}.jsonl"
@@ -103,6 +106,7 @@ def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
     assert f"({right} of " in scored(command, tmp_path, small)[0].out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, tmp_path):
     said = [
         {**line, "prediction": f"= {line['prediction']}", "confidence": 1} for line in perfect()
@@ -136,6 +140,7 @@ def test_a_wrong_call_is_answered_in_a_sentence(command, tmp_path, more, told):
     assert (ran.code, told in ran.err, grid) == (2, True, None)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("".join(Random(0).choices("0123456789abcdef", k=32)))
@@ -170,6 +175,7 @@ assert "torch" not in sys.modules
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_path):
     file = tmp_path / "predictions.jsonl.gz"
     words = ("benchmark", "predict", *PART, "--problems", 3, *CPU, "--output", file)

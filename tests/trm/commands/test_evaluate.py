@@ -73,6 +73,7 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
     assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/digits_of_b_02"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
     words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 2)
     ran = command("evaluate", *words, "--digits", 3, "--output", tmp_path)
@@ -93,6 +94,7 @@ def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp
     assert f"| both beyond | {len(found)} | 0 | 0 | {len(found)} |" in compared
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, tmp_path):
     ran = command("evaluate", "--checkpoint", trained / "runs", *ONE, "--output", tmp_path / "a")
     assert ran.code == 0
@@ -105,6 +107,7 @@ def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, 
         assert "checkpoint: " in ran.err, ran.err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_evaluation_of_another_model_and_devices_that_are_not_there_change_nothing(
     command, checkpoint, tmp_path
 ):
@@ -187,6 +190,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_2(command, checkpoint, adder, t
         assert "Traceback" not in ran.err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_processes_measure_the_same_figures_as_one(command, process, checkpoint, tmp_path):
     words = ("evaluate", "--checkpoint", checkpoint, *CELLS, "--digits-a", "1,3")
     ran = process(*words, "--devices", 2, "--output", "two", folder=tmp_path)
@@ -210,6 +214,7 @@ def test_several_processes_measure_the_same_figures_as_one(command, process, che
         (("--views", 3, "--vote", "weighted"), {}, "asked: 3 views, weighted vote on each row."),
     ],
 )
+@pytest.mark.usefixtures("undrawn")
 def test_how_models_are_asked_is_written_down(
     command, checkpoint, tmp_path, monkeypatch, words, setting, told
 ):
@@ -233,6 +238,7 @@ def test_how_models_are_asked_is_written_down(
         ("adder", ("--digits-a", "1,3"), ["digits_a", "digits_b"], ([1, 3], [1, 2, 3, 4])),
     ],
 )
+@pytest.mark.usefixtures("undrawn")
 def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, words, axes, sizes):
     more = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
     ran = command("evaluate", "--checkpoint", request.getfixturevalue(model), *words, *more)

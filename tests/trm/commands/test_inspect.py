@@ -70,6 +70,7 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     assert not (tmp_path / "lens.png").exists(), "a picture of another problem is not left there"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_digit_of_the_multiplicand_reaches_the_answer(command, repository, tmp_path):
     words = ["inspect", "2411x2", "--patch", "2431x2", "--patch-by", "columns"]
     words += ["--checkpoint", repository / LATTICE, "--output", tmp_path]
@@ -85,6 +86,7 @@ def test_one_digit_of_the_multiplicand_reaches_the_answer(command, repository, t
     assert "patch.png" in pictures(tmp_path)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
     command, repository, tmp_path
 ):
@@ -99,6 +101,7 @@ def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
     assert found["step 1, all"] < 0.9  # the input, which is A's, is read again in every step
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
     command, repository, tmp_path
 ):
@@ -182,6 +185,7 @@ def test_a_page_says_whether_its_weights_are_proved_and_is_of_local_models(
     assert "shows models whose cells hand on decided messages" in " ".join(ran.err.split())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
     grid, file, half = tmp_path / "grid", tmp_path / "m.safetensors", tmp_path / "h.safetensors"
     evaluated = ("evaluate", *CELL, "--output")

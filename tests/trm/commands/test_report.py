@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from trm.solving.solution import COLUMNS
@@ -43,6 +44,7 @@ def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_pa
         assert word in ran.out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, make_grid, tmp_path):
     (tmp_path / "compare-rows.png").touch()
     grid = write(tmp_path / "both", make_grid({"small": right, "gpt": wrong}, [2], [5]))
@@ -53,6 +55,7 @@ def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, ma
     assert "Did you mean gpt?" in command("report", grid, "--output", "x", "--reference", "gp").err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_folders_of_one_name_are_told_apart_by_their_paths(command, make_grid, tmp_path):
     for run in ("x", "y"):
         write(tmp_path / run / "grid", make_grid({"small": right}, 1, 1))
@@ -116,6 +119,7 @@ def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
         assert picture.size == (1100, 620)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, trained, tmp_path):
     shutil.copytree(trained / "runs", tmp_path / "runs")
     run = tmp_path / "runs/debug/version_0"

@@ -1,0 +1,23 @@
+"""Commands without their pictures, which take most of the time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures are empty files, and a pixel on TensorBoard."""
+
+    def save(figure: object, file: Path) -> None:
+        file.touch()
+
+    def pixels(figure: object) -> np.ndarray:
+        return np.zeros((1, 1, 3), dtype=np.uint8)
+
+    for module in ("style", "grids"):
+        monkeypatch.setattr(f"trm.figures.{module}.save", save)
+    for module in ("canvas.picture", "trm.figures.tensorboard_curves"):
+        monkeypatch.setattr(f"{module}.pixels", pixels)
+    monkeypatch.setattr("canvas.picture.save_gif", lambda path, film: Path(path).touch())
