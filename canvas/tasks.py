@@ -17,9 +17,7 @@ def task_class(name: str) -> type[Task]:
     return found
 
 
-def task_of(
-    text: str, task: str | None = None, layout: str | None = None, base: int = 10
-) -> Task:
+def task_of(text: str, task: str | None = None, layout: str | None = None, base: int = 10) -> Task:
     """The task of a problem as it is typed: as named, or by its sign; in a layout, or its first."""
     signed = (kind for kind in TASKS.values() if any(sign in text for sign in kind.signs))
     kind = task_class(task) if task else next(signed, Multiplication)

@@ -25,6 +25,7 @@ from trm.commands.arguments import (
     find_checkpoints,
     info_console,
     results,
+    solver_of,
     span,
     whole,
 )
@@ -135,6 +136,8 @@ def _export(args: argparse.Namespace, secret: bytes | None) -> int:
 def _predict(args: argparse.Namespace, secret: bytes | None) -> int:
     """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
     find_checkpoints(args)
+    if args.steps:
+        solver_of(args, "cpu")  # which may take none
     names = ("up_to", "problems", "steps", "height", "width", "accelerator", "devices", "quiet")
     how = {name: getattr(args, name) for name in names}
     suite, output = SUITES[args.suite], Path(args.output)

@@ -218,6 +218,7 @@ def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_
         ("--suite canvas-v1 --output p.jsonl", "canvas-v1 asks for whole canvases"),
         ("--suite addition-v1 --output p.jsonl", "was made for multiplication in base 10"),
         ("--suite multiply-v1 --checkpoint no --output p.jsonl", "there is no checkpoint no"),
+        ("--suite multiply-v1 --steps 3 --output p.jsonl", "leave out --steps"),
     ],
 )
 def test_a_wrong_prediction_leaves_nothing(command, tmp_path, words, sentence):
