@@ -43,10 +43,6 @@ def built() -> dict[Path, TrainingCLI]:
         return {path: build([f"--config={path}", *words]) for path in FILES}
 
 
-def test_there_are_configs():
-    assert {"debug.yaml", "quickstart.yaml", "trm/reference.yaml"} <= {name(path) for path in FILES}
-
-
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_a_config_builds_its_model_data_and_trainer(path, built):
     cli = built[path]

@@ -84,10 +84,6 @@ def test_the_readme_links_to_all_pages():
     assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_bytes()) <= 6_000
-
-
 def test_the_log_has_titles_of_one_line_and_lists_all_entries():
     titles = [page.read_text().partition("\n")[0] for page in LOG.glob("2*.md")]
     assert [title for title in titles if len(title) > 102] == []

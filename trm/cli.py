@@ -63,12 +63,7 @@ Ctrl-C, 143 by a SIGTERM.
 """
 # Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
-_GOES_ON = {  # after a Ctrl-C or a SIGTERM
-    "fit": "; it had not begun",
-    "solve": "; the same command goes on where it was",
-    "evaluate": "; the same command goes on with the cells that are not measured yet",
-    "sweep": "; the same command goes on where it was",
-}
+_GOES_ON = ("solve", "evaluate", "sweep")  # after a Ctrl-C or a SIGTERM
 
 
 class Parser(argparse.ArgumentParser):
@@ -167,7 +162,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _goes_on(name: str, stop: BaseException) -> str:
-    return "".join(getattr(stop, "__notes__", ())) or _GOES_ON.get(name, "")
+    if name == "fit":
+        return "".join(getattr(stop, "__notes__", ())) or "; it had not begun"
+    return "; the same command goes on where it was" if name in _GOES_ON else ""
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -5,6 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import canvas.picture
+import trm.figures.grids
+import trm.figures.style
+import trm.figures.tensorboard_curves
+import trm.training.pictures  # noqa: F401  # once its names are bound, nothing of this stays in it
+
 
 @pytest.fixture
 def undrawn(monkeypatch):
@@ -16,8 +22,8 @@ def undrawn(monkeypatch):
     def pixels(figure: object) -> np.ndarray:
         return np.zeros((1, 1, 3), dtype=np.uint8)
 
-    for module in ("style", "grids"):
-        monkeypatch.setattr(f"trm.figures.{module}.save", save)
-    for module in ("canvas.picture", "trm.figures.tensorboard_curves"):
-        monkeypatch.setattr(f"{module}.pixels", pixels)
-    monkeypatch.setattr("canvas.picture.save_gif", lambda path, film: Path(path).touch())
+    for module in (trm.figures.style, trm.figures.grids):
+        monkeypatch.setattr(module, "save", save)
+    for module in (canvas.picture, trm.figures.tensorboard_curves):
+        monkeypatch.setattr(module, "pixels", pixels)
+    monkeypatch.setattr(canvas.picture, "save_gif", lambda path, film: Path(path).touch())

@@ -136,6 +136,7 @@ def test_the_program_writes_the_rows(command, words, written):
     assert "selectors: same row, above, right" in ran.out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path, titles):
     (tmp_path / "rasp.json").write_text('{"program_selectors": []}')  # of an earlier comparison
     (tmp_path / "overlap_9x9.png").touch()
@@ -150,7 +151,6 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path, ti
     best = size["heads"][7]["overlaps"][0]
     assert re.search(rf" 8 +above left \* +{best['overlap']:.2f} ±", ran.out)
     assert {path.name for path in tmp_path.glob("*.png")} == {"heads.png", "overlap.png"}
-    assert min(wide(picture) for picture in tmp_path.glob("*.png")) > 300
     assert all(title.startswith("decimal-seed0") for title in titles)
     assert len(titles) == 2
 

@@ -53,6 +53,7 @@ def test_a_dry_run_tells_what_would_run_and_starts_nothing(command, study, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_are_trained_evaluated_at_equal_losses_and_told_and_done_ones_stay(
     command, study, tmp_path, in_process
 ):
