@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import canvas.picture
+import trm.commands.render
 import trm.figures.grids
 import trm.figures.style
 import trm.figures.tensorboard_curves
-import trm.training.pictures  # noqa: F401  # once its names are bound, nothing of this stays in it
+import trm.training.pictures  # once its names are bound, nothing of this stays in it
 
 
 @pytest.fixture
