@@ -295,41 +295,6 @@ def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, t
     assert not (tmp_path / "z.csv.gz").exists()
 
 
-SUMS = [(12, 3), (12, 3, 40), (0, 7), (123, 4), (1, 2, 3, 4)]
-SUM_FILES = {
-    "columns.csv": ["name,a,b,c,d", *("n," + ",".join([*map(str, one), *[""] * (4 - len(one))])
-                                      for one in SUMS)],
-    "problem.csv": ["problem", *("+".join(map(str, one)) for one in SUMS)],
-    "operands.csv": ["operands", *(f'"{list(one)}"' for one in SUMS)],
-    "columns.jsonl": [json.dumps(dict(zip("abcd", one, strict=False))) for one in SUMS],
-    "problem.jsonl": [json.dumps({"problem": " + ".join(map(str, one))}) for one in SUMS],
-    "operands.jsonl": [json.dumps({"operands": one}) for one in SUMS],
-}  # fmt: skip
-
-
-def test_sums_are_read_from_any_columns_and_give_the_same_records(command, adder, tmp_path):
-    expected = None
-    for name, lines in SUM_FILES.items():
-        (tmp_path / name).write_text("\n".join(lines))
-        output = tmp_path / f"o-{name}.jsonl"
-        words = ("--checkpoint", adder, "--input", tmp_path / name, "--output", output, "--quiet")
-        assert command("solve", *words).code == 0, name
-        records = records_of(output)
-        first = 1 if name.endswith("jsonl") else 2
-        for i, (record, one) in enumerate(zip(records, SUMS, strict=True)):
-            assert record.pop("line") == first + i
-            for column in ("a", "b", "c", "d", "name"):
-                record.pop(column, None)
-            assert record["operands"] == [*map(str, one)]
-            assert record["problem"] == " + ".join(map(str, one))
-            assert record["in_range"] == (i < 3)
-            told = "outside the lengths trained on (1 to 2 digits, 2 to 3 addends)"
-            assert (told in (record["uncalibrated_reason"] or "")) == (i >= 3)
-            assert record["correct"] == (record["answer"] == str(sum(one)))
-        expected = expected or records
-        assert records == expected, name
-
-
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
 def test_our_own_output_is_an_input_again(command, checkpoint, source, tmp_path, format):
     words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input")

@@ -29,12 +29,6 @@ def test_the_picture_does_without_costs_and_without_anything():
     assert study_figure({"near": []}) is None
 
 
-def test_costs_far_apart_stand_on_a_logarithmic_scale():
-    far = COST | {"flops": 50e12}
-    axes = study_figure({"near": [setting("a", 5), setting("b", 9, cost=far)]}).axes
-    assert [one.get_xscale() for one in axes[1:3]] == ["log", "linear"]
-
-
 def test_two_axes_are_maps_with_the_spread_of_the_seeds():
     held = [
         setting("s2", 50, 100, labels={"size": "small", "base": "2"}, columns=("4", "8")),
