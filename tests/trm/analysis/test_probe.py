@@ -411,7 +411,7 @@ def test_a_model_with_heads_is_judged_by_them_alike_with_the_same_seed(study, ma
         rows = [size.at(hint, study.main, study.last) for hint in study.hints]
         worst = min(r.head.value for r in rows if r is not None and r.head is not None)
         assert size.first_error.share.value == worst
-        assert size.at("carry", "state", 1).probe.total == size.cells
+        assert 0 < size.at("carry", "state", 1).probe.total < size.cells
 
 
 def test_what_states_hold_plainly_is_read_from_them(make_solver, monkeypatch):

@@ -236,7 +236,9 @@ def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository,
     assert (tmp_path / "in/fields.png").stat().st_size > 1000
 
 
-def test_a_proof_says_nothing_of_pages_that_are_turned(command, repository):
+def test_a_proved_model_solves_a_page_that_lies_any_way_up(command, repository):
     model = repository / "docs/models/written-16-seed0.safetensors"
-    ran = command("solve", "--checkpoint", model, "12x34", "--views", 2, "--symmetries", "e,h")
-    assert "not calibrated: shown in symmetries that it was not trained on" in ran.out
+    asked = ("--views", 8, "--symmetries", "all", "--vote", "max_confidence")
+    ran = command("solve", "--checkpoint", model, "12x34", *asked, "--vote-per", "solution")
+    assert "confidence 100.0%, agreement 12% of 8" in ran.out
+    assert command("solve", "--checkpoint", model, "12x34", *asked).code == 2
