@@ -152,6 +152,20 @@ class LocalRecursiveModel(IterativeModel):
         sizes = list(self.outputs.values())
         return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
 
+    def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
+        """The least by which a right logit of each sight exceeds the others, float [N].
+
+        Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
+        where it is not asked.
+        """
+        least = outputs.new_full((len(outputs),), torch.inf)
+        for name, logits in self.parts(outputs).items():
+            label = labels[name].clamp(min=0)[:, None]
+            others = logits.scatter(1, label, -torch.inf).amax(1)
+            margin = logits.gather(1, label)[:, 0] - others
+            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+        return least
+
     def message_tables(self) -> list[tuple[Tensor, ...]]:
         """Keys and values of all that can be read, for each layer and way [codes, 2 * D].
 

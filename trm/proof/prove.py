@@ -131,7 +131,7 @@ def judge(
     for start in range(0, len(numbers), _BATCH):
         sights, labels = _tensors(rule, numbers[start : start + _BATCH])
         outputs, _ = model.cells(sights, tables)
-        margin, right, chosen = _margins(model, outputs, labels)
+        margin, right, chosen = model.margins(outputs, labels), *_chosen(model, outputs, labels)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():
@@ -158,21 +158,15 @@ def _tensors(rule: LocalRule, numbers: np.ndarray) -> tuple[Sights, dict[str, Te
     return Sights(*map(torch.from_numpy, sights)), labels
 
 
-def _margins(
+def _chosen(
     model: LocalRecursiveModel, outputs: Tensor, labels: dict[str, Tensor]
-) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """The smallest margin of each sight, of all that is asked; whether that is right; the likeliest
-    classes."""
-    least = torch.full((len(outputs),), torch.inf)
-    right, chosen = torch.ones(len(outputs), dtype=torch.bool), {}
-    for name, logits in model.parts(outputs).items():
-        label = labels[name].clamp(min=0)[:, None]
-        others = logits.scatter(1, label, -torch.inf).amax(1)
-        margin = logits.gather(1, label)[:, 0] - others
-        least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
-        chosen[name] = logits.argmax(dim=1)
-        right &= (chosen[name] == labels[name]) | (labels[name] < 0)
-    return least, right, chosen
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Of each sight whether all that is asked is right, and the likeliest classes."""
+    chosen = {name: logits.argmax(dim=1) for name, logits in model.parts(outputs).items()}
+    right = torch.ones(len(outputs), dtype=torch.bool)
+    for name, classes in chosen.items():
+        right &= (classes == labels[name]) | (labels[name] < 0)
+    return right, chosen
 
 
 def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:

@@ -127,12 +127,8 @@ class LocalModule(CanvasModule):
             batch = self._sights(numbers)
             sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
             outputs, _ = self.model.cells(sights, tables)
-            least = torch.full_like(outputs[:, 0], torch.inf, dtype=torch.float32)
-            for i, logits in enumerate(self.model.parts(outputs.float()).values()):
-                label = batch["labels"][:, i : i + 1]
-                others = logits.scatter(1, label.clamp(min=0), -torch.inf).amax(dim=1)
-                margin = logits.gather(1, label.clamp(min=0))[:, 0] - others
-                least = torch.minimum(least, margin.masked_fill(label[:, 0] < 0, torch.inf))
+            labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
+            least = self.model.margins(outputs.float(), labels)
             hard.append(numbers[(least < _NARROW).cpu().numpy()])
         self.hard = np.unique(np.concatenate(hard))
         self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)
