@@ -53,6 +53,7 @@ class Card:
     made_with: Text  # the commands that made its predictions
     trained_on: Line | None = None  # problems, such as their lengths
     weights: Line | None = None
+    proof: Line | None = None  # a page of this project or an address: it is right at every length
     random_weights: Text | None = None  # the commands that made the predictions with such
     note: Text | None = None
 
@@ -70,6 +71,7 @@ class Entry:
     folder: Path
     card: Card
     solved: dict[str, dict[Key, Share]]  # of each of its suites, by cell
+    wrong: dict[str, Item | None]  # of each, the shortest problem that it got wrong
     by_chance: dict[str, Share]  # of each suite, with random weights
 
 
@@ -125,12 +127,15 @@ def _entry(folder: Path, card: Card) -> Entry:
     def scored(suite: str, file: Path) -> Scored:
         return score(file, SUITES[suite], _problems(suite), card.name)
 
-    solved, by_chance = {}, {}
+    solved, wrong, by_chance = {}, {}, {}
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        solved[suite] = scored(suite, file).cells
+        found = scored(suite, file)
+        solved[suite], wrong[suite] = found.cells, found.wrong
+        if card.proof and found.share.right < found.share.total:
+            raise ValueError(f"{folder} is refused: it names a proof, and is wrong in {suite}")
     for suite in SUITES if card.trained else ():
         file = folder / f"random-{suite}.jsonl.gz"
         if file.is_file():
@@ -147,7 +152,7 @@ def _entry(folder: Path, card: Card) -> Entry:
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    return Entry(folder, card, solved, by_chance)
+    return Entry(folder, card, solved, wrong, by_chance)
 
 
 def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
@@ -185,18 +190,20 @@ def _table(suite: Suite, entries: list[Entry]) -> str:
             f"{n / 100:.2f}".replace("100.00", "100")
             for n in (10_000 * share.right // share.total, *ends)
         )
-        size = longest(suite, entry.solved[suite.name])
+        size, wrong = longest(suite, entry.solved[suite.name]), entry.wrong[suite.name]
+        verdict = f"refuted: {safe(wrong.question.rstrip(' ='))}" if wrong else "tested"
         form = "{0} x {0}" if suite.axes == ("digits_a", "digits_b") else "{} digits"
         rows.append([
             str(1 + rights.index(share.right)),
             f"[{safe(card.name)}](#{anchor(card.name)})",
             f"{value} % ({low} to {high}) ({share.right:,} of {share.total:,})",
+            f"[proved](#{anchor(card.name)})" if card.proof else verdict,
             "none" if size is None else form.format(size),
             f"{card.parameters:,}",
             "trained" if card.trained else "by hand",
             safe(card.trained_on or "–"),
         ])  # fmt: skip
-    heads = ["", "entry", "right, 95 % interval", "longest at ≥ 99 %", "parameters"]
+    heads = ["", "entry", "right, 95 % interval", "verdict", "longest at ≥ 99 %", "parameters"]
     return table([*heads, "how it came about", "trained on"], rows)
 
 
@@ -217,6 +224,7 @@ def _described(entry: Entry) -> str:
 
     card = entry.card
     weights = f"; weights: {link(card.weights)}" if card.weights else ""
+    weights += f"; proof: {link(card.proof)}" if card.proof else ""
     lines = [
         f"### {safe(card.name)}\n",
         f"- Given by design: {card.given}",
@@ -240,6 +248,8 @@ from the predictions in them.
 
 - **right**: the share of all problems of the suite whose answer is exactly right, with its Wilson
   interval. A problem without a prediction counts as wrong. Entries are ranked by it.
+- **verdict**: *proved* right at every length, *refuted* by a problem of the suite, the shortest
+  that it got wrong, or *tested* on the problems that it was asked.
 - **longest at ≥ {100 * ENOUGH:.0f} %**: the largest n such that {100 * ENOUGH:.0f} % at least of \
 the problems of n x n digits are right,
   and of all smaller n that the suite asks; of structured problems those of all families together

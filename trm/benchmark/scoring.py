@@ -132,6 +132,7 @@ class Scored:
     cells: dict[Key, Share]  # how many are right of each cell that holds a problem
     read: dict[str, Prediction] = field(repr=False)  # what every prediction says
     missing: int  # problems without a prediction; they count as wrong
+    wrong: Item | None  # of the problems with a prediction that is wrong, that of fewest digits
 
     @property
     def unread(self) -> int:
@@ -167,6 +168,7 @@ def score(
     for item in problems:
         by_cell[item.row, item.column].append(item)
     cells, shares, counted, total = [], dict[Key, Share](), dict[str, Prediction](), 0
+    wrong: list[Item] = []
     for (row, column), there in by_cell.items():
         asked = there[:first]
         total += len(asked)
@@ -174,6 +176,7 @@ def score(
         found = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(found, asked, strict=True)
         right = [is_right(one.text, item.answer, whole) for one, item in pairs]
+        wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
         sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
@@ -201,7 +204,8 @@ def score(
         "ranges": ranges,
         "cells": cells,
     }
-    return Scored(model, shares, counted, total - len(counted))
+    least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
+    return Scored(model, shares, counted, total - len(counted), least)
 
 
 def grid_of(

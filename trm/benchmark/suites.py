@@ -126,6 +126,14 @@ SUITES: dict[str, Suite] = {
             50,
         ),
         Suite(
+            "multiply-4096-v1",
+            "products of two numbers of 309, 617 and 1,233 digits, as long as 1,024, 2,048 and "
+            "4,096 bits",
+            ("digits_a", "digits_b"),
+            tuple((n, n) for n in (309, 617, 1233)),
+            10,
+        ),
+        Suite(
             "structured-v1",
             "products of two numbers with a structure that is rare at random: nines, powers of "
             "ten, zeros inside, one digit again and again",

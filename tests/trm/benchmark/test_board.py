@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+import shutil
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from trm.benchmark.board import ladder, longest, page, read_card
 from trm.benchmark.suites import SUITES, items
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import Share
+from trm.markdown import safe
 
 LONG = SUITES["multiply-long-v1"]  # the smallest suite
 STRUCTURED = SUITES["structured-v1"]
@@ -69,8 +71,23 @@ def rows_of(text: str, suite: str) -> list[list[str]]:
 def test_the_figures_are_counted_from_the_predictions(board):
     (row,) = rows_of(page(board), LONG.name)
     assert row[2] == "99.33 % (96.32 to 99.89) (149 of 150)"
-    assert row[3] == "100 x 100"  # of 200 x 200, 49 of 50 are right
-    assert row[4:] == ["0", "by hand", "–"]
+    assert row[3] == "tested"  # the last problem has no answer
+    assert row[4] == "100 x 100"  # of 200 x 200, 49 of 50 are right
+    assert row[5:] == ["0", "by hand", "–"]
+
+
+def test_an_entry_is_proved_or_refuted_by_its_shortest_wrong_answer(board, answers):
+    add(board, "ours", {"trained": False, "proof": "docs/proof.md"}, answers)
+    (row, _) = rows_of(page(board), LONG.name)
+    assert row[3] == "[proved](#ours)"
+    wrong = {name: "1" for name in answers if "100x100" in name} | {next(iter(answers)): "2"}
+    write(board / f"ours/predictions-{LONG.name}.jsonl.gz", answers | wrong)
+    with pytest.raises(ValueError, match="ours is refused: it names a proof, and is wrong in mult"):
+        page(board)
+    add(board, "other", {"trained": False, "name": "Other"}, answers | wrong)
+    shutil.rmtree(board / "ours")
+    row = rows_of(page(board), LONG.name)[1]
+    assert row[3] == f"refuted: {safe(next(items(LONG)).question.removesuffix(' ='))}"
 
 
 def test_entries_are_ranked_by_right_answers_and_equal_ones_share_a_rank(board, answers):
