@@ -57,9 +57,9 @@ EPILOG = """\
 `trm COMMAND --help` tells more. Every command takes -q, --quiet: results
 and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
-Exit codes: 0 done, 1 a file had lines with errors, training met numbers that are not finite or lost
-one of its processes, or `trm --doctor` misses something, 2 the call was wrong, 130 stopped by
-Ctrl-C, 143 by a SIGTERM.
+Exit codes: 0 done, 1 a file had lines with errors, a model is not proved, training met numbers that
+are not finite or lost one of its processes, or `trm --doctor` misses something, 2 the call was
+wrong, 130 stopped by Ctrl-C, 143 by a SIGTERM.
 """
 # Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0

@@ -133,7 +133,7 @@ def run_probe(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trm.analysis.probe_report import print_study
-    from trm.analysis.probe_study import Settings, run_probes, subtask_classes
+    from trm.analysis.probe_study import Settings, default_sizes, run_probes, subtask_classes
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
@@ -141,7 +141,12 @@ def run_probe(args: argparse.Namespace) -> None:
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "hints")
     most = getattr(solver.predictor, "max_steps", STEPS)
-    usual = range(1, min(STEPS, most) + 1)
+    usual = [*range(1, min(STEPS, most) + 1)]
+    if solver.predictor.in_order:  # no cell changes after as many steps as lead to the last one
+        task = solver.task
+        asked = (task.of_size(**size) for size in sizes or default_sizes(task))
+        pages = (solver.canvas.size(*task.rules.room(one, task.base)) for one in asked)
+        usual.append(max(width + 2 * height for height, width in pages))
     settings = Settings(
         seed=args.seed,
         steps=tuple(args.steps or usual),

@@ -215,7 +215,7 @@ function tick() {
 }
 
 function fromAddress() {
-  const found = /^#([0-9]+)[x+]([0-9]+)$/.exec(location.hash);
+  const found = /^#([0-9]+)(?:x|\*|\+|×|%C3%97)([0-9]+)$/i.exec(location.hash);
   if (found) [byId("a").value, byId("b").value] = found.slice(1);
   begin(Boolean(found));
 }

@@ -64,7 +64,7 @@ class LocalPredictor(Predictor):
         return LocalPredictor(self.model, self.on_step, self.proved, windows)
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:
-        raise ValueError("a local model leaves nothing to chance: ask for one rollout of each view")
+        raise ValueError("a local model is deterministic: leave out --rollouts and --noise")
 
     @torch.no_grad()
     def __call__(

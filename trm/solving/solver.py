@@ -54,7 +54,10 @@ class Solver:
                 f"{height} x {width} cells: ask for e, r180, v or h"
             )
         predictor = self.predictor if symmetry == "e" else self.predictor.for_any_view(self.task)
-        return replace(self, predictor=TurnedPredictor(predictor, symmetry))
+        canvas = self.canvas
+        if lookup(symmetry).transpose and canvas.cut:
+            canvas = replace(canvas, square=True)
+        return replace(self, predictor=TurnedPredictor(predictor, symmetry), canvas=canvas)
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.
@@ -70,8 +73,8 @@ class Solver:
         if set(voting.symmetries or ()) - {"e"}:
             if predictor.in_order and voting.per == "row":
                 raise ValueError(
-                    "the model knows of whole pages whether they lie upright, not of single rows: "
-                    "let views vote on solutions, --vote-per solution"
+                    "the model recognises which of several pages lies upright, not which row: let "
+                    "views vote on solutions, --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
         if voting.transposes and canvas.cut:

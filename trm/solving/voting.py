@@ -161,7 +161,7 @@ def solve_by_vote(
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
-            "to watch: let them vote per row"
+            "to watch: let them vote per row, or watch one view"
         )
     return *_by_solution(predictor, voting, drawing, samples), views
 

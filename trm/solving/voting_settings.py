@@ -13,8 +13,8 @@ VOTES = {
     "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
     "Jolicoeur-Martineau's TRM on ARC)",
     "weighted": "the answer with the largest sum of confidences (soft voting)",
-    "max_confidence": "the answer of the most confident view; a model of one cell has confidence "
-    "0 where one sees what none does on an upright page",
+    "max_confidence": "the answer of the most confident view; a local model, as quickstart is, has "
+    "confidence 0 in pages that do not lie upright",
     "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
     "experts, Hinton 2002)",
 }

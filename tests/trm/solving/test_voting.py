@@ -398,15 +398,15 @@ def test_views_that_vote_on_solutions_cannot_be_watched():
 @pytest.mark.parametrize("pose", ["e", "r90", "hvt"])
 def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(name, pose, request):
     trained = request.getfixturevalue(name)
-    solver = Solver(LocalPredictor(trained.model, proved=True), trained.task)
+    upright = Solver(LocalPredictor(trained.model, proved=True), trained.task)
     eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
-    solver = solver.turned(pose).with_voting(eight)
+    solver = upright.turned(pose).with_voting(eight)
     problems = Problems.from_ints([*itertools.product(range(9), repeat=2)], trained.task.base)
     for solution in solver.solve(problems):
         assert (solution.correct, solution.confidence) == (True, 1)
         assert not solution.uncalibrated_reason
         assert [vote.confidence > 0 for vote in solution.votes[0]].count(True) == 1
-    turned = replace(solver, voting=None).solve(problems[:3])
+    turned = upright.turned(pose).solve(problems[:3])  # of canvases cut to oblong pages
     assert [one.confidence for one in turned] == [1.0 if pose == "e" else 0.0] * 3
 
 
