@@ -253,6 +253,7 @@ def _demo(args: argparse.Namespace) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     _measure(console, solver, args.demo, args.quiet)
+    _hundred_digits(console, solver)
     moments: list[Moment] = []
     film = list(animate(solve_watched(solver, shown[:1], moments.append), moments))
     film[-1][0].savefig(output / "solved.png")
@@ -271,6 +272,20 @@ def _demo(args: argparse.Namespace) -> int:
         info.print(f"see inside    tensorboard --logdir {checkpoint.parent.parent}")
     info.print("train more    trm fit --config generalise/decimal")
     return 0
+
+
+def _hundred_digits(console: Console, solver: Solver) -> None:
+    """One problem of a hundred digits, of a model that works on canvases of any size."""
+    size = (100,) * len(solver.task.longest)
+    if not solver.predictor.in_order or solver.for_lengths(size) is None:
+        return
+    problem = sample(solver.task, 0, "test", 0, np.arange(1), size)
+    start = time.perf_counter()
+    (solution,) = solver.solve(problem, with_truth=True)
+    took = time.perf_counter() - start
+    console.rule("Numbers of a hundred digits")
+    verdict = "right in every cell" if solution.exact else "wrong"
+    console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
 
 
 def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> None:

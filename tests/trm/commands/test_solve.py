@@ -145,3 +145,9 @@ def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
         assert ("no bfloat16 units" in ran.err) is not units
         assert dtypes == {torch.bfloat16 if units else None}
         dtypes.clear()
+
+
+def test_the_demo_of_the_shipped_model_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
+    ran = command("solve", "--demo", 2, "--output", "demo", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "right in every cell" in ran.out
