@@ -1,6 +1,7 @@
 """A `LocalRecursiveModel` as it solves: in the order of writing, every cell once."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
-from canvas.windows import SYMBOL, UNDEFINED
+from canvas.windows import SYMBOL, UNDEFINED, LocalRule
 from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
@@ -30,9 +31,8 @@ class LocalPredictor(Predictor):
         model: on the device where it is to run.
         on_step: shown of each cell as it is worked out.
         proved: whether it is right at every length, so that there is nothing to doubt.
-        windows: all that cells of upright pages see, see `canvas.closure.closed_windows`: where one
-            sees something else, the page is turned or no page at all, and the confidence is 0.
-            None: nobody asks, as all pages are upright.
+        rule: of the layout, where pages may be turned: where a cell sees a window that upright
+            pages do not have, the confidence in the page is 0. None: all pages are upright.
     """
 
     translation_invariant = True
@@ -43,9 +43,16 @@ class LocalPredictor(Predictor):
         model: LocalRecursiveModel,
         on_step: OnStep | None = None,
         proved: bool = False,
-        windows: torch.Tensor | None = None,
+        rule: LocalRule | None = None,
     ) -> None:
-        self.model, self.on_step, self.proved, self.windows = model, on_step, proved, windows
+        self.model, self.on_step, self.proved, self.rule = model, on_step, proved, rule
+
+    @cached_property
+    def windows(self) -> torch.Tensor | None:
+        """All that upright pages have, see `canvas.closure.closed_windows`; it takes seconds."""
+        if self.rule is None:
+            return None
+        return torch.from_numpy(closed_windows(self.rule)).to(next(self.model.parameters()).device)
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -54,14 +61,10 @@ class LocalPredictor(Predictor):
         return self.model.pairs(height, width)
 
     def watched(self, on_step: OnStep) -> "LocalPredictor":
-        return LocalPredictor(self.model, on_step, self.proved, self.windows)
+        return LocalPredictor(self.model, on_step, self.proved, self.rule)
 
     def for_any_view(self, task: Task) -> "LocalPredictor":
-        if self.windows is not None:
-            return self
-        device = next(self.model.parameters()).device
-        windows = torch.from_numpy(closed_windows(task.local_rule())).to(device)
-        return LocalPredictor(self.model, self.on_step, self.proved, windows)
+        return LocalPredictor(self.model, self.on_step, self.proved, task.local_rule())
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:
         raise ValueError("a local model is deterministic: leave out --rollouts and --noise")

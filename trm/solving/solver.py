@@ -54,10 +54,7 @@ class Solver:
                 f"{height} x {width} cells: ask for e, r180, v or h"
             )
         predictor = self.predictor if symmetry == "e" else self.predictor.for_any_view(self.task)
-        canvas = self.canvas
-        if lookup(symmetry).transpose and canvas.cut:
-            canvas = replace(canvas, square=True)
-        return replace(self, predictor=TurnedPredictor(predictor, symmetry), canvas=canvas)
+        return replace(self, predictor=TurnedPredictor(predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.

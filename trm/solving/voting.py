@@ -319,12 +319,6 @@ class TurnedPredictor(Predictor):
         canvases = np.ascontiguousarray(apply(back, found.canvases))
         return replace(found, canvases=canvases, log_probs=log)
 
-    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`."""
-        if on_row is not None:
-            return super().free_running(drawing, on_row)
-        return self.free_running_views(drawing, [View()] * len(drawing))[0]
-
     def free_running_views(
         self,
         drawing: Drawing,
