@@ -101,17 +101,19 @@ class Layout(ABC):
         margin: columns at the right end that digits of the rows never use.
         local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule`; None: not
             declared.
+        untold_rule: the same for networks that invent what they hand on; None: `local_rule`.
     """
 
     name: str
     sign: int
     margin: int = 0
     local_rule: "type[LocalRule] | None" = None
+    untold_rule: "type[LocalRule] | None" = None
 
     def __init_subclass__(cls) -> None:
         """A layout that writes rows of its own does not inherit the local rule."""
         if "rows" in vars(cls) and "local_rule" not in vars(cls):
-            cls.local_rule = None
+            cls.local_rule = cls.untold_rule = None
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:

@@ -91,6 +91,47 @@ class LatticeRule(LocalRule):
         }
 
 
+class UntoldLatticeRule(LocalRule):
+    """Of the same layout, for cells that see the digits on the page, and of the rest one carry.
+
+    A cell sees the digit of a on top of its column, that of b beside its row, and that of t_(i−1)
+    above left. ``carry`` is ⌊(a · b + t + carry) / base⌋; the class after that of the largest digit
+    begins a row.
+    """
+
+    left = ("multiplier", "carry")
+    down = ("multiplicand",)
+    down_right = ("addend",)
+
+    def __init__(self, base: int) -> None:
+        super().__init__(base)
+        self.rows = LatticeRule(base).rows
+
+    def classes(self, field: str) -> int:
+        return self.base + (2 if field == "carry" else 1)
+
+    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        token, right, above, above_left, *_ = seen
+        number = _digit_class(token, self.base)
+        top = ~above.present
+        in_row = ~top & (right.multiplier > 0)
+        gap, grid = in_row & (right.carry == 0), in_row & (right.carry > 0)
+        b = right.multiplier - 1
+        begins = right.carry > self.base
+        carried = np.where(begins, 0, _value(right.carry))
+        total = _value(above.multiplicand) * b + _value(above_left.addend) + carried
+        carry, digit = np.divmod(total, self.base)
+        inside = np.where(b > 0, above.multiplicand, above_left.addend) > 0
+        stands = grid & (begins | (digit > 0) | inside)
+        return {
+            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
+            "multiplier": np.where(in_row, right.multiplier, np.where(top, 0, number)),
+            "carry": np.where(gap, self.base + 1, np.where(grid, 1 + carry % self.base, 0)),
+            "multiplicand": np.where(top, number, np.where(grid, above.multiplicand, 0)),
+            "addend": np.where(stands, 1 + digit, 0),
+        }
+
+
 class ColumnRule(LocalRule):
     """Of the layout `canvas.addition.Column`: a running sum goes down, so any number of addends.
 

@@ -32,6 +32,7 @@ from canvas.local_rules import (
     LatticeRule,
     RunningSumRule,
     StandardRule,
+    UntoldLatticeRule,
 )
 from canvas.problems import Problems
 from canvas.task import TwoOperands, layout_field
@@ -174,6 +175,7 @@ class Lattice(Layout):
     sign = symbols.TIMES
     margin = 2
     local_rule = LatticeRule
+    untold_rule = UntoldLatticeRule
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths

@@ -123,15 +123,19 @@ class Task(ABC):
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
         return fits
 
-    def local_rule(self) -> "LocalRule":
-        """What cells of its layout hand on; ValueError: the layout does not say."""
+    def local_rule(self, untold: bool = False) -> "LocalRule":
+        """What cells of its layout hand on; ``untold``: to networks that invent some of it.
+
+        ValueError: the layout does not say.
+        """
         if self.rules.local_rule is None:
             known = [name for name, layout in self.layouts.items() if layout.local_rule]
             raise ValueError(
                 f"the layout {self.layout} declares no local rule, which says what cells hand on: "
                 f"take {' or '.join(known)}, or give it one, see docs/extending.md"
             )
-        return self.rules.local_rule(self.base)
+        rule = self.rules.untold_rule if untold else None
+        return (rule or self.rules.local_rule)(self.base)
 
     def allows(self, problems: Problems) -> np.ndarray:
         """Which problems the task knows, ``bool [B]``: all of them by default."""

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -214,6 +214,7 @@ class LocalRule(ABC):
         kept_together: whether `canvas.closure` keeps together what comes from the right and what
             stands above, class by class; else, where nothing follows from both, what `kept` keeps.
         rows: the kinds of rows that a page has, by name; more than pages show, never less.
+        codes: fields without a name, and how many codes stand in their place, see `with_codes`.
     """
 
     left: tuple[str, ...]
@@ -227,7 +228,30 @@ class LocalRule(ABC):
 
     def __init__(self, base: int) -> None:
         self.base = base
+        self.codes: dict[str, int] = {}
         self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
+
+    def with_codes(self, codes: Mapping[str, int]) -> Self:
+        """The same rule for a network that is not told some fields, and hands on codes instead.
+
+        Args:
+            codes: of each such field how many there are. What they mean is the network's affair:
+                the classes that `cell` gives for them count for nothing.
+
+        Raises:
+            ValueError: there is no such field, or cells work in steps.
+        """
+        if unknown := sorted(set(codes) - set(self.fields)):
+            raise ValueError(
+                f"codes name {', '.join(unknown)}, and cells hand on {', '.join(self.fields)}"
+            )
+        if codes and self.steps:
+            raise ValueError("codes are for cells that read all at once, and these work in steps")
+        if few := [name for name, number in codes.items() if number < 2]:
+            raise ValueError(f"{few[0]} needs 2 codes or more")
+        rule = type(self)(self.base)
+        rule.codes = dict(codes)
+        return rule
 
     @abstractmethod
     def classes(self, field: str) -> int:
@@ -257,7 +281,8 @@ class LocalRule(ABC):
         """All fields, and how many classes each has: those that are handed on, then the others."""
         handed = (name for way in self.messages.values() for name in way)
         decided = (name for head in self.steps for name in head.says if name != SYMBOL)
-        return {name: self.classes(name) for name in dict.fromkeys((*handed, *decided))}
+        names = dict.fromkeys((*handed, *decided))
+        return {name: self.codes.get(name) or self.classes(name) for name in names}
 
     @property
     def messages(self) -> dict[str, tuple[str, ...]]:

@@ -42,12 +42,18 @@ TASKS: dict[str, Task] = {
     },
     "column": Addition(layout="column"),
     "column, base 2": Addition(layout="column", base=2),
+    "untold lattice": Multiplication(layout="lattice", smallest=0),
+    "untold lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
 }
+
+
+def rule_of(name: str) -> LocalRule:
+    return TASKS[name].local_rule(untold=name.startswith("untold"))
 
 
 @cache
 def all_windows(name: str) -> np.ndarray:
-    return closure(TASKS[name].local_rule())
+    return closure(rule_of(name))
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
@@ -71,7 +77,7 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     drawing = drawn(task, operands, around)
-    rule = task.local_rule()
+    rule = rule_of(name)
     known = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, known):
         found = page_windows(rule, drawing, rows)
@@ -165,6 +171,7 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
         ("lattice", 1204976),
         ("column", 5593),
         ("standard, base 4", 479),
+        ("untold lattice", 7406),
     ],
 )
 def test_how_many_windows_there_are(name: str, number: int) -> None:
@@ -177,7 +184,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
 def test_the_closure_is_closed(name: str) -> None:
     """What a cell hands on is seen by some window of the set, on its left and below."""
-    rule = TASKS[name].local_rule()
+    rule = rule_of(name)
     sights = rule.sights(all_windows(name))
     right, above = sights.codes[:, 0], sights.codes[:, 1]
     says, asked = rule.answers(sights), sights.token == MASK
@@ -189,7 +196,7 @@ def test_the_closure_is_closed(name: str) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
-    rule = TASKS[name].local_rule()
+    rule = rule_of(name)
     numbers = all_windows(name)[:1000]
     sights = rule.sights(numbers)
     for head in np.unique(sights.head):
@@ -222,7 +229,18 @@ def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
             yield from super().rows(operands)
 
     assert lattice.local_rule is not None
-    assert Mine.local_rule is None
+    assert Mine.local_rule is Mine.untold_rule is None
+
+
+def test_codes_stand_in_place_of_fields_by_name() -> None:
+    rule = rule_of("untold lattice").with_codes({"carry": 32})
+    assert rule.network["messages"]["left"] == {"multiplier": 11, "carry": 32}
+    with pytest.raises(ValueError, match="codes name sum, and cells hand on multiplier, carry"):
+        rule.with_codes({"sum": 4})
+    with pytest.raises(ValueError, match="carry needs 2 codes or more"):
+        rule.with_codes({"carry": 1})
+    with pytest.raises(ValueError, match="work in steps"):
+        rule_of("standard, base 2").with_codes({"carry": 4})
 
 
 def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
@@ -238,7 +256,7 @@ def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
 def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
     """The argument of docs/proof.md, of all windows that there are."""
-    rule = TASKS[name].local_rule()
+    rule = rule_of(name)
     windows = rule.windows(closed_windows(rule))
     # Transposed, or upside down, there is a cell to be filled in in the first row.
     assert not ((windows.token == MASK) & (windows.above == 0)).any()

@@ -204,9 +204,9 @@ class Trained:
     judged: Judged
 
 
-def trained_on_windows(task: Task, steps: int = 250, **size: int) -> Trained:
+def trained_on_windows(task: Task, steps: int = 250, untold: bool = False, **size: int) -> Trained:
     """Trained on all windows, of a base that has few of them."""
-    rule = task.local_rule()
+    rule = task.local_rule(untold)
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | size
     model = LocalRecursiveModel(LocalConfig(**rule.network, **shape))
@@ -230,6 +230,13 @@ def binary() -> Trained:
     return trained_on_windows(
         Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4))
     )
+
+
+@pytest.fixture(scope="session")
+def untold() -> Trained:
+    """Of the rule for models that are not told all."""
+    task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
+    return trained_on_windows(task, untold=True)
 
 
 @pytest.fixture(scope="session")

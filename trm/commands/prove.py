@@ -24,8 +24,10 @@ from trm.commands.arguments import (
 )
 
 if TYPE_CHECKING:
+    from canvas.windows import LocalRule
     from trm.proof.proof import Proof
     from trm.proof.prove import Judged, Report
+    from trm.proof.untold import Explored
 
 FIGURE = "margins.png"
 EXAMPLES = """\
@@ -125,6 +127,8 @@ def show(proof: Proof) -> None:
     if found := proof.counterexample:
         console.print()
         console.print(to_terminal(found.canvas, truth=found.truth, given=found.given))
+    if proof.explored and proof.explored.complete:
+        _show_codes(proof.explored, proof.rule)  # type: ignore[arg-type]
     if proof.program:
         tables = proof.program.tables.items()
         rows = [(name, ", ".join(one.inputs), f"{len(one.values):,}") for name, one in tables]
@@ -132,16 +136,35 @@ def show(proof: Proof) -> None:
         print_table(("output", "depends on", "entries"), rows, "what it has learned", wrap=True)
 
 
+def _show_codes(explored: Explored, rule: LocalRule) -> None:
+    """What the codes that the network has invented stand for."""
+    import numpy as np
+
+    from trm.proof.written import CLASSES
+
+    for name, meanings in explored.meanings.items():
+        used, columns = np.unique(meanings[:, 2]), np.unique(meanings[:, 0])
+        rows = []
+        for true in np.unique(meanings[:, 1]):
+            here = meanings[meanings[:, 1] == true]
+            cells = (here[here[:, 0] == one, 2].tolist() for one in columns)
+            rows.append((CLASSES[true], *(" ".join(map(str, codes)) for codes in cells)))
+        title = f"codes for {name}: {len(used)} of {rule.codes[name]} are used"
+        results().print()
+        print_table((name, *(CLASSES[one] for one in columns)), rows, title, wrap=True)
+
+
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     """What a verdict rests on: what it is, a number, and of what."""
     shown, drawn = proof.shown
-    steps = proof.rule is not None and len(proof.rule.steps)
+    steps = proof.rule is not None and (proof.rule.steps or proof.rule.codes)
     what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"
     yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
     least = f"{judged.margin.min():.3f}"
     yield "smallest margin", least, "of a right logit over the next"
-    yield "seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"
+    if drawn:
+        yield "seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "right whatever way sums are rounded"

@@ -155,6 +155,7 @@ class LocalConfig:
     # has; the steps that it works in, and what it decides in them besides. Given by the task.
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     own: dict[str, int] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)  # untold fields, and how many codes of each
     heads: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -177,11 +177,7 @@ class LocalRecursiveModel(IterativeModel):
 
     def message_vectors(self, embed: Tensor) -> list[Tensor]:
         """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
-        heads = self.heads
-        most = max(1, *(len(names) for names in heads.ways.values()))
-        embed = embed * (self.config.hidden_size / most) ** 0.5
-        starts = accumulate(self.fields.values(), initial=0)
-        start = dict(zip((*self.fields, ""), starts, strict=True))
+        heads, embed, start = self.heads, embed * self.message_scale, self.class_starts
         vectors = []
         for way in range(len(heads.ways)):
             of_heads = []
@@ -194,6 +190,18 @@ class LocalRecursiveModel(IterativeModel):
                 of_heads.append(total)
             vectors.append(torch.cat(of_heads))
         return vectors
+
+    @property
+    def class_starts(self) -> dict[str, int]:
+        """Where the classes of each field begin among all; "": of whether there is a neighbour."""
+        starts = accumulate(self.fields.values(), initial=0)
+        return dict(zip((*self.fields, ""), starts, strict=True))
+
+    @property
+    def message_scale(self) -> float:
+        """Of embeddings of classes, with which the longest message is of unit size a channel."""
+        most = max(1, *(len(names) for names in self.heads.ways.values()))
+        return (self.config.hidden_size / most) ** 0.5
 
     def cells(
         self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None
@@ -219,12 +227,33 @@ class LocalRecursiveModel(IterativeModel):
             torch.stack([t[i] for t, i in zip(of, index.unbind(1), strict=True)], 1)
             for of in tables
         ]
-        seen = Seen(keys_values, present)
         x = self.embed_tokens.weight * self.scale
         x = x.to(compute_dtype(x))[sights.token]  # [N, D]
         if self.embed_heads is not None:
             x = x * self.reads_token(sights)
             x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
+        return self.settle(x, Seen(keys_values, present))
+
+    def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """What follows from messages that are not decided, to learn what codes should mean.
+
+        Args:
+            tokens: int64 [N].
+            messages: probabilities of all classes of all fields, float [N, ways, classes]; of a
+                field that is not handed on that way, 0.
+            present: which neighbours there are, bool [N, ways].
+
+        Returns:
+            As `cells`.
+        """
+        vectors = messages @ (self.embed_messages.weight * self.message_scale)
+        x = (self.embed_tokens.weight * self.scale)[tokens]
+        keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
+        z_H = self.settle(x, Seen(keys_values, present))
+        return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
+
+    def settle(self, x: Tensor, seen: Seen) -> Tensor:
+        """The state z_H at the end of all cycles, of the input; [N, D] each."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from trm.proof.prove import (
     windows_hash,
 )
 from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
+from trm.proof.untold import Explored, explore
 from trm.proof.written import write_python
 from trm.solving.solver import Solver
 
@@ -48,6 +49,7 @@ class Proof:
         rule, judged: its windows; None of a model that has none.
         shown: how many windows problems of training show, and of how many that were drawn.
         program: what it has learned; of a proved model.
+        explored: of a model with codes what they can meet, in place of ``shown``.
     """
 
     solver: Solver
@@ -58,6 +60,7 @@ class Proof:
     judged: Judged | None = None
     shown: tuple[int, int] = (0, 0)
     program: Program | None = None
+    explored: Explored | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain data."""
@@ -74,8 +77,12 @@ class Proof:
                 "smallest_margin": float(judged.margin.min()),
                 "margin_left_by_rounding": _finite(judged.least_left),
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
-                "shown_in_training": dict(zip(("windows", "problems"), self.shown, strict=True)),
             }
+        if self.explored:
+            found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
+        elif judged is not None:
+            shown = dict(zip(("windows", "problems"), self.shown, strict=True))
+            found["shown_in_training"] = shown
         if self.program:
             tables = self.program.tables.items()
             found["outputs"] = {
@@ -104,7 +111,8 @@ class Proof:
             self.program.save(folder / TABLE)
             with replacing(folder / PYTHON) as part:
                 part.write_text(write_python(self.program), encoding="utf-8")
-            shutil.copyfile(check.__file__, folder / CHECKER)
+            if self.explored is None:  # the checker knows what named fields have to be
+                shutil.copyfile(check.__file__, folder / CHECKER)
         write_object(folder / RECORD, json.loads(json.dumps(self.record())))
 
 
@@ -125,14 +133,23 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         NotProvableError: nothing can be proved of it.
     """
     task, model = solver.task, solver.predictor.model
-    rule = provable(model, task)
-    judged = judge(model, rule, report=report, bounded=bounded)
-    seen, drawn = shown_in_training(rule, task, judged.numbers)
-    known = {"rule": rule, "judged": judged, "shown": (int(seen.sum()), drawn)}
-    if judged.arithmetic:
+    rule, explored = provable(model, task), None
+    known: dict[str, Any] = {"rule": rule}
+    if rule.codes:
+        explored = explore(task.local_rule(untold=True), rule, model, report)
+        judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
+        known["explored"] = explored
+    else:
+        judged = judge(model, rule, report=report, bounded=bounded)
+        seen, drawn = shown_in_training(rule, task, judged.numbers)
+        known["shown"] = int(seen.sum()), drawn
+    known["judged"] = judged
+    if judged.arithmetic and (explored is None or explored.complete):
         report("reading the program off", 0, 1)
         program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
-        return Proof(solver, PROVED, program=program, **known)  # type: ignore[arg-type]
+        return Proof(solver, PROVED, program=program, **known)
+    if explored:
+        return replace(refute(solver, search or SEARCHED, report), **known)
     windows, looked = ByWindows(model, rule, task, judged), 0
     found = None
     if len(judged.wrong):
@@ -142,7 +159,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         found = hunt(windows, search, report)
         looked += search
     verdict = REFUTED if found else OPEN
-    return Proof(solver, verdict, looked, found, **known)  # type: ignore[arg-type]
+    return Proof(solver, verdict, looked, found, **known)
 
 
 def refute(solver: Solver, problems: int, report: Report) -> Proof:

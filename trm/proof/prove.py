@@ -6,7 +6,7 @@ in the order of writing proves every page of every size; docs/proof.md has it in
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,13 +77,14 @@ class Judged:
 
 
 def provable(model: torch.nn.Module, task: Task) -> LocalRule:
-    """The rule that a model has to follow.
+    """The rule that a model has to follow, with its codes where it is not told all.
 
     Raises:
         NotProvableError: there is none, or the model is not one of decided messages.
     """
+    codes = model.config.codes if isinstance(model, LocalRecursiveModel) else {}
     try:
-        rule = task.local_rule()
+        rule = task.local_rule(untold=bool(codes)).with_codes(codes)
     except ValueError as error:
         raise NotProvableError(str(error)) from None
     if not isinstance(model, LocalRecursiveModel):
@@ -109,6 +110,7 @@ def judge(
     numbers: np.ndarray | None = None,
     report: Report | None = None,
     bounded: bool = True,
+    labels: Mapping[str, np.ndarray] | None = None,
 ) -> Judged:
     """Run a network on windows, by the path that solves, and bound what rounding can do.
 
@@ -118,6 +120,7 @@ def judge(
         numbers: of the windows, sorted; None: all of pages of any size.
         report: is told how far it is.
         bounded: whether to bound it, which takes most of the time.
+        labels: what is right, int64 [N] by output; None: what the rule says.
     """
     report = report or (lambda *_: None)
     if numbers is None:
@@ -129,18 +132,20 @@ def judge(
     hopeless = False  # for float32: the bound is far too coarse for so many cycles
     parts = []
     for start in range(0, len(numbers), _BATCH):
-        sights, labels = _tensors(rule, numbers[start : start + _BATCH])
+        some = slice(start, start + _BATCH)
+        answers = None if labels is None else {n: part[some] for n, part in labels.items()}
+        sights, asked = _tensors(rule, numbers[some], answers)
         outputs, _ = model.cells(sights, tables)
-        margin, right, chosen = model.margins(outputs, labels), *_chosen(model, outputs, labels)
+        margin, right, chosen = model.margins(outputs, asked), *_chosen(model, outputs, asked)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():
             float32 = left > 0
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
-                some = {name: label[rest] for name, label in labels.items()}
+                wanted = {name: label[rest] for name, label in asked.items()}
                 seen = Sights(*(part[rest] for part in sights))
-                left[rest] = left[rest].maximum(bound.left(seen, some))
+                left[rest] = left[rest].maximum(bound.left(seen, wanted))
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
@@ -151,10 +156,13 @@ def judge(
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
-def _tensors(rule: LocalRule, numbers: np.ndarray) -> tuple[Sights, dict[str, Tensor]]:
+def _tensors(
+    rule: LocalRule, numbers: np.ndarray, answers: Mapping[str, np.ndarray] | None
+) -> tuple[Sights, dict[str, Tensor]]:
     """Sights and labels; −1 where a head does not say it, and where a symbol is given."""
     sights = rule.sights(numbers)
-    labels = {name: torch.from_numpy(part) for name, part in rule.answers(sights).items()}
+    answers = rule.answers(sights) if answers is None else answers
+    labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     return Sights(*map(torch.from_numpy, sights)), labels
 
 

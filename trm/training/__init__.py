@@ -7,12 +7,14 @@ if TYPE_CHECKING:
     from trm.training.gpt_module import GPTModule
     from trm.training.iterative_module import IterativeModule
     from trm.training.local_module import LocalModule
+    from trm.training.untold_module import UntoldModule
 
-__all__ = ["GPTModule", "IterativeModule", "LocalModule"]
+__all__ = ["GPTModule", "IterativeModule", "LocalModule", "UntoldModule"]
 _HOMES = {
     "GPTModule": "gpt_module",
     "IterativeModule": "iterative_module",
     "LocalModule": "local_module",
+    "UntoldModule": "untold_module",
 }
 
 

@@ -230,7 +230,9 @@ class TrainingCLI(LightningCLI):
             settings["vocab_size"] = vocab_size(base if type(base) is int else 10)
         if settings and "messages" in settings:
             task: Any = load_class(config.data.task.class_path, Task, "task")
-            for key, value in task(**config.data.task.init_args).local_rule().network.items():
+            codes = settings.get("codes") or {}
+            rule = task(**config.data.task.init_args).local_rule(untold=bool(codes))
+            for key, value in rule.with_codes(codes).network.items():
                 settings[key] = value
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:

@@ -23,7 +23,7 @@ from trm.training.samples import sight_batch
 _HARD = "counterexamples"  # of a checkpoint
 _NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
 _AT_ONCE = 16384
-_HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
+HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
 
 
 class LocalModule(CanvasModule):
@@ -87,7 +87,7 @@ class LocalModule(CanvasModule):
             shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
         halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
         shares["cells"], shares["loss_halting"] = right.float().mean(), halt.detach()
-        return total + _HALT_WEIGHT * halt, shares
+        return total + HALT_WEIGHT * halt, shares
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:

@@ -22,7 +22,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import SYMBOL, LocalRule, page_windows
+from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, page_windows
 from trm.models.draws import uniform
 from trm.training.curriculum import Curriculum
 
@@ -191,6 +191,39 @@ class WindowSamples(TrainingSamples):
         return sight_batch(rule, np.unique(rule.seen(found.windows, found.outputs)[0]))
 
 
+class PageSamples(TrainingSamples):
+    """Batches of whole pages for networks that are not told all that their cells hand on.
+
+    Of N cells, each after those that it depends on: ``tokens`` and ``symbols``, what to write and
+    −1 where it is given, int64 [N]; ``classes`` of all fields, int64 [N, fields]; ``sources``,
+    which cells are its neighbours, −1 for none, int64 [N, ways]; and ``places``, its row on the
+    page and its column from the right, int64 [N, 2].
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        return page_batch(self.task.local_rule(untold=True), self._drawing(indices)[1])
+
+
+def page_batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
+    """Worked pages as tensors, see `PageSamples`."""
+    found = page_windows(rule, drawing)
+    B, H, W = drawing.truth.shape
+    cells = np.full((B, H + 1, W + 2), -1)
+    at = found.page, found.row + 1, found.column + 1
+    cells[at] = np.arange(len(found.page))
+    ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
+    sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
+    asked = found.windows.token == MASK
+    batch = {
+        "tokens": found.windows.token,
+        "symbols": np.where(asked, found.outputs[SYMBOL], -1),
+        "classes": np.stack([found.outputs[name] for name in rule.fields], axis=1),
+        "sources": np.stack(sources, axis=1),
+        "places": np.stack((found.row - drawing.top[found.page], W - 1 - found.column), axis=1),
+    }
+    return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
 def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     """N sights as tensors, and what follows from them.
 
@@ -210,7 +243,12 @@ def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-SAMPLES = {"row_steps": RowStepSamples, "sequences": SequenceSamples, "windows": WindowSamples}
+SAMPLES = {
+    "row_steps": RowStepSamples,
+    "sequences": SequenceSamples,
+    "windows": WindowSamples,
+    "pages": PageSamples,
+}
 
 
 class SolvedProblems(Samples):

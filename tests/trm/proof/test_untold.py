@@ -1,0 +1,106 @@
+"""Models that invent what their cells hand on: pages from shares of codes, and their proof."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import draw_worked
+from canvas.symbols import MASK
+from canvas.windows import SYMBOL
+from trm.models.local import LocalRecursiveModel, work_in_order
+from trm.proof.proof import OPEN, PROVED, REFUTED, prove
+from trm.proof.untold import explore
+from trm.solving.local_predictor import LocalPredictor
+from trm.solving.solver import Solver
+from trm.training.samples import page_batch
+from trm.training.untold_module import work_relaxed
+
+CODES = {"carry": 4}  # as many as there are classes: none, 0, 1, and one that begins a row
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """A report to nobody."""
+
+
+@pytest.fixture(scope="module")
+def inventor(untold) -> tuple[LocalRecursiveModel, Multiplication]:
+    """A model that was told its carries, and goes for one that was not."""
+    model = LocalRecursiveModel(replace(untold.model.config, codes=CODES))
+    model.load_state_dict(untold.model.state_dict())
+    return model.eval(), untold.task
+
+
+def explored(model, task):
+    rule = task.local_rule(untold=True)
+    return explore(rule, rule.with_codes(CODES), model, silent)
+
+
+def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveModel:
+    """The same model with other names for its codes."""
+    found = LocalRecursiveModel(model.config)
+    found.load_state_dict(model.state_dict())
+    start, outputs = model.class_starts["carry"], list(model.outputs)
+    out = sum(model.outputs[name] for name in outputs[: outputs.index("carry")])
+    with torch.no_grad():
+        for weight, at in (
+            (found.embed_messages.weight, start),
+            (found.lm_head.weight, out),
+            (found.lm_head.bias, out),
+        ):
+            weight[at : at + len(order)] = weight[at : at + len(order)][order].clone()
+    return found.eval()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_what_a_code_stands_for_is_found_whatever_its_name(inventor, order) -> None:
+    model, task = inventor
+    found = explored(permuted(model, order), task)
+    rule = task.local_rule(untold=True)
+    assert found.complete
+    assert len(np.unique(found.numbers)) == len(found.numbers)
+    pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}
+    assert pairs == {(true, order.index(true)) for true in range(rule.fields["carry"])}
+
+
+def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(inventor) -> None:
+    model, task = inventor
+    proof = prove(Solver(LocalPredictor(model), task), silent, bounded=False)
+    assert proof.verdict == PROVED
+    assert len(proof.judged.numbers) == len(explored(model, task).numbers)
+    page = np.full((1, 4, 5), MASK, np.uint8)
+    problems = Problems.from_ints([(3, 5)], 2)
+    drawing = draw_worked(task.rules.work(problems), 4, 5)
+    page = np.where(drawing.given, drawing.truth, page)
+    assert (proof.program.solve(page) == drawing.truth).all()
+
+    spoilt = permuted(model, [0, 1, 2, 3])
+    at = sum(model.outputs[name] for name in (SYMBOL, "multiplier"))
+    with torch.no_grad():
+        spoilt.lm_head.weight[at + 2] = spoilt.lm_head.weight[at + 1]  # no carry of 1 any more
+        spoilt.lm_head.bias[at + 2] = spoilt.lm_head.bias[at + 1] - 1
+    proof = prove(Solver(LocalPredictor(spoilt), task), silent, search=200, bounded=False)
+    assert proof.verdict in (REFUTED, OPEN)
+    assert len(proof.judged.wrong)
+    assert proof.counterexample is not None
+
+
+def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inventor) -> None:
+    model, task = inventor
+    worked = task.rules.work(Problems.from_ints([(13, 11)], 2))
+    drawing = draw_worked(
+        worked, int(worked.heights.max()) + 1, int(worked.widths.max()) + 1, top=1
+    )
+    batch = page_batch(task.local_rule(untold=True), drawing)
+    cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
+    asked = batch["symbols"] >= 0
+    assert (cold[SYMBOL].argmax(1) == batch["symbols"])[asked].all()
+    assert not (warm[SYMBOL].argmax(1) == batch["symbols"])[asked].all()
+    state = work_in_order(model, torch.from_numpy(drawing.masked), states=True).state
+    expected = model.read_all(state)["carry"].unflatten(1, drawing.truth.shape[1:])
+    row, right = batch["places"].unbind(1)
+    expected = expected[0, 1 + row, drawing.truth.shape[2] - 1 - right]
+    torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,151 @@
+"""Proof of a model that invents what its cells hand on: whatever its codes mean.
+
+A code has no right class, so that a window with codes has no right answer by itself. But each code
+that a network hands on comes with the true quantities of the page on which it does. Both are
+explored together: a rule whose cells hand on the classes of the true rule and, beside them, the
+codes of the network (`Together`). Its windows, closed from the page's edge inwards by
+`canvas.closure`, are all pairs of truth and codes that can meet on any page; if the network writes
+the right symbol in each, and says all that it is told rightly, every page of any size is right. So
+one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from canvas import symbols
+from canvas.closure import closed_windows
+from canvas.windows import SYMBOL, LocalRule, Seen, Sights, Windows
+from trm.models.local import LocalRecursiveModel
+
+_BATCH = 16384
+_MOST = 20_000_000  # windows that are looked at; of a model that is wrong there are far more
+_CODE = "code for "  # begins the name of a field
+
+
+@dataclass(frozen=True)
+class Explored:
+    """All that a network with codes can meet.
+
+    Attributes:
+        numbers: of its sights, see `LocalRule.seen`, int64 [N]; of one that meets several truths,
+            which ask for different answers, several times.
+        labels: what is right, int64 [N] by output; of a code the network's own; −1 where it is not
+            asked.
+        meanings: of every field that is not told: the class of what is told beside it, its true
+            class, and the code, int64 [M, 3].
+        complete: whether all was looked at: else there is far more than of a model that is right.
+    """
+
+    numbers: np.ndarray
+    labels: dict[str, np.ndarray]
+    meanings: dict[str, np.ndarray]
+    complete: bool
+
+
+def explore(
+    rule: LocalRule,
+    mine: LocalRule,
+    model: LocalRecursiveModel,
+    report: Callable[[str, int, int], None],
+) -> Explored:
+    """Every pair of truth and codes that can meet on a page of any size.
+
+    Args:
+        rule: the true one.
+        mine: the same with the network's codes.
+        model: the network.
+        report: is told how many windows have been looked at.
+    """
+    together, complete = Together(rule, mine, model, report), True
+    try:
+        closed_windows(together)
+    except OverflowError:
+        complete = False
+    sights = np.unique(np.concatenate(together.asked), axis=0)
+    labels = dict(zip((SYMBOL, *mine.fields), sights.T[1:], strict=True))
+    meanings = {
+        name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
+    }
+    return Explored(sights[:, 0], labels, meanings, complete)
+
+
+class Together(LocalRule):
+    """A rule, and beside it the codes that a network hands on; arguments as for `explore`."""
+
+    def __init__(
+        self,
+        rule: LocalRule,
+        mine: LocalRule,
+        model: LocalRecursiveModel,
+        report: Callable[[str, int, int], None],
+    ) -> None:
+        self.rule, self.mine, self.model, self.report = rule, mine, model, report
+        for way, names in rule.messages.items():
+            setattr(self, way, (*names, *(_CODE + name for name in names if name in mine.codes)))
+        self.kept_together = rule.kept_together
+        self.looked = 0
+        self.asked: list[np.ndarray] = []
+        self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
+        self._tables = model.message_tables()
+        super().__init__(rule.base)
+        self.rows = rule.rows
+
+    def classes(self, field: str) -> int:
+        name = field.removeprefix(_CODE)
+        return (self.mine if name != field else self.rule).fields[name]
+
+    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        raise NotImplementedError("what follows needs whole windows, see apply")
+
+    def apply(self, windows: Windows) -> dict[str, np.ndarray]:
+        """What follows from windows by the true rule, and the codes that the network hands on."""
+        self.looked += len(windows.token)
+        self.report("exploring", self.looked, _MOST)
+        if self.looked > _MOST:
+            raise OverflowError
+        found = self.rule.apply(self._windows(windows, self.rule))
+        sights = self.mine.seen(self._windows(windows, self.mine), {})[0]
+        different, index = np.unique(sights, return_inverse=True)
+        said = self._said(different)
+        labels = []
+        for name in (SYMBOL, *self.mine.fields):
+            if name in self.mine.codes:
+                labels.append(said[name][index])
+                beside = self._told_beside(name)
+                told = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
+                meaning = np.stack((told, found[name], labels[-1]), axis=1)
+                self.meanings[name].append(np.unique(meaning, axis=0))
+            else:
+                labels.append(found[name])
+        labels[0] = np.where(windows.token == symbols.MASK, labels[0], -1)
+        self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
+        return found | {_CODE + name: said[name][index] for name in self.mine.codes}
+
+    def _told_beside(self, code: str) -> list[str]:
+        """The fields that are told in the first message in which a code is handed on."""
+        names = next(names for names in self.rule.messages.values() if code in names)
+        return [name for name in names if name not in self.mine.codes]
+
+    def _windows(self, windows: Windows, rule: LocalRule) -> Windows:
+        """As one of the two sees them: the true rule classes, the network codes in their place."""
+        codes = []
+        for (way, names), code in zip(self.messages.items(), windows[1:], strict=True):
+            fields = self.message(names, code)
+            if rule is self.mine:
+                fields |= {name: fields[_CODE + name] for name in names if _CODE + name in fields}
+            codes.append(np.where(code > 0, rule.code(rule.messages[way], fields), 0))
+        return Windows(windows.token, *codes)
+
+    @torch.no_grad()
+    def _said(self, sights: np.ndarray) -> dict[str, np.ndarray]:
+        """What the network decides, by output."""
+        parts = []
+        for start in range(0, len(sights), _BATCH):
+            some = Sights(*map(torch.from_numpy, self.mine.sights(sights[start : start + _BATCH])))
+            logits = self.model.parts(self.model.cells(some, self._tables)[0])
+            parts.append([part.argmax(dim=1).numpy() for part in logits.values()])
+        together = map(np.concatenate, zip(*parts, strict=True))
+        return dict(zip(self.model.outputs, together, strict=True))
