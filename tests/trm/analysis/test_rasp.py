@@ -137,12 +137,6 @@ def test_a_wrong_row_above_is_built_on():
     assert (was, now) == (71, 72)
 
 
-def test_the_lattice_needs_no_cell_that_comes_after_it_in_the_order_of_writing():
-    drawing = drawn(task_of("lattice"), Problems.from_ints([(123, 45)]))
-    used = set(run_program("lattice", drawing, 10).selectors)
-    assert used == {"same row", "above", "right", "above left"}
-
-
 def test_a_carry_takes_an_iteration_for_each_cell_that_it_moves_on():
     few, many = (
         run_program("column", drawn(task_of("column"), Problems.from_ints([pair])), 10)

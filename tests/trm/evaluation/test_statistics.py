@@ -44,12 +44,6 @@ def test_of_nothing_nothing_is_known():
     assert (str(share), share.short, share.percent) == ("none", "–", "")
 
 
-@pytest.mark.parametrize(("right", "total"), [(3, 2), (-1, 2), (0, -1)])
-def test_more_right_than_there_are_has_no_interval(right, total):
-    with pytest.raises(ValueError, match="must"):
-        _ = Share(right, total).interval
-
-
 @pytest.mark.parametrize(
     ("one", "other", "low", "high"),
     [  # Newcombe 1998, table II, method 10
@@ -137,9 +131,3 @@ def test_seeds_that_disagree_widen_the_interval():
     assert width[1] > 2 * width[0]
     assert several.p is several.alone is None
     assert several.interval[0] <= 0  # both of its seeds may have been the worse one
-
-
-@pytest.mark.parametrize("other", [(["11"], ["111"]), ([""], [""])])
-def test_other_problems_cannot_be_compared(other):
-    with pytest.raises(ValueError, match="same problems"):
-        paired(*([cells] for cells in other))

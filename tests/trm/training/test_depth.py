@@ -150,20 +150,6 @@ def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
     assert {part.device.type for part in parts} == {"meta"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"schedule": "cary"}, "Did you mean carry"),
-        ({"no_grad_steps": (3, 1)}, r"from 0 up, not \[3, 1\]"),
-        ({"supervised_steps": 0}, "supervised_steps is 1 or more, not 0"),
-        ({"exploration": 1.5}, "exploration is from 0 to 1, not 1.5"),
-    ],
-)
-def test_impossible_depths_are_refused(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        DepthConfig(**settings)
-
-
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, monkeypatch):
     def wait(tensor: torch.Tensor) -> None:
