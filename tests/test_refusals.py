@@ -16,9 +16,13 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm import evaluate, render, solve
 from trm.analysis.probe import fit
+from trm.analysis.rasp import Cells
+from trm.analysis.rasp_programs import write_row
 from trm.evaluation.selective_prediction import risk_coverage
 from trm.evaluation.statistics import Share, paired
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.voting_settings import Voting
@@ -31,6 +35,10 @@ UP_TO = {"hidden_size": 16, "num_heads": 2}
 PLACED = {"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3))
 MANY = "+".join(["5"] * 101)
+PAGE = symbols.encode("1.")[None, None]
+START = torch.full((1, 1), symbols.START)
+READER = GPT(GPTConfig(4, 5, **UP_TO, num_layers=1))
+RECURSIVE = TinyRecursiveModel(RecursiveConfig(4, 5, **UP_TO, position="learned"))
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
@@ -117,13 +125,27 @@ CASES = {
         (lambda: RecursiveConfig(position="randomised"), "choose another position"),
         (lambda: RecursiveConfig(L_cycles=0), "L_cycles must be 1 or more, got 0"),
         (lambda: RecursiveConfig(radius=-1), "radius must be 0 or more"),
-        (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to rel"),
+        (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to"),
         (lambda: RecursiveConfig(num_prefixes=2), "go together"),
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
-        (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1 or mo"),
+        (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
+    ],
+    "canvases and sequences for networks": [
+        (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),
+        (lambda: RECURSIVE(torch.zeros(1, 5, 4).byte()), "learned positions do not serve a canvas"),
+        (lambda: READER(START, 6, 7), "learned_2d positions do not serve a canvas of 6 x 7"),
+        (
+            lambda: READER(START.expand(3, 26), 4, 5),
+            r"with 1 to 25 tokens, got torch\.int64 \[3, 26",
+        ),
+        (lambda: READER.generate(-START, 4, 5, 16), "must be the start token in every sample"),
+        (lambda: READER.generate(START, 4, 5, 16, temperature=-1.0), "temperature must be 0 or"),
+        (lambda: Cells(PAGE, 10).selector("above leftt"), "Did you mean above left"),
+        (lambda: Cells(PAGE, 10).settle(lambda values: values + 1, 0), "does not settle"),
+        (lambda: write_row("Totals", PAGE, 10), "no program of the layout Totals, only of"),
     ],
     "solving": [
-        (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step, n"),
+        (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
         (lambda: GPTPredictor(torch.nn.Linear(1, 1), None, loops=0), "at least one loop, not 0"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),
         (lambda: Voting(per="digit"), "vote-per must be one of"),

@@ -69,7 +69,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 
 
 @pytest.mark.parametrize("name", TASKS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest

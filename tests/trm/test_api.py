@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 
 from canvas.problems import Problems
-from trm import api, evaluate, load_solver, render, solve
+from trm import api, evaluate, render, solve
 from trm.solving.solution import Solution
-from trm.solving.voting_settings import Voting
 
 
 def test_nothing_heavy_is_imported_before_it_is_asked_for(repository, tmp_path):
@@ -35,16 +34,6 @@ assert not {{"torch._dynamo", "lightning"}} & set(sys.modules)
     how = {"env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
     ran = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, **how)
     assert (ran.returncode, ran.stderr) == (0, "")
-
-
-def test_a_run_is_loaded_by_its_folder_and_with_what_is_asked(trained):
-    loaded = load_solver(
-        trained / "runs/debug", steps=3, height=7, width=7, device="cpu", voting=Voting(views=2)
-    )
-    assert loaded.predictor.max_steps == 3
-    assert (loaded.canvas.height, loaded.canvas.width) == (7, 7)
-    assert loaded.voting.views == 2
-    assert load_solver(trained / "runs/debug").canvas.cut
 
 
 @pytest.mark.parametrize("problem", ["123x45", "123 * 45", (123, 45), tuple(np.array([123, 45]))])

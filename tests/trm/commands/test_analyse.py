@@ -152,12 +152,3 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path, ti
     assert all(title.startswith("decimal-seed0") for title in titles)
     assert len(titles) == 3
     assert ran.out.count("* in the program of lattice, which writes 8 of these rows right") == 2
-
-
-@pytest.mark.parametrize(("kind", "name"), [("probe", "probe.json"), ("rasp", "overlap_1x1.png")])
-def test_files_of_others_are_left_alone(command, tmp_path, kind, name):
-    (tmp_path / name).write_text("{}")
-    ran = command("analyse", kind, "--output", tmp_path)
-    assert ran.code == 2
-    assert f"{name} is in the way, and trm analyse {kind} did not write it" in ran.err
-    assert (tmp_path / name).read_text() == "{}"

@@ -55,17 +55,6 @@ def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, ma
     assert "## Against gpt" in (tmp_path / "compare.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_folders_of_one_name_are_told_apart_by_their_paths(command, make_grid, tmp_path):
-    for run in ("x", "y"):
-        write(tmp_path / run / "grid", make_grid({"small": right}, 1, 1))
-    ran = command("report", "x/grid", "y/grid", "--output", "out", folder=tmp_path)
-    assert ran.code == 0, ran.err
-    report = (tmp_path / "out/compare.md").read_text(encoding="utf-8")
-    assert "x/grid: small" in report
-    assert "y/grid: small" in report
-
-
 def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     rows = [

@@ -30,18 +30,12 @@ def test_a_share_is_written_with_its_numbers_and_interval():
     assert Share(5, 10, ends=(0.2, 0.8)).short == "50.0 % (20.0–80.0)"
     assert sum([Share(1, 2), Share(3, 3)], Share(0, 0)) == Share(4, 5)
     assert Share(128, 128).span() == "97–100"
-
-
-def test_whole_percent_keep_0_and_100_for_none_and_all():
     told = [Share(n, 1000).percent for n in (0, 1, 5, 500, 999, 1000)]
     assert told == ["0", "<1", "<1", "50", ">99", "100"]
-
-
-def test_of_nothing_nothing_is_known():
-    share = Share(0, 0)
-    assert math.isnan(share.value)
-    assert share.interval == (0.0, 1.0)
-    assert (str(share), share.short, share.percent) == ("none", "–", "")
+    nothing = Share(0, 0)
+    assert math.isnan(nothing.value)
+    assert nothing.interval == (0.0, 1.0)
+    assert (str(nothing), nothing.short, nothing.percent) == ("none", "–", "")
 
 
 @pytest.mark.parametrize(

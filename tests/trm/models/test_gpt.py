@@ -147,15 +147,3 @@ def test_the_first_weights_are_gpt_2s():
         else:
             std = branch if name.endswith(("out.weight", "down.weight")) else 0.02
             assert parameter.std().item() == pytest.approx(std, rel=0.1), name
-
-
-def test_sequences_that_do_not_suit_the_canvas_are_refused():
-    model = make()
-    with pytest.raises(ValueError, match="learned_2d positions do not serve a canvas of 6 x 7"):
-        model(sequence(), 6, 7)
-    with pytest.raises(ValueError, match=r"with 1 to 25 tokens, got torch\.int64 \[3, 26\]"):
-        model(sequence(length=26), 4, 5)
-    with pytest.raises(ValueError, match="must be the start token in every sample"):
-        model.generate(torch.full((2, 5), -1), 4, 5, END)
-    with pytest.raises(ValueError, match="temperature must be 0 or more"):
-        model.generate(sequence(), 4, 5, END, temperature=-1.0)

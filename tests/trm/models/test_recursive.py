@@ -157,13 +157,6 @@ def test_prefix_tokens_tell_samples_apart(position):
     assert model.prefix.grad[2].abs().sum() > 0
 
 
-def test_canvases_that_do_not_suit_the_model_are_refused():
-    with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
-        make()(canvases().float())
-    with pytest.raises(ValueError, match="learned positions do not serve a canvas of 5 x 4"):
-        make(position="learned")(canvases(1, 5, 4))
-
-
 # Cells that are no tokens
 
 

@@ -12,7 +12,7 @@ TINY = """
     --model.network.config.num_heads=2 --model.network.config.num_layers=1
     --model.schedule.warmup_steps=1 --model.schedule.decay=constant --data.batch_size=8
     --data.batches_per_epoch=3 --data.validation_problems=6 --data.training_problems=2
-    --data.task.digits=[1,3]
+    --data.task.digits=[1,3] --panels.num_samples=1
 """.split()  # noqa: SIM905
 
 

@@ -25,18 +25,9 @@ def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
 
 def tiny_model(seed: int = 0) -> TinyRecursiveModel:
     torch.manual_seed(seed)
-    config = RecursiveConfig(
-        height=3,
-        width=5,
-        hidden_size=32,
-        num_heads=2,
-        num_layers=1,
-        intermediate_size=32,
-        H_cycles=1,
-        L_cycles=1,
-        position="rope_2d",
-        halt_pool="mask",
-    )
+    sizes = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
+    depth = {"num_layers": 1, "H_cycles": 1, "L_cycles": 1}
+    config = RecursiveConfig(**sizes, **depth, position="rope_2d", halt_pool="mask")
     return TinyRecursiveModel(config).train()
 
 
