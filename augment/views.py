@@ -2,8 +2,8 @@
 
 Shifts roll: cells that leave at one edge come in at the other. A view is accepted only when no
 *content* would cross an edge, so what comes round is blank, or a mask's line that wraps onto
-itself and stays full, and `undo(apply(x)) == x` exactly. A canvas is masked first and viewed after:
-the mask then lies wherever the view has moved its row.
+itself and stays full, and `undo_views` gives it back exactly. A canvas is masked first and viewed
+after: the mask then lies wherever the view has moved its row.
 """
 
 from collections import Counter
@@ -93,12 +93,6 @@ def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor
     _refuse_overflow([view] * len(canvases), symmetries.apply(view.symmetry, content))
     turned = symmetries.apply(view.symmetry, canvases, axes=(1, 2))
     return torch.roll(turned, (view.down, view.right), dims=(1, 2))
-
-
-def undo(view: View, viewed: Tensor) -> Tensor:
-    """The inverse of `apply`: `[B, H', W', ...]` to `[B, H, W, ...]`, of the same dtype."""
-    back = torch.roll(viewed, (-view.down, -view.right), dims=(1, 2))
-    return symmetries.apply(symmetries.invert(view.symmetry), back, axes=(1, 2))
 
 
 def apply_views(views: Sequence[View], canvases: Tensor, content: Tensor | None = None) -> Tensor:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from trm import cli
 
@@ -29,6 +30,7 @@ class Ran:
 
 
 Command = Callable[..., Ran]
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,13 +114,33 @@ def process() -> Command:
 
 
 @pytest.fixture(scope="session")
-def trained(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `trm fit --config configs/debug.yaml` has run once; not to be changed."""
-    folder = tmp_path_factory.mktemp("trained")
-    words = ("fit", "--config", REPOSITORY / "configs/debug.yaml")
-    ran = command(*words, folder=folder, pictures=True)
-    assert ran.code == 0, ran.err
-    return folder
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Makes a folder once for all workers of a session; it is not to be changed."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, part = shared / name, shared / f"{name}.part"
+        with FileLock(shared / f"{name}.lock"):
+            if not folder.exists():
+                part.mkdir()
+                make(part)
+                part.rename(folder)
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def trained(command: Command, once: Once) -> Path:
+    """A folder in which `trm fit --config configs/debug.yaml` has run; not to be changed."""
+
+    def train(folder: Path) -> None:
+        words = ("fit", "--config", REPOSITORY / "configs/debug.yaml")
+        ran = command(*words, folder=folder, pictures=True)
+        assert ran.code == 0, ran.err
+
+    return once("trained", train)
 
 
 @pytest.fixture

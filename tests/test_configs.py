@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import yaml
 
 from canvas.render import IGNORE
 from trm.sweep.runs import plan
-from trm.sweep.study import read_study
+from trm.sweep.study import Study, read_study
 from trm.training.canvas_module import CanvasModule
 from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
@@ -53,6 +54,10 @@ def test_a_config_builds_its_model_data_and_trainer(path, built):
         assert (network.height, network.width) == (height or 20, width or 20)
     carried = isinstance(cli.model, IterativeModule) and cli.model.depth.schedule == "carry"
     assert not (carried and cli.datamodule.canvas.cut)
+    # The run is long enough for its warmup, and is validated at its end.
+    epochs = cli.trainer.max_epochs
+    assert cli.model.schedule.warmup_steps < epochs * cli.datamodule.batches_per_epoch
+    assert epochs % cli.trainer.check_val_every_n_epoch == 0
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -68,31 +73,31 @@ def test_a_config_draws_a_batch_for_training_and_for_validation(path, built):
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_a_run_is_long_enough_for_its_warmup_and_is_validated_at_its_end(path, built):
-    cli = built[path]
-    trainer = cli.trainer
-    assert cli.model.schedule.warmup_steps < trainer.max_epochs * cli.datamodule.batches_per_epoch
-    assert trainer.max_epochs % trainer.check_val_every_n_epoch == 0
-
-
-@pytest.mark.parametrize("path", FILES, ids=name)
 def test_a_config_begins_with_how_to_run_it(path):
     head = path.read_text().split("\n\n")[0]
     assert f"trm fit --config configs/{name(path)}" in head
     assert re.search(r"^seed_everything: \d+", path.read_text(), re.MULTILINE)
 
 
+@cache
+def to_build() -> dict[Path, Study]:
+    """Every value of every axis, not every combination of them nor in every study again."""
+    found, seen = {}, set()
+    for path in STUDIES:
+        study, some = read_study(path), []
+        for setting in study.settings:
+            new = {(setting.config.partition("/")[0], word) for word in setting.options} - seen
+            if new or not some:
+                some.append(setting)
+                seen |= new
+        found[path] = replace(study, settings=tuple(some), parameters=None)
+    return found
+
+
 @pytest.mark.parametrize("path", STUDIES, ids=name)
 def test_a_study_builds_what_it_varies_and_begins_with_how_to_run_it(path):
-    """Every value of every axis, not every combination of them."""
     assert f"trm sweep {name(path).removesuffix('.yaml')} --output" in path.read_text()
-    study, seen = read_study(path), set()
-    some = []
-    for setting in study.settings:
-        if labels := set(setting.labels.items()) - seen:
-            some.append(setting)
-            seen |= labels
-    built = plan(replace(study, settings=tuple(some), parameters=None), lambda name: None)
+    built = plan(to_build()[path], lambda name: None)
     assert all(one.parameters and one.steps for one in built.settings)
 
 

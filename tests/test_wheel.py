@@ -13,6 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from trm import evaluate
+
 PACKAGES = ("canvas", "augment", "trm")
 PIP = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
 ENVIRONMENT = {
@@ -104,8 +106,15 @@ def test_it_has_its_version_its_configs_and_its_model(repository, trm):
     assert "408" in trm("solve", "12x34")
 
 
-def test_it_trains_by_a_configs_name_in_two_processes(installed, working_folder):
-    fit = ("-m", "trm", "fit", "--config", "debug", "--trainer.max_epochs=1", "--quiet")
-    two = ("--trainer.devices=2", "--trainer.logger=lightning.pytorch.loggers.CSVLogger")
-    done(installed / "python", *fit, *two, folder=working_folder)
-    assert (working_folder / "runs/debug/version_0/checkpoints/best.ckpt").is_file()
+def test_two_processes_measure_the_same_figures_as_one(installed, working_folder):
+    words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 5)
+    words += ("--accelerator", "cpu", "--devices", 2, "--output", "two")
+    done(installed / "python", "-m", "trm", *words, folder=working_folder)
+    two = json.loads((working_folder / "two/grid.json").read_text())
+    one = evaluate(digits_a=[1, 3], digits_b=[2], problems=5, accelerator="cpu", progress=False)
+    assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)
+    for grid in (two, one):
+        for cell in grid["models"][0]["cells"]:
+            assert cell.pop("seconds_per_problem") > 0
+            assert cell["answers"]["right"] == 5
+    assert two["models"][0]["cells"] == one["models"][0]["cells"]

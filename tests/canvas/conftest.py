@@ -35,10 +35,10 @@ def problems_of() -> Callable[[Layout, int], list[Operands]]:
                 for b in (base ** (m - 1), base**m - 1)
             ]
             edges += [(0, 0), *((0, b) for _, b in edges), *((a, 0) for a, _ in edges)]
-            lengths = [(draw.randint(1, 12), draw.randint(1, 9)) for _ in range(40)]
+            lengths = [(draw.randint(1, 12), draw.randint(1, 9)) for _ in range(40)] + [(40, 30)]
             return edges + [tuple(draw.randint(1, base**n) for n in both) for both in lengths]
-        counts = range(2, (min(6, base) if layout.name == "column_carries" else 6) + 1)
-        edges = [(base**n - 1,) * count for count in counts for n in (0, 1, 4)]
+        counts = [*range(2, 7), 40] if layout.name == "column" else [*range(2, min(6, base)), base]
+        edges = [(base**n - 1,) * count for count in counts for n in (0, 1, 4, 40)]
         return edges + [
             tuple(draw.randrange(base ** draw.randint(0, 9)) for _ in range(count))
             for count in counts

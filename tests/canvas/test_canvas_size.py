@@ -5,7 +5,7 @@ import pytest
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.canvas_size import Blanks, Canvas, Insertion
+from canvas.canvas_size import Canvas, Insertion
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, random_words
 from canvas.render import WorkedDrawing, draw_worked
@@ -70,11 +70,6 @@ def test_a_row_is_found_where_it_has_come_to():
     assert len(set(found.row(row))) > 1
 
 
-def test_there_are_no_fewer_than_no_blanks():
-    with pytest.raises(ValueError, match="rows and columns are 0 or more, not -1 and 2"):
-        Blanks(-1, 2)
-
-
 def test_a_fixed_canvas_has_to_hold_the_longest_problems():
     task = Addition("column_carries", digits=(1, 3), addends=(2, 4))
     Canvas(6, 5).check(task)
@@ -92,14 +87,3 @@ def test_a_cut_canvas_has_room_for_its_longest_problem_and_a_margin():
     assert Canvas(margin=2, square=True).size(5, 7) == (8, 8)
     assert Canvas(9, 9).size(5, 7) == (9, 9)
     assert not Canvas(9, 9).cut
-
-
-def test_a_canvas_that_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="both a height and a width, or neither"):
-        Canvas(height=4)
-    with pytest.raises(ValueError, match="a margin is 0 cells or more, not -1"):
-        Canvas(margin=-1)
-    with pytest.raises(ValueError, match="more than 12,000 cells"):
-        Canvas().check(Addition(digits=(1, 1000), addends=(2, 20)))
-    with pytest.raises(ValueError, match="at most 2 addends in base 2, not 3"):
-        Canvas().check(Addition("column_carries", base=2, addends=(2, 3)))

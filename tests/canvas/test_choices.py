@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-import numpy as np
 import pytest
 
 from canvas import symbols
@@ -13,7 +12,6 @@ from canvas.addition import Addition
 from canvas.choices import (
     check_choice,
     check_choices,
-    check_imported,
     class_name,
     did_you_mean,
     import_code,
@@ -23,8 +21,6 @@ from canvas.choices import (
 from canvas.layouts import Layout
 from canvas.reader import read
 from canvas.render import draw_worked
-from canvas.sampling import sample
-from canvas.tasks import task_class, task_data, task_name
 
 LAYOUT = """
     from canvas.addition import Column
@@ -35,19 +31,6 @@ LAYOUT = """
         def room(self, lengths, base):
             height, width = super().room(lengths, base)
             return height, width + 1
-"""
-TASK = """
-    from dataclasses import dataclass
-
-    from canvas.addition import Addition
-    from canvas.task import layout_field
-
-    @dataclass
-    class Even(Addition):
-        layout: str = layout_field("column", Addition.layouts)
-
-        def allows(self, problems):
-            return problems.operands[0].digits[:, 0] % 2 == 0
 """
 HALF = """
     from canvas.layouts import Layout
@@ -118,29 +101,6 @@ def test_an_own_layout_is_found_in_a_file_that_was_imported():
     assert type(Addition("my_file.Upper").rules) is module.Upper
     assert import_code(str(file)) is import_code("my_file") is module, "a file is imported once"
     assert class_name(module.Upper) == "my_file.Upper"
-
-
-def test_an_own_task_is_found_named_and_drawn():
-    written("my_tasks.py", TASK)
-    task = task_class("my_tasks.Even")(digits=(1, 3))
-    data = task_data(task)
-    assert data["task"] == task_name(task) == "my_tasks.Even"
-    assert task_class(data.pop("task"))(**data) == task
-    assert all(a % 2 == 0 for a, _ in sample(task, 0, "train", 0, np.arange(99)).to_ints())
-    assert task.parse("8 + 5") == (8, 5)
-    assert refusal(task.parse, "5+8") == "5 + 8 is no problem of the task even"
-
-
-def test_a_checkpoint_may_name_what_is_part_of_the_package_or_was_imported():
-    file = written("my_layouts.py", LAYOUT)
-    for name in ("column", "canvas.addition.Column"):
-        check_imported(name, "layout", ("canvas", "trm"))
-    said = refusal(check_imported, "my_layouts.Upper", "layout", ("canvas", "trm"))
-    assert said.startswith("its layout is my_layouts.Upper, which is not part of this package")
-    assert said.endswith("like --import my_layouts")
-    assert "my_layouts" not in sys.modules, "it imports nothing"
-    import_code(str(file))
-    check_imported("my_layouts.Upper", "layout", ("canvas", "trm"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """All layouts against their definitions, written down with Python integers."""
 
 import json
-import random
 from dataclasses import fields
 from pathlib import Path
 
@@ -85,14 +84,6 @@ def test_every_row_follows_from_the_definition_of_the_layout(layout, base, probl
         assert cut(lines(worked, i)) == cut(written_out(layout, operands, base)), operands
 
 
-def test_long_operands_are_worked_out_like_short_ones(layout):
-    draw = random.Random(0)
-    problems = [(draw.randrange(10**99, 10**100), draw.randrange(10**59, 10**60)), (7, 8)]
-    worked = work(layout, problems)
-    for i, operands in enumerate(problems):
-        assert cut(lines(worked, i)) == cut(written_out(layout, operands, 10))
-
-
 @pytest.mark.parametrize("name", ["standard", "running_sum"])
 def test_the_notes_layouts_are_as_its_author_drew_them(name):
     cases = REFERENCE["layouts"]
@@ -113,35 +104,8 @@ def test_examples_as_people_write_them(name, operands, expected):
     assert lines(work(LAYOUTS[name], [operands]), 0) == expected
 
 
-def test_more_addends_than_a_carry_of_one_digit_allows_are_added_in_a_column():
-    draw = random.Random(1)
-    problems = [tuple(draw.randrange(10**5) for _ in range(count)) for count in (11, 40, 100, 2)]
-    worked = work(COLUMN, [*problems, (99,) * 100])
-    for i, addends in enumerate(problems):
-        assert cut(lines(worked, i)) == cut(written_out(COLUMN, addends, 10))
-    assert lines(worked, 4)[-1] == "9900"
-
-
-@pytest.mark.parametrize(
-    ("addends", "carries"),
-    [
-        ((2, 3), "___"),  # no place but the lowest: nothing can be carried into it
-        ((0, 0), "___"),
-        ((12, 34), "_0_"),
-        ((999, 1), "111_"),
-        ((190, 10), "_10_"),
-        ((9,) * 10, "9_"),
-    ],
-)
-def test_a_carry_stands_in_the_column_that_it_is_added_to(addends, carries):
-    row = lines(work(CARRIES, [addends]), 0)[-2]
-    assert row.rjust(9, "_") == carries.rjust(9, "_")
-
-
 @every_base
-def test_carries_are_one_digit_up_to_as_many_addends_as_the_base_has_digits(base):
-    row = lines(work(CARRIES, [(base**3 - 1,) * base], base), 0)[-2]
-    assert row.strip("_") == in_base(base**3 - 1, base)[:2] + in_base(base - 1, base)
+def test_of_more_addends_than_the_base_has_digits_carries_are_not_one_digit(base):
     problems = Problems.from_ints([(1, 1), (1,) * (base + 1)], base)
     for draw in (CARRIES.work, CARRIES.prompt):
         with pytest.raises(ValueError, match=f"at most {base} addends in base {base}, not"):

@@ -46,13 +46,6 @@ def test_problems_of_any_number_of_operands_are_those_they_were_made_from(base):
     assert problems[:0].to_ints() == []
 
 
-def test_operands_of_different_bases_or_number_are_refused():
-    two, three = Numbers.from_ints([2, 3]), Numbers.from_ints([1, 2, 3])
-    for other in (three, Numbers.from_ints([2, 3], base=8)):
-        with pytest.raises(ValueError, match="equal in number and base"):
-            Problems((two, other))
-
-
 @pytest.mark.parametrize("identify", [split_of, problem_keys])
 def test_a_problem_stays_in_its_split_and_keeps_its_key_however_it_is_stored(identify):
     listed = random_problems(count=200)

@@ -52,8 +52,20 @@ def rule_of(name: str) -> LocalRule:
 
 
 @cache
+def closed(name: str) -> Windows:
+    rule = TASKS[name].local_rule()
+    return rule.windows(closed_windows(rule))
+
+
+@cache
 def all_windows(name: str) -> np.ndarray:
+<<<<<<< HEAD
     return closure(rule_of(name))
+=======
+    rule = TASKS[name].local_rule()
+    found = np.sort(rule.seen(closed(name), rule.apply(closed(name)))[0])
+    return found[np.append(True, np.diff(found) > 0)]
+>>>>>>> tests
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
@@ -67,7 +79,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 
 
 @pytest.mark.parametrize("name", TASKS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest
@@ -77,15 +89,23 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     drawing = drawn(task, operands, around)
+<<<<<<< HEAD
     rule = rule_of(name)
     known = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, known):
+=======
+    rule = task.local_rule()
+    some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
+    for rows in (None, some):
+>>>>>>> tests
         found = page_windows(rule, drawing, rows)
         asked = found.windows.token == MASK
         truth = drawing.truth[found.page, found.row, found.column]
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
-            assert np.isin(rule.seen(found.windows, found.outputs)[0], all_windows(name)).all()
+            seen, known = rule.seen(found.windows, found.outputs)[0], all_windows(name)
+            places = np.searchsorted(known, seen).clip(max=len(known) - 1)
+            assert (known[places] == seen).all()
 
 
 Cells = dict[str, dict[tuple[int, int], int]]  # by field the class at a row and column, 0 elsewhere
@@ -178,7 +198,8 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
     """The lattice's are those of an independent enumeration, and 20 that a or b of 0 show."""
     found = all_windows(name)
     assert len(found) == number
-    assert (np.diff(found) > 0).all()
+    if number < 1000:
+        assert (closure(TASKS[name].local_rule()) == found).all()
 
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
@@ -256,8 +277,12 @@ def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
 def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
     """The argument of docs/proof.md, of all windows that there are."""
+<<<<<<< HEAD
     rule = rule_of(name)
     windows = rule.windows(closed_windows(rule))
+=======
+    rule, windows = TASKS[name].local_rule(), closed(name)
+>>>>>>> tests
     # Transposed, or upside down, there is a cell to be filled in in the first row.
     assert not ((windows.token == MASK) & (windows.above == 0)).any()
     if "lattice" not in name:  # mirrored, the sign has blank cells alone on its right

@@ -17,7 +17,7 @@ from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
 from canvas.windows import LocalRule, Sights
-from trm.checkpoints import DATA_KEY
+from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.grid import FORMAT, KEYS, region
@@ -185,6 +185,12 @@ def stepping(repository: Path) -> Solver:
 
 
 @pytest.fixture(scope="session")
+def shipped() -> Solver:
+    """The shipped model, which works in the order of writing."""
+    return load_solver(SHIPPED, device="cpu")
+
+
+@pytest.fixture(scope="session")
 def adder(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint's network, said to add two or three numbers of one or two digits."""
     content = torch.load(checkpoint, weights_only=True)
@@ -204,55 +210,66 @@ class Trained:
     judged: Judged
 
 
-def trained_on_windows(task: Task, steps: int = 250, untold: bool = False, **size: int) -> Trained:
-    """Trained on all windows, of a base that has few of them."""
-    rule = task.local_rule(untold)
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | size
-    model = LocalRecursiveModel(LocalConfig(**rule.network, **shape))
-    numbers = closure(rule)
-    batch = sight_batch(rule, numbers)
-    sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
-    labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
-    for step in range(steps):
-        optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
-        parts = model.parts(model.cells(sights)[0])
-        loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    return Trained(task, rule, model.eval(), judge(model.eval(), rule, numbers))
+Learn = Callable[..., Trained]
 
 
 @pytest.fixture(scope="session")
-def binary() -> Trained:
-    return trained_on_windows(
-        Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4))
-    )
+def learn(once: Callable) -> Learn:
+    """Trains on all windows of a task, of a base that has few of them."""
+
+    def trained(task: Task, untold: bool = False, **more: int) -> Trained:
+        rule = task.local_rule(untold)
+        torch.manual_seed(0)
+        shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | more
+        model, numbers = LocalRecursiveModel(LocalConfig(**rule.network, **shape)), closure(rule)
+
+        def train(folder: Path) -> None:
+            batch = sight_batch(rule, numbers)
+            sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
+            labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
+            optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+            for step in range(250):
+                optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / 250)
+                parts = model.parts(model.cells(sights)[0])
+                loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+            torch.save(model.state_dict(), folder / "weights")
+
+        folder = once(f"{task.layout}-{task.base}{'-untold' * untold}", train)
+        model.load_state_dict(torch.load(folder / "weights", weights_only=True))
+        return Trained(task, rule, model.eval(), judge(model.eval(), rule, numbers))
+
+    return trained
 
 
 @pytest.fixture(scope="session")
-def untold() -> Trained:
+def binary(learn: Learn) -> Trained:
+    return learn(Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4)))
+
+
+@pytest.fixture(scope="session")
+def untold(learn: Learn) -> Trained:
     """Of the rule for models that are not told all."""
     task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
-    return trained_on_windows(task, untold=True)
+    return learn(task, untold=True)
 
 
 @pytest.fixture(scope="session")
-def ternary() -> Trained:
+def ternary(learn: Learn) -> Trained:
     """With cycles: H 2, L 1."""
     task = Multiplication(base=3, layout="lattice", digits_a=(1, 3), digits_b=(1, 3))
-    return trained_on_windows(task, H_cycles=2)
+    return learn(task, H_cycles=2)
 
 
 @pytest.fixture(scope="session")
-def written() -> Trained:
+def written(learn: Learn) -> Trained:
     """Of a cell that works in steps."""
-    task = Multiplication(base=3, layout="standard", digits_a=(1, 3), digits_b=(1, 3), smallest=0)
-    return trained_on_windows(task)
+    ends = {"digits_a": (1, 3), "digits_b": (1, 3)}
+    return learn(Multiplication(base=3, layout="standard", smallest=0, **ends))
 
 
 @pytest.fixture(scope="session")
-def sums() -> Trained:
-    return trained_on_windows(Addition(base=3, layout="column", digits=(1, 3), addends=(2, 3)))
+def sums(learn: Learn) -> Trained:
+    return learn(Addition(base=3, layout="column", digits=(1, 3), addends=(2, 3)))

@@ -296,28 +296,6 @@ def test_the_state_after_a_step_is_patched_tensor_by_tensor(make_solver):
     assert_all_of(found.effects[0], np.array(expected))
 
 
-def test_sites_are_those_of_the_family_as_often_as_they_come_by(make_solver):
-    gpt = recorder_of(make_solver("gpt", num_layers=2, loops=2), ("21x2", "22x2"))
-    names = [f"loop {loop}, block {block}" for loop in (1, 2) for block in (1, 2)]
-    assert [site.name for site in sites_of(gpt)] == ["input", *names]
-    assert [site.name for site in gpt.heads()] == names
-    record = gpt.run(sites_of(gpt))
-    assert all(len(values) == 1 for values in record.values.values())
-    last = record.values[sites_of(gpt)[-1]][0]
-    torch.testing.assert_close(record.logits, gpt.model.head(gpt.model.norm(gpt.on_canvas(last))))
-    solver = make_solver("recursive", H_cycles=2, L_cycles=2)
-    recursive = recorder_of(solver, ("21x2", "22x2"))
-    names = [f"{name}, layer {layer}" for name in ("z_L", "z_H") for layer in (1, 2)]
-    sites = [*recursive.heads(), *sites_of(recursive)]
-    assert [site.name for site in sites] == [*names, "input", "step 1", "step 3"]
-    values = recursive.run(sites).values
-    assert [len(values[site]) for site in sites] == [12, 12, 6, 6, 1, 2, 2]
-    looped = make_solver("looped")
-    found = patch(looped.predictor, *read(looped, ("22x2", "12x2")), "steps", (1, 2, 3))
-    assert found.things == ("state",)
-    assert_all_of(found.effects[-1], 1)
-
-
 @pytest.mark.parametrize(
     ("family", "texts", "how", "said"),
     [

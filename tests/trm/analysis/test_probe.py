@@ -318,18 +318,6 @@ def test_decay_constant_features_rare_classes_and_those_of_another_task():
     assert fit(features, both, [2, 6])(random(500, 4, seed=3))[:, 0].max() < 2
 
 
-@pytest.mark.parametrize(
-    ("features", "y", "told"),
-    [
-        (torch.zeros(3, 2), torch.full((3, 1), UNDEFINED), "at least one labelled cell"),
-        (torch.full((3, 2), torch.nan), torch.zeros(3, 1, dtype=torch.long), "not finite"),
-    ],
-)
-def test_what_cannot_be_fitted_is_refused(features, y, told):
-    with pytest.raises(ValueError, match=told):
-        fit(features, y, [2])
-
-
 def test_pooled_shares_add_up_cells(study: ProbeStudy):
     assert Table(both=6, gap=2, otherwise=3, neither=9).gap_share == Share(2, 8)
     found = [size.at("sum", study.main, study.last) for size in study.measured]
@@ -369,7 +357,8 @@ def test_the_report_says_what_was_measured_and_what_breaks_first(study: ProbeStu
     assert "no sub-task has a wrong cell" in none
 
 
-def test_probes_are_fitted_to_training_problems_and_read_on_test_problems(make_solver, monkeypatch):
+@pytest.mark.parametrize("family", ["recursive", "looped", "gpt"])
+def test_every_family_can_be_probed_on_test_problems(make_solver, family, monkeypatch):
     seen: dict[bool, list[np.ndarray]] = {True: [], False: []}
     original = probe_study.examples
 
@@ -378,13 +367,6 @@ def test_probes_are_fitted_to_training_problems_and_read_on_test_problems(make_s
         return original(solver, problems, seed, first)
 
     monkeypatch.setattr(probe_study, "examples", noted)
-    run_probes(make_solver(), SIZES, QUICK)
-    assert set(np.concatenate(seen[True])) == {SPLITS.index("train")}
-    assert set(np.concatenate(seen[False])) == {SPLITS.index("test")}
-
-
-@pytest.mark.parametrize("family", ["recursive", "looped", "gpt"])
-def test_every_family_can_be_probed(make_solver, family):
     found = run_probes(make_solver(family), SIZES, QUICK)
     main, last = {"recursive": ("z_H", 2), "looped": ("state", 2), "gpt": ("norm", 12)}[family]
     assert (found.main, found.last) == (main, last)
@@ -399,6 +381,8 @@ def test_every_family_can_be_probed(make_solver, family):
         assert size.gap.rows.total == size.rows == size.problems * (size.size["digits_b"] + 1)
         assert size.gap.problems.total == size.problems
     assert [size.region for size in found.sizes] == ["in range", "first beyond"]
+    assert set(np.concatenate(seen[True])) == {SPLITS.index("train")}  # which they are fitted to
+    assert set(np.concatenate(seen[False])) == {SPLITS.index("test")}
 
 
 def test_a_model_with_heads_is_judged_by_them_alike_with_the_same_seed(study, make_solver):

@@ -137,12 +137,6 @@ def test_a_wrong_row_above_is_built_on():
     assert (was, now) == (71, 72)
 
 
-def test_the_lattice_needs_no_cell_that_comes_after_it_in_the_order_of_writing():
-    drawing = drawn(task_of("lattice"), Problems.from_ints([(123, 45)]))
-    used = set(run_program("lattice", drawing, 10).selectors)
-    assert used == {"same row", "above", "right", "above left"}
-
-
 def test_a_carry_takes_an_iteration_for_each_cell_that_it_moves_on():
     few, many = (
         run_program("column", drawn(task_of("column"), Problems.from_ints([pair])), 10)
@@ -167,13 +161,3 @@ def test_for_a_decoder_is_written_what_comes_before_a_cell_in_its_sequence():
     cells = Cells(canvas_of("1_2/345/_6_"), 10, order)
     for name, of_middle in {"right": 5, "left": -1, "below": -1, "above right": 2}.items():
         assert cells.at(f"first written {name}", cells.digit)[0, 4] == of_middle, name
-
-
-def test_a_name_that_there_is_not_and_a_rule_without_an_end_are_refused():
-    cells = Cells(canvas_of("1."), 10)
-    with pytest.raises(ValueError, match="Did you mean above left"):
-        cells.selector("above leftt")
-    with pytest.raises(ValueError, match="no program of the layout Totals, only of standard"):
-        write_row("Totals", canvas_of("1."), 10)
-    with pytest.raises(ValueError, match="does not settle"):
-        cells.settle(lambda values: values + 1, 0)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK
 from trm.analysis.record import (
     ATTENTION,
@@ -22,8 +21,6 @@ from trm.analysis.record import (
     cell_attention,
     state_changes,
 )
-from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
@@ -241,12 +238,3 @@ def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch
     assert not torch.allclose(changes["z_H"][:, 0], whole[:, 0])
     with pytest.raises(ValueError, match="heads of TinyRecursiveModel cannot be patched"):
         StepRecorder(mine, canvases(), 1).heads()
-
-
-def test_a_run_of_a_model_that_works_in_order_begins_with_what_no_step_changes():
-    solver = load_solver(SHIPPED, device="cpu")
-    drawing = solver.draw_worked(Problems.from_ints([(253, 83)]))
-    inputs = np.where(drawing.answer_cells(0), MASK, drawing.canvases).astype(np.uint8)
-    finished = StepRecorder(solver.predictor.model, inputs, 9, finished=True).run([])
-    assert finished.steps <= 2
-    assert (finished.logits[0].argmax(-1).numpy() == drawing.truth[0])[inputs[0] == MASK].all()

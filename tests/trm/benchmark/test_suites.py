@@ -9,7 +9,6 @@ import pytest
 from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
-from canvas.sampling import sample
 from canvas.symbols import BLANK
 from trm.benchmark.export import cells_of
 from trm.benchmark.suites import (
@@ -135,15 +134,6 @@ def test_a_secret_is_not_given_away_by_its_label_nor_shared_by_suites_nor_short(
         read_secret(tmp_path / "secret")
 
 
-def test_training_meets_no_problem_of_a_suite():
-    """In any order of the operands, and with repeated digits, too."""
-    asked = {frozenset(item.operands) for item in some("multiply-v1", 2)}
-    task = SUITES["multiply-v1"].task
-    task = replace(task, digits_a=(1, 2), digits_b=(1, 2), repeats=0.5)
-    drawn = sample(task, 3, "train", 0, np.arange(20_000)).to_ints()
-    assert not asked & {frozenset(pair) for pair in drawn}
-
-
 @pytest.mark.parametrize("name", SUITES)
 def test_problems_to_train_on_are_of_their_split_and_differ(name):
     training = Training(64, digits=(1, 3), addends=(2, 3))
@@ -155,15 +145,6 @@ def test_problems_to_train_on_are_of_their_split_and_differ(name):
             assert all(len(str(n)) <= 3 for n in item.operands)
     few = list(training_items(SUITES["multiply-v1"], Training(1000, digits=(1, 1)), "train"))
     assert 50 < len(few) < 81  # where there are fewer problems there are fewer
-
-
-def test_numbers_of_4096_bits_are_drawn_answered_and_trained_on():
-    suite = replace(SUITES["multiply-v1"], cells=((1233, 1233),), problems=2)
-    for item in items(suite):
-        assert [len(str(n)) for n in item.operands] == [1233, 1233]
-        assert item.answer == str(prod(item.operands))
-    longest = Training(4, digits=(1233, 1233))
-    assert len(list(training_items(suite, longest, "train"))) == 4
 
 
 def test_a_part_of_a_suite_has_the_same_problems():

@@ -187,10 +187,11 @@ def test_tied_weights_and_long_settings_pass(changed):
         "a0: &a0 [1]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(40)),
         "x: " + "[" * 1000 + "]" * 1000,
         "x: " + "y" * 2**21,
+        "data: [1, 2",
     ],
-    ids=["doubled", "deep", "long"],
+    ids=["doubled", "deep", "long", "cut short"],
 )
-def test_a_configuration_that_says_too_much_is_damaged(checkpoint, tmp_path, config):
+def test_a_configuration_that_says_too_much_or_nothing_is_damaged(checkpoint, tmp_path, config):
     file = tmp_path / "x.ckpt"
     file.write_bytes(checkpoint.read_bytes())
     (tmp_path / "config.yaml").write_text(config)
@@ -280,22 +281,26 @@ def test_what_does_not_fit_is_named_in_one_short_sentence(changed, change, reaso
     assert len(str(error.value)) < 500
 
 
+TASK = (DATA_KEY, "task", "task")
+
+
 @pytest.mark.parametrize(
-    ("word", "name", "told"),
+    ("place", "name", "told"),
     [
-        ("task", "unknown_code.Mine", r"its task is unknown_code\.Mine, .* like --import unknown"),
-        ("layout", "unknown_code.Mine", r"its layout is unknown_code\.Mine, .* like --import"),
-        ("task", "canvas.task.Task", "lacks answer, lengths, longest"),
-        ("task", "canvas.layouts.Layout", "is not a Task"),
+        (TASK, "own_code.Mine", r"its task is own_code\.Mine, .* like --import own"),
+        ((DATA_KEY, "task", "layout"), "own_code.Mine", r"its layout is own_code\.Mine, .* like"),
+        ((CHECKPOINT_KEY, "model", "position"), "own_code.Mine", r"its position is own_code\.Mine"),
+        (TASK, "canvas.task.Task", "lacks answer, lengths, longest"),
+        (TASK, "canvas.layouts.Layout", "is not a Task"),
     ],
 )
 def test_code_that_is_no_task_or_that_nobody_imported_is_named_and_not_run(
-    changed, tmp_path, monkeypatch, word, name, told
+    changed, tmp_path, monkeypatch, place, name, told
 ):
-    (tmp_path / "unknown_code.py").write_text("raise AssertionError('imported')")
+    (tmp_path / "own_code.py").write_text("raise AssertionError('imported')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):
-        load_solver(changed(put(DATA_KEY, "task", word, value=name)), device="cpu")
+        load_solver(changed(put(*place, value=name)), device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -123,23 +121,6 @@ def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, 
     assert json.loads(other.read_text()) == "mine"
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (("--name", "a", "b"), "--name is wanted once for each file: 1, and not 2"),
-        (("--range", "4..1"), "is no range"),
-        (("--range", "1..4x1..2x1"), "--range of multiply-v1 gives digits_a and digits_b"),
-        (("--parameters", "many"), "is no number, nor unknown"),
-        (("--secret", "nowhere"), "nowhere: No such file"),
-        (("--suite", "multiply-v2"), "Did you mean multiply-v1?"),
-    ],
-)
-def test_a_wrong_call_is_answered_in_a_sentence(command, tmp_path, more, told):
-    file = predictions(tmp_path / "p.jsonl", perfect()[:1])
-    ran, grid = scored(command, tmp_path, file, part=(*PART, *more))
-    assert (ran.code, told in ran.err, grid) == (2, True, None)
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     secret = tmp_path / "secret"
@@ -157,22 +138,6 @@ def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     assert "100.0 %" in ran.out
     assert secret.read_text() not in json.dumps(grid)
     assert grid["settings"]["seed"].startswith("secret-")
-
-
-def test_exporting_and_scoring_need_no_pytorch(tmp_path):
-    predictions(tmp_path / "p.jsonl", perfect())
-    part = [str(word) for word in (*PART, "--output")]
-    lines = f"""
-import sys
-from trm import cli
-assert cli.run(["benchmark", "export", *{part!r}, "suite", "--format", "trm"]) == 0
-assert cli.run(["benchmark", "score", "p.jsonl", *{part!r}, "out"]) == 0
-assert "torch" not in sys.modules
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", lines], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -209,22 +174,6 @@ def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_
     longer.write_text(json.dumps({"about": {"model": "x", "up_to": 3}}) + "\n")
     ran, _ = scored(command, tmp_path, file, longer, part=part)
     assert (ran.code, "give --up-to" in ran.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("--suite multiply-v1 --output here.txt", "has to end in .jsonl or .jsonl.gz"),
-        ("--suite canvas-v1 --output p.jsonl", "canvas-v1 asks for whole canvases"),
-        ("--suite addition-v1 --output p.jsonl", "was made for multiplication in base 10"),
-        ("--suite multiply-v1 --checkpoint no --output p.jsonl", "there is no checkpoint no"),
-        ("--suite multiply-v1 --steps 3 --output p.jsonl", "leave out --steps"),
-    ],
-)
-def test_a_wrong_prediction_leaves_nothing(command, tmp_path, words, sentence):
-    ran = command("benchmark", "predict", *words.split(), folder=tmp_path)
-    assert (ran.code, sentence in ran.err) == (2, True)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):

@@ -36,19 +36,3 @@ def test_nothing_is_overwritten_and_then_nothing_is_copied(command, tmp_path):
     told = "trm configs: quickstart.yaml is there already, and stays: choose another folder\n"
     assert ran.err == told
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["quikstart"], "there is no config quikstart. Did you mean quickstart?"),
-        (["frobnicate"], "`trm configs` lists those"),
-        (["--copy", ""], "the name after --copy is empty: name a folder"),
-        (["--copy", "file"], "trm configs: file"),
-    ],
-)
-def test_a_wrong_call_gets_a_sentence_and_exit_code_2(command, tmp_path, words, told):
-    (tmp_path / "file").touch()
-    ran = command("configs", *words, folder=tmp_path)
-    assert ran.code == 2
-    assert told in ran.err

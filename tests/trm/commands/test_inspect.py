@@ -55,6 +55,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     assert sites[-1].startswith(f"step {steps[0]}, ")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--lens", "--output", tmp_path)
     assert ran.code == 0, ran.err
@@ -71,37 +72,6 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_digit_of_the_multiplicand_reaches_the_answer(command, repository, tmp_path):
-    words = ["inspect", "2411x2", "--patch", "2431x2", "--patch-by", "columns"]
-    words += ["--checkpoint", repository / LATTICE, "--output", tmp_path]
-    ran = command(*words)
-    assert ran.code == 0, ran.err
-    assert "row 1 of 2411 × 2 with activations of 2431 × 2" in ran.out
-    assert "(1 cell differs)" in ran.out
-    found = effects(ran.out)
-    assert "input, column 5" in {where for effect, where in found if effect >= 1}
-    assert len({where for _, where in found}) == len(found)
-    sizes = [abs(effect) for effect, _ in found]
-    assert sizes == sorted(sizes, reverse=True)
-    assert "patch.png" in pictures(tmp_path)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_state_after_the_last_step_is_all_that_the_answer_is_read_from(
-    command, repository, tmp_path
-):
-    model = repository / LATTICE
-    words = ["--checkpoint", model, "253x83", "--patch", "254x83", "--patch-by", "steps"]
-    ran = command("inspect", *words, "--row", "2", "--output", tmp_path)
-    assert ran.code == 0, ran.err
-    steps = int(re.search(r"row by row: \d+, (\d+)", ran.out)[1])
-    found = {where: effect for effect, where in effects(ran.out)}
-    assert found[f"step {steps}, z_H"] == found[f"step {steps}, all"] == 1
-    assert f"step {steps}, z_L" not in found
-    assert found["step 1, all"] < 0.9  # the input, which is A's, is read again in every step
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
     command, repository, tmp_path
 ):
@@ -109,43 +79,15 @@ def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right
     words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens"]
     ran = command("inspect", *words, "--output", tmp_path)
     assert ran.code == 0, ran.err
+    assert "row 1 of 1212 + 5613 with activations of 1212 + 5643" in ran.out
+    assert "(1 cell differs)" in ran.out
     found = effects(ran.out)
+    sizes = [abs(effect) for effect, _ in found]
+    assert sizes == sorted(sizes, reverse=True)
     assert (1.0, "input, cell 3,6 (1, in B 4)") in found
     assert (1.0, "block 4, cell 4,7 (5)") in found  # the 5 on the right of the digit that differs
     assert [site for site, *_ in lens(ran.out)] == [f"block {i}" for i in (1, 2, 3, 4)]
     assert pictures(tmp_path) == {"rows.png", "lens.png", "patch.png"}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("", "name a problem, like 123x456, and --output DIR"),
-        ("12 --output D", "write it like 123x456"),
-        ("12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
-        ("12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
-        ("12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
-        ("123x45 --output D --patch 12x34", "it has to lie in the same cells as 123x45"),
-        ("123x45 --output D --patch 45x123", "it has to lie in the same cells as 123x45"),
-        ("123x45 --output D --patch 123x95 --row 1", "the same symbols in this row"),
-        ("123x45 --output D --patch-by heads", "nothing is patched: leave out --patch-by"),
-        ("123x45 --output D --patch 124x45", "the cells of a local model see decided messages"),
-        ("123x45 --output D --patch 124x45 --patch-by layers", "invalid choice: 'layers'"),
-        ("12x3 --output D --steps 3", "in no supervision steps: leave out --steps"),
-        ("12x3 --export m.safetensors", "leave out the problem"),
-        (
-            "--export m.safetensors --untrained --figures grid",
-            "there are no figures: leave out --figures",
-        ),
-        ("--export m.bin", "has to end in .safetensors"),
-        ("--export nowhere/m.safetensors", "there is no folder nowhere"),
-        ("--export m.safetensors --figures nowhere", "there is no nowhere"),
-    ],
-)
-def test_what_cannot_be_done_is_said_and_nothing_is_written(command, tmp_path, words, said):
-    ran = command("inspect", *words.split(), folder=tmp_path)
-    assert ran.code == 2
-    assert said in " ".join(ran.err.split())
-    assert list(tmp_path.iterdir()) == []
 
 
 def export(command, checkpoint, file, *more):
@@ -169,9 +111,7 @@ def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
     assert file.read_bytes() == written
 
 
-def test_a_page_says_whether_its_weights_are_proved_and_is_of_local_models(
-    command, checkpoint, tmp_path
-):
+def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
     page, untrained = tmp_path / "multiply.html", tmp_path / "untrained.html"
     assert export(command, SHIPPED, page).code == 0
     assert export(command, SHIPPED, untrained, "--untrained").code == 0
@@ -179,9 +119,6 @@ def test_a_page_says_whether_its_weights_are_proved_and_is_of_local_models(
         True,
         False,
     ]
-    ran = export(command, checkpoint, tmp_path / "other.html")
-    assert ran.code == 2
-    assert "shows models whose cells hand on decided messages" in " ".join(ran.err.split())
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -228,17 +165,10 @@ def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(
     assert unpack(untrained)["global_step"] == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository, tmp_path):
     model = repository / "docs/models/written-16-seed0.safetensors"
     ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")
     assert ran.code == 0, ran.err
     assert "multiplicand" in ran.out
-    assert (tmp_path / "in/fields.png").stat().st_size > 1000
-
-
-def test_a_proved_model_solves_a_page_that_lies_any_way_up(command, repository):
-    model = repository / "docs/models/written-16-seed0.safetensors"
-    asked = ("--views", 8, "--symmetries", "all", "--vote", "max_confidence")
-    ran = command("solve", "--checkpoint", model, "12x34", *asked, "--vote-per", "solution")
-    assert "confidence 100.0%, agreement 12% of 8" in ran.out
-    assert command("solve", "--checkpoint", model, "12x34", *asked).code == 2
+    assert "fields.png" in pictures(tmp_path / "in")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from canvas.problems import SPLITS, Problems, split_of
 from trm.solving.solution import COLUMNS
 
 
@@ -52,51 +53,6 @@ def test_a_picture_of_rows_that_is_not_of_these_models_does_not_stay(command, ma
     assert ran.code == 0, ran.err
     assert not (tmp_path / "compare-rows.png").exists()
     assert "## Against gpt" in (tmp_path / "compare.md").read_text(encoding="utf-8")
-    assert "Did you mean gpt?" in command("report", grid, "--output", "x", "--reference", "gp").err
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_folders_of_one_name_are_told_apart_by_their_paths(command, make_grid, tmp_path):
-    for run in ("x", "y"):
-        write(tmp_path / run / "grid", make_grid({"small": right}, 1, 1))
-    ran = command("report", "x/grid", "y/grid", "--output", "out", folder=tmp_path)
-    assert ran.code == 0, ran.err
-    report = (tmp_path / "out/compare.md").read_text(encoding="utf-8")
-    assert "x/grid: small" in report
-    assert "y/grid: small" in report
-
-
-def test_bad_input_gets_a_sentence_and_exit_code_2(command, make_grid, tmp_path):
-    one = write(tmp_path / "one", make_grid({"small": right, "gpt": wrong}, 1, 1))
-    single = write(tmp_path / "single", make_grid({"small": right}, 1, 1))
-    ternary = write(tmp_path / "ternary", make_grid({"small": right}, 1, 1, task={"base": 3}))
-    (tmp_path / "file.json").touch()
-    (tmp_path / "file").touch()
-    (tmp_path / "x.jsonl").write_text("{}\n")
-    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
-    (tmp_path / "none.jsonl").touch()
-    for words, said in (
-        ((tmp_path / "nowhere",), "there is no "),
-        ((tmp_path,), "in which trm evaluate has finished"),
-        ((tmp_path / "file.json",), "is not what trm evaluate writes"),
-        ((single,), "at least two models"),
-        ((one, f"{tmp_path}/./one/grid.json"), "given more than once"),
-        ((one, ternary), "in base 3 by digits_a and digits_b"),
-        ((), "required"),
-        ((one, tmp_path / "x.jsonl"), "one after the other"),
-        ((tmp_path / "x.jsonl",), "does not hold answers"),
-        ((tmp_path / "deep.jsonl",), "does not hold answers"),
-        ((tmp_path / "none.jsonl",), "holds no solved problem"),
-        ((tmp_path / "x.jsonl", "--reference", "x"), "--reference is a model of evaluations"),
-    ):
-        ran = command("report", *words, "--output", tmp_path / "out")
-        assert ran.code == 2
-        assert said in ran.err
-        assert ran.err.count("\n") == 1 or "--help` tells more" in ran.err
-        assert not (tmp_path / "out").exists()
-    ran = command("report", one, "--output", tmp_path / "file")
-    assert ran.code == 2
-    assert "--output" in ran.err
 
 
 def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
@@ -128,6 +84,9 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
     assert ran.code == 0, ran.err
     predicted = run / "predictions-0.jsonl"
     records = [json.loads(line) for line in predicted.read_text().splitlines()]
+    assert len(records) == 16
+    pairs = Problems.from_ints([[*map(int, record["operands"])] for record in records])
+    assert {SPLITS[split] for split in split_of(pairs)} == {"test"}
     problems = tmp_path / "p.jsonl"
     problems.write_text("".join(json.dumps({"operands": r["operands"]}) + "\n" for r in records))
     files = [tmp_path / "o.jsonl", tmp_path / "o.csv"]
@@ -151,5 +110,6 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
         for name in ("problem", "operands", "in_range", "error"):
             assert one[name] == file[name], name
         assert one["correct"] == (one["answer"] == str(math.prod(map(int, one["operands"]))))
+        assert one["confidence"] == pytest.approx(math.prod(one["row_confidence"]))
         assert len(one["row_confidence"]) == len(one["row_steps"]) == len(file["row_steps"])
         assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]

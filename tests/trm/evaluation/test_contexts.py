@@ -84,15 +84,6 @@ def test_the_digits_of_a_lattice_meet_as_on_paper():
     assert digits.place.tolist() == [0, 1, 2, 3] * 2
 
 
-def test_partial_products_are_no_sums_and_a_sum_of_many_counts_them_together():
-    digits = digits_of(Multiplication("standard"), Problems.from_ints([(99, 999)]))
-    single = digits.contexts[:, FIELDS.index("sum")] == 0
-    assert digits.row[single].tolist() == [row for row in range(3) for _ in range(3)]
-    # 891 + 8910 + 89100: the third column adds 8 and 9, the last addend's 1 and a carry.
-    (third,) = digits.contexts[(digits.row == 3) & (digits.place == 2)].tolist()
-    assert third == [1, 1, 8 + 9, 1, ENDS.index("inner"), 1]
-
-
 @pytest.mark.parametrize(
     "task",
     [
@@ -145,16 +136,6 @@ def test_every_context_of_the_test_split_is_shown_and_one_that_fails_is_found():
     np.testing.assert_allclose(known.confidence, 0.25, rtol=1e-6)
     assert known.trained[failing] > 0
     assert known.digits >= known.trained.sum()
-
-
-def test_a_context_is_shown_as_often_as_asked_for_where_there_are_as_many_problems():
-    few, many = covered(times=1), covered(times=30)
-    assert few.problems < many.problems
-    assert (few.shown >= 1).all()
-    assert len(few.contexts) == len(many.contexts)
-    again = covered(times=30)
-    for mine, other in zip(many.to_json()["contexts"], again.to_json()["contexts"], strict=True):
-        assert mine == other
 
 
 def test_plain_data_and_a_picture_have_every_context():

@@ -167,17 +167,6 @@ def test_sizes_that_cannot_be_asked_have_a_reason_and_no_figures(
     assert tuple(name for name, value in cell.items() if value is None) == UNKNOWN
 
 
-def test_the_canvas_grows_beyond_trainings_where_the_model_allows():
-    cell = measured(Oracle(largest=6), 3, 2, canvas=Canvas(6, 6), problems=2)
-    assert (cell["height"], cell["width"]) == (6, 6)
-    oracle = Oracle()
-    solver = Solver(oracle, TASK, Canvas(6, 6))
-    oracle.learn(solver.for_lengths((5, 4)), (5, 4), 2)
-    cell = measure_cell(solver, AXES, (5, 4), problems=2)
-    assert (cell["height"], cell["width"]) == (7, 9)
-    assert counts(cell)[0] == (2, 2)
-
-
 def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_rows(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now

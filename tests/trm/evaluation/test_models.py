@@ -93,12 +93,6 @@ def test_every_model_needs_a_name_of_its_own(checkpoint, twin, names):
         describe_all([checkpoint, twin], names)
 
 
-def test_two_files_may_hold_the_same_checkpoint(checkpoint, twin):
-    one, two = describe_all([checkpoint, twin], ["one", "two"])
-    assert (one["name"], two["name"]) == ("one", "two")
-    assert one["sha256"] == two["sha256"]
-
-
 def test_a_checkpoint_that_is_given_twice_is_refused(checkpoint, trained):
     with pytest.raises(ValueError, match=r"trained.* and .*best\.ckpt: one checkpoint, given more"):
         describe_all([trained, checkpoint])
@@ -110,9 +104,3 @@ def test_a_gpt_has_no_supervision_steps(tmp_path, monkeypatch, checkpoint):
     solver = load_solver(checkpoint, device="cpu")
     monkeypatch.setattr(models, "load_solver", lambda *_, **__: replace(solver, predictor=gpt))
     assert describe(checkpoint, "gpt", steps=5)["solve_steps"] is None
-
-
-def test_a_damaged_configuration_is_named(twin):
-    twin.with_name("config.yaml").write_text("data: [1, 2")
-    with pytest.raises(ValueError, match=r"config\.yaml is damaged: mend it, or move it away"):
-        describe(twin, "mine")

@@ -29,11 +29,6 @@ def test_calibration_by_hand():
     assert bins.error == pytest.approx((0.75 + 0.85 + 2 * 0.025) / 4)
 
 
-def test_a_score_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="is not a number"):
-        risk_coverage(np.array([np.nan]), np.array([True]))
-
-
 def test_shares_have_the_intervals_of_their_problems():
     score = np.array([0.95] * 30 + [0.15] * 2)
     right = np.array([True] * 27 + [False] * 3 + [True] * 2)

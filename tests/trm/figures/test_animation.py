@@ -8,17 +8,9 @@ from matplotlib.figure import Figure
 from canvas.picture import READ, WRONG
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO
-from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_solver
 from trm.figures.animation import animate
 from trm.solving.solution import Solution
 from trm.solving.solver import Moment, Solver, solve_watched
-
-
-@pytest.fixture(scope="module")
-def writer() -> Solver:
-    """The shipped model, which works in the order of writing."""
-    return load_solver(SHIPPED, device="cpu")
 
 
 def work(solver: Solver, a: int = 978, b: int = 65) -> tuple[Solution, list[Moment]]:
@@ -75,15 +67,6 @@ def test_every_supervision_step_is_a_frame_with_the_confidence(stepping):
             assert any(f"supervision step {moment.step}" in word for word in words)
             assert f"{moment.step} step{'s' if moment.step > 1 else ''}" in words
             assert any(word.endswith(" %") for word in words)
-
-
-def test_cells_are_written_one_by_one_where_there_are_no_steps(writer):
-    solution, moments = work(writer, 25, 83)
-    for frame, moment in zip(frames(solution, moments), moments, strict=False):
-        (line,) = (word for word in texts(frame) if word.startswith("row "))
-        where = f"row {moment.number} of 2"
-        cell = f", cell {moment.step}" if moment.step else ": masked, to be filled in"
-        assert line == where + cell  # and no cell wrong, of those to come either
 
 
 def test_a_wrong_answer_and_none_are_named(stepping):

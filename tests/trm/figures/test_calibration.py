@@ -1,7 +1,4 @@
-import re
-
 import numpy as np
-import pytest
 from matplotlib.colors import to_hex
 
 from canvas.picture import PAPER
@@ -31,27 +28,3 @@ def test_bins_of_few_problems_are_hollow_uncertain_and_joined_to_no_other():
     low, high = axes.collections[0].get_segments()[0][:, 1]
     assert high - low > 40
     assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
-
-
-def test_ticks_are_plain_numbers():
-    for score in (np.repeat([0.95, 0.15], [3, 100]), np.array([0.5, 0.9])):
-        figure = reliability_figure({"rows": reliability(score, score > 0.5)})
-        figure.draw_without_rendering()
-        ticks = [
-            t.get_text() for which in (False, True) for t in figure.axes[1].get_yticklabels(which)
-        ]
-        assert "1" in ticks
-        assert all(re.fullmatch(r"[\d,.]*", tick) for tick in ticks)
-
-
-@pytest.mark.parametrize("few", [False, True])
-def test_axes_fill_their_figures(few):
-    score = np.tile(np.linspace(0, 1, 5 if few else 100), 1 if few else 40)
-    curve, bins = risk_coverage(score, score > 0.5), reliability(score, score > 0.5)
-    name = "one" if few else "a name " * 20
-    for figure in (trust_figure({name: curve}, {name: bins}, 9), reliability_figure({name: bins})):
-        figure.draw_without_rendering()
-        columns = 2 if len(figure.axes) > 2 else 1
-        for axes in figure.axes:
-            assert axes.get_position().width > 0.7 / columns
-        assert sum(axes.get_position().height for axes in figure.axes[-2:]) > 0.6

@@ -48,21 +48,14 @@ def orange_pixels(steps: RowSteps, given: np.ndarray, seen: StepTrace) -> int:
     return int((image == orange).all(axis=2).sum())
 
 
-def test_markers_are_filled_where_the_row_was_right():
-    drawing, steps = first_rows()
-    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2]], [[False, True], [True, False], [True] * 2])
-    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
-    assert markers(figure, 0, HIGHLIGHT) == [2, 3]
-    assert markers(figure, 0, PAPER) == [1]
-    assert markers(figure, 1, HIGHLIGHT) == [1, 3]
-    assert markers(figure, 1, PAPER) == [2]
-
-
-def test_figure_says_where_each_sample_halts_and_whether_it_was_right_there():
+def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
     drawing, steps = first_rows()
     right = [[True, True], [False, True], [False, True], [False, True]]
     seen = made_up(steps, [[-2, -2], [3, -2], [3, -2], [3, -2]], right)
-    said = words(sample_panels(steps, drawing.given, seen, ["one", "two"]))
+    figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
+    assert (markers(figure, 0, HIGHLIGHT), markers(figure, 0, PAPER)) == ([1], [2, 3, 4])
+    assert (markers(figure, 1, HIGHLIGHT), markers(figure, 1, PAPER)) == ([1, 2, 3, 4], [])
+    said = words(figure)
     assert "halts at step 4, row wrong" in said
     assert "does not halt in 4 steps, row right" in said
     for word in ("one", "two", "input", "label", "prediction"):

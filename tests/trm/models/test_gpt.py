@@ -147,38 +147,3 @@ def test_the_first_weights_are_gpt_2s():
         else:
             std = branch if name.endswith(("out.weight", "down.weight")) else 0.02
             assert parameter.std().item() == pytest.approx(std, rel=0.1), name
-
-
-def test_the_notes_model_has_gpt_2s_size_with_one_matrix_for_embedding_and_head():
-    with torch.device("meta"):
-        model = GPT(GPTConfig())
-    D = 768
-    blocks = 12 * (12 * D * D + 2 * D)
-    assert model.num_parameters == blocks + D + D * (18 + 20 + 21 + 1)
-    assert sum(value.numel() for value in model.state_dict().values()) == model.num_parameters
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
-        ({"position": "learned2d"}, "Did you mean learned_2d"),
-        ({"loops": 0}, "loops must be 1 or more, got 0"),
-        ({"position": "randomised", "height": 50, "width": 50}, "50 x 50 canvas has 2551 tokens"),
-    ],
-)
-def test_a_shape_that_makes_no_sense_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        GPTConfig(**(SIZES | changes))
-
-
-def test_sequences_that_do_not_suit_the_canvas_are_refused():
-    model = make()
-    with pytest.raises(ValueError, match="learned_2d positions do not serve a canvas of 6 x 7"):
-        model(sequence(), 6, 7)
-    with pytest.raises(ValueError, match=r"with 1 to 25 tokens, got torch\.int64 \[3, 26\]"):
-        model(sequence(length=26), 4, 5)
-    with pytest.raises(ValueError, match="must be the start token in every sample"):
-        model.generate(torch.full((2, 5), -1), 4, 5, END)
-    with pytest.raises(ValueError, match="temperature must be 0 or more"):
-        model.generate(sequence(), 4, 5, END, temperature=-1.0)

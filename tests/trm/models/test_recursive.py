@@ -157,38 +157,6 @@ def test_prefix_tokens_tell_samples_apart(position):
     assert model.prefix.grad[2].abs().sum() > 0
 
 
-def test_the_reference_shape_has_the_parameters_it_has():
-    model = TinyRecursiveModel(RecursiveConfig())
-    D, inner = 512, 1536
-    per_layer = 4 * D * D + 3 * D * inner
-    assert model.num_parameters == 2 * per_layer + 2 * VOCAB_SIZE * D + 2 * D + 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hidden_size": 18, "num_heads": 4}, "multiple of num_heads, got 18 and 4"),
-        ({"neighbourhood": "local_line"}, "Did you mean local_lines"),
-        ({"position": "randomised"}, "choose another position"),
-        ({"L_cycles": 0}, "L_cycles must be 1 or more, got 0"),
-        ({"radius": -1}, "radius must be 0 or more"),
-        ({"direction_bias": 4.0}, r"set direction_bias to 0 or position to relative_2d"),
-        ({"num_prefixes": 2}, "go together"),
-        ({"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}, r"at most .* = 16, got 17"),
-    ],
-)
-def test_a_shape_that_makes_no_sense_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        RecursiveConfig(**(SMALL | changes))
-
-
-def test_canvases_that_do_not_suit_the_model_are_refused():
-    with pytest.raises(ValueError, match=r"integer dtype and shape \[batch, height, width\]"):
-        make()(canvases().float())
-    with pytest.raises(ValueError, match="learned positions do not serve a canvas of 5 x 4"):
-        make(position="learned")(canvases(1, 5, 4))
-
-
 # Cells that are no tokens
 
 

@@ -53,8 +53,3 @@ def test_what_was_never_written_is_not_right():
     log_probs, right = drawn(0.5, 0.0, 100)
     more = np.append(log_probs, -np.inf), np.append(right, False)
     assert fit_calibration(*more) == known
-
-
-def test_weights_that_have_gone_astray_are_named():
-    with pytest.raises(ValueError, match="log-probabilities are not finite"):
-        fit_calibration(np.array([np.nan, -1.0]), np.array([True, False]))

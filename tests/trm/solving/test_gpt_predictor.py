@@ -240,11 +240,6 @@ def test_a_model_is_asked_for_as_many_loops_as_wanted(loops):
         assert model.loops == loops
 
 
-def test_a_token_needs_at_least_one_loop():
-    with pytest.raises(ValueError, match="at least one loop, not 0"):
-        GPTPredictor(tiny_model(), Calibration(), loops=0)
-
-
 def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     drawing = drawing_of("standard")
     predictor = GPTPredictor(tiny_model(), Calibration())

@@ -8,7 +8,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iteration import PATIENCE, Settling
+from trm.solving.iteration import PATIENCE, Settling, StepTrace
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, free_running, teacher_forced
 
@@ -258,6 +258,13 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
     model, inputs = sometimes_halting()
     filled = IterativePredictor(model, max_steps=6)(inputs)
     assert len(set(filled.steps.tolist())) > 1
+    seen = IterativePredictor(model, 6).trace(inputs)  # which goes on beyond
+    assert seen.canvases.shape == (6, *inputs.shape)
+    assert 0 < (seen.halts_at > 0).sum() < len(inputs)
+    assert (seen.answers == filled.canvases).all()
+    assert (np.where(seen.halts_at, seen.halts_at, 6) == filled.steps).all()
+    stopped = seen.confidence[filled.steps - 1, np.arange(len(inputs))]
+    np.testing.assert_allclose(stopped, filled.confidence, rtol=1e-4)
     for canvas, cells, confidence, steps in zip(
         inputs, filled.canvases, filled.confidence, filled.steps, strict=True
     ):
@@ -292,6 +299,40 @@ def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
         assert (drawing.rows_right(alone.canvases)[0] == right[i, :n]).all()
 
 
-def test_a_row_needs_at_least_one_step():
-    with pytest.raises(ValueError, match="at least one supervision step, not 0"):
-        IterativePredictor(tiny_model(), max_steps=0)
+def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
+    rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
+    trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
+    canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
+    halt_logits = np.array(trust, dtype=np.float32).T
+    seen = StepTrace(canvases, halt_logits, np.ones((5, 1, 1), dtype=bool))
+    np.testing.assert_array_equal(seen.halts_at, [4, 4, 0, 0, 0])
+    assert seen.answers.ravel().tolist() == [7, 5, 6, 3, 2]
+
+
+def test_sample_settles_whatever_is_said_outside_its_masked_cells():
+    canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
+    trust = np.ones((3, 1), dtype=np.float32)
+    masked = np.array([[[False, True]]])
+    assert StepTrace(canvases, trust, masked).halts_at.tolist() == [3]
+    assert StepTrace(canvases, trust, ~masked).halts_at.tolist() == [0]
+
+
+def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
+    steps = row_steps(drawing_of("standard"))
+    almost = steps.labels.copy()
+    for canvas, answer in zip(almost, steps.answer, strict=True):
+        row, column = np.argwhere(answer)[0]
+        canvas[row, column] = MASK
+    outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
+    canvases = np.stack([steps.inputs, almost, outside_wrong, steps.labels])
+    seen = StepTrace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32), steps.answer)
+    right = seen.rows_exact(steps.labels)
+    assert not right[:2].any()
+    assert right[2:].all()
+
+
+def test_confidence_of_a_very_sure_model_is_one_without_overflow():
+    halt_logits = np.array([[1e6, -1e6]], dtype=np.float32)
+    cells = np.zeros((1, 2, 1, 1), dtype=np.uint8)
+    seen = StepTrace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
+    np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)

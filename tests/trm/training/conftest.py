@@ -1,8 +1,7 @@
 """What tests of training share."""
 
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import lightning as L
@@ -22,23 +21,6 @@ from trm.training.iterative_module import IterativeModule
 @pytest.fixture(scope="session")
 def debug(repository: Path) -> tuple:
     return "--config", repository / "configs/debug.yaml"
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Path]]:
-    """Writes modules into a folder to work in; what is imported from it is forgotten afterwards."""
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    before = set(sys.modules)
-
-    def write(name: str, text: str) -> Path:
-        (tmp_path / f"{name}.py").write_text(text)
-        return tmp_path
-
-    yield write
-    for name in set(sys.modules) - before:
-        if tmp_path in Path(getattr(sys.modules[name], "__file__", None) or "").parents:
-            del sys.modules[name]
 
 
 def _tiny_module() -> IterativeModule:

@@ -88,28 +88,6 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
-def test_a_checkpoint_says_which_model_it_holds():
-    checkpoint: dict = {}
-    mine = module()
-    mine.on_save_checkpoint(checkpoint)
-    about = checkpoint[CHECKPOINT_KEY]
-    assert (about["family"], about["solve_steps"]) == ("iterative", 2)
-    assert RecursiveConfig(**about["model"]) == mine.model.config
-
-
-def test_a_carry_needs_canvases_of_one_size():
-    mine = module(depth=DepthConfig("carry"))
-    for canvas in (Canvas(), Canvas(9, 9)):
-        data = CanvasDataModule(Multiplication(), canvas)
-        mine._trainer = SimpleNamespace(datamodule=data)
-        if canvas.cut:
-            with pytest.raises(ValueError, match=r"set data.canvas.height and data.canvas.width"):
-                mine.setup("fit")
-        else:
-            mine.setup("fit")
-        mine.setup("validate")
-
-
 def test_a_carry_needs_states_of_one_size():
     parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"), LossConfig()
     for tokens in ("skip_blank", "crop"):

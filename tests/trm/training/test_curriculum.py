@@ -40,29 +40,6 @@ def test_samples_are_as_long_as_their_stage_allows(kind):
     assert small[0].numel() < large[0].numel()
 
 
-@pytest.mark.parametrize(
-    ("stages", "message"),
-    [
-        ([Stage(0, {})], "from 1 up, not 0"),
-        ([Stage(3, {}), Stage(3, {})], "more epochs than the one before, from 1 up, not 3, 3"),
-        ([Stage(3, {"digit_a": [1, 2]})], "until epoch 3: .*Did you mean digits_a"),
-        ([Stage(3, {"digits_a": [1, 5]})], r"digits_a \[1, 5\] is not within the task's own, \[1"),
-        ([Stage(3, {"digits_a": [2, 1]})], r"until epoch 3: digits_a is \[fewest, most\]"),
-        ([Stage(3, {"digits_a": 2})], "until epoch 3: .*int"),
-        ([Stage(3, {"base": 3})], "a setting must be one of .* got 'base'"),
-    ],
-)
-def test_a_stage_that_is_none_is_refused(stages, message):
-    with pytest.raises(ValueError, match=f"data.curriculum.*{message}"):
-        Curriculum(TASK, stages)
-
-
-def test_a_stage_without_a_problem_of_the_training_split_is_refused_before_training():
-    task = Multiplication("lattice", base=2, digits_a=(1, 4), digits_b=(1, 3))
-    with pytest.raises(ValueError, match="until epoch 1: no problem of digits_a 1-1, digits_b 1-1"):
-        Curriculum(task, [Stage(1, {"digits_a": [1, 1], "digits_b": [1, 1]})])
-
-
 def test_the_problems_worked_out_of_training_are_those_first_drawn():
     data = CanvasDataModule(
         TASK, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES

@@ -156,12 +156,6 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
         )
 
 
-def test_an_empty_amount_is_refused_by_name():
-    for name, value in {"validation_problems": 0, "workers": -1}.items():
-        with pytest.raises(ValueError, match=f"data.{name} is .* not {value}"):
-            module(**{name: value})
-
-
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "lattice"])
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     task = Multiplication(layout, digits_a=(3, 3), digits_b=(2, 2))

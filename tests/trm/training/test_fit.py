@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import Problems
@@ -18,6 +17,7 @@ from trm.checkpoints.loading import load_solver
 from trm.precision import settle
 from trm.solving.rollout import teacher_forced
 from trm.training.canvas_module import FIGURES
+from trm.training.cli import train
 from trm.training.samples import SolvedProblems
 
 LAST = ("--ckpt_path", "last")
@@ -60,18 +60,13 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     assert load(trained)["global_step"] == 10
 
 
-def test_one_seed_stands_for_all(command, debug, tmp_path):
-    ran = command("fit", *debug, "--seed", 3, "--trainer.max_epochs", 1, folder=tmp_path)
-    assert ran.code == 0, ran.err
-    config = yaml.safe_load((tmp_path / "runs/debug/version_0/config.yaml").read_text())
-    seeds = (
-        config["seed_everything"],
-        config["data"]["seed"],
-        config["model"]["init_args"]["seed"],
-    )
-    assert seeds == (3, 3, 3)
+def test_one_seed_stands_for_all(debug, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["trm"])
+    words = [*map(str, debug), "--seed=3", "--trainer.logger=false", "--trainer.devices=1"]
+    config = train([*words, f"--checkpoint.dirpath={tmp_path}"], run=False).config
+    for key in ("seed_everything", "data.seed", "model.init_args.seed"):
+        assert config[key] == 3
     assert config["seed"] is None  # so that another of these can be changed
-    assert "whole number from 0" in command("fit", *debug, "--seed=-1", folder=tmp_path).err
 
 
 def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
@@ -83,27 +78,17 @@ def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
     assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 
-@pytest.mark.parametrize("stage", ["validate", "test"])
-def test_a_checkpoint_is_scored(trained_copy, command, debug, stage):
+def test_a_checkpoint_is_scored(trained_copy, command, debug):
     path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
-    ran = command(stage, *debug, "--ckpt_path", path, folder=trained_copy)
+    ran = command("test", *debug, "--ckpt_path", path, folder=trained_copy)
     assert ran.code == 0
-    group = "validation" if stage == "validate" else "test"
-    solved = re.search(rf"{group}/solved +(\S+) % \((\d+) of 16; 95 % interval \S+ to ", ran.out)
+    solved = re.search(r"test/solved +(\S+) % \((\d+) of 16; 95 % interval \S+ to ", ran.out)
     assert solved, ran.out
     assert float(solved[1]) == pytest.approx(100 * int(solved[2]) / 16, abs=0.05)
-    rows = re.findall(rf"{group}/(?:free_running|teacher_forced)_rows .* of (\d+); 95 %", ran.out)
+    rows = re.findall(r"test/(?:free_running|teacher_forced)_rows .* of (\d+); 95 %", ran.out)
     assert len(rows) == 2
     assert int(rows[0]) == int(rows[1]) >= 16
     assert "Test metric" not in ran.out  # Lightning's own table
-
-
-def test_a_device_that_lightning_cannot_give_is_refused_in_one_sentence(command, debug, tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    ran = command("fit", *debug, "--trainer.accelerator", "gpu", folder=tmp_path)
-    assert ran.code == 2
-    assert "Traceback" not in ran.err
 
 
 def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
@@ -112,7 +97,7 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
     config += ("--data.workers", 2)
     config += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
-    for folder, epochs, more in (("whole", 3, ()), ("parts", 1, ()), ("parts", 3, LAST)):
+    for folder, epochs, more in (("whole", 2, ()), ("parts", 1, ()), ("parts", 2, LAST)):
         (tmp_path / folder).mkdir(exist_ok=True)
         words = (*config, "--trainer.max_epochs", epochs, *more)
         ran = command(*words, folder=tmp_path / folder)
@@ -197,7 +182,7 @@ def wait_for(file: Path, steps: int = 0) -> None:
     until = time.monotonic() + 100
     while not (file.exists() and torch.load(file, weights_only=True)["global_step"] >= steps):
         assert time.monotonic() < until, "it took too long"
-        time.sleep(0.002)
+        time.sleep(0.05)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")

@@ -25,22 +25,11 @@ LOSS = partial(step_loss, loss="softmax")
 
 def model(skip_blank: bool, neighbourhood: str) -> TinyRecursiveModel:
     torch.manual_seed(0)
-    config = RecursiveConfig(
-        height=3,
-        width=5,
-        hidden_size=32,
-        num_heads=2,
-        num_layers=2,
-        intermediate_size=32,
-        H_cycles=2,
-        L_cycles=2,
-        position="relative_2d",
-        direction_bias=2.0,
-        skip_blank=skip_blank,
-        neighbourhood=neighbourhood,
-        halt_pool="mask",
-    )
-    return TinyRecursiveModel(config).train()
+    sizes = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
+    depth = {"num_layers": 2, "H_cycles": 2, "L_cycles": 2, "halt_pool": "mask"}
+    seen = {"skip_blank": skip_blank, "neighbourhood": neighbourhood}
+    seen |= {"position": "relative_2d", "direction_bias": 2.0}
+    return TinyRecursiveModel(RecursiveConfig(**sizes, **depth, **seen)).train()
 
 
 def batch(start: int = 0) -> dict[str, torch.Tensor]:

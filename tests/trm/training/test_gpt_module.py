@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.render import IGNORE, draw_worked
+from canvas.render import IGNORE
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig
@@ -47,7 +47,7 @@ def load(folder: Path) -> dict:
 @pytest.fixture(scope="module")
 def trained_gpt(command, small, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
-    ran = command(*small, folder=folder, pictures=True)
+    ran = command(*small, "--panels.num_samples=1", folder=folder, pictures=True)
     assert ran.code == 0, ran.err
     return folder
 
@@ -62,7 +62,7 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {  # and no supervision steps
-        *(f"panels/{kind}_{i}" for kind in ("row", "wrong") for i in range(1, 7)),
+        *("panels/row_1", "panels/wrong_1"),
         *(f"figures/{name}" for name in ("by_size", "by_kind", "reliability")),
     }
 
@@ -177,16 +177,6 @@ def test_a_looped_gpt_trains_on_another_number_of_loops_with_every_batch():
     plain = module(loops=2)
     plain._trainer = mine._trainer
     assert plain.training_step(sequences, 0).item() == losses[2]
-
-
-def test_both_families_train_on_the_same_problems_at_the_same_places():
-    data = SequenceSamples(Multiplication("standard"), Canvas(6, 6), "train", 3, 8, 8)
-    problems, drawing, *_ = data._drawing(range(8))
-    ids = data.__getitems__(range(8))["ids"]
-    worked = Multiplication("standard").rules.work(problems)
-    again = draw_worked(worked, 6, 6, top=drawing.top, left=drawing.left)
-    cells = ids[:, 1:].view(8, 6, 7)[:, :, :6].flip(2)
-    assert (cells.numpy() == again.truth).all()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,214 @@
+"""What cannot be is refused in a sentence that names it, before anything is computed."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from augment import symmetry, views
+from augment.views import RandomViews, View
+from canvas import arithmetic, picture, symbols
+from canvas.addition import Addition
+from canvas.arithmetic import Numbers
+from canvas.canvas_size import Blanks, Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from trm import evaluate, render, solve
+from trm.analysis.probe import fit
+from trm.analysis.rasp import Cells
+from trm.analysis.rasp_programs import write_row
+from trm.evaluation.selective_prediction import risk_coverage
+from trm.evaluation.statistics import Share, paired
+from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.recursive import TinyRecursiveModel
+from trm.solving.gpt_predictor import GPTPredictor, fit_calibration
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.voting_settings import Voting
+from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
+from trm.training.curriculum import Curriculum, Stage
+from trm.training.data import CanvasDataModule
+
+OBLONG = torch.full((1, 6, 4), symbols.BLANK, dtype=torch.uint8)
+UP_TO = {"hidden_size": 16, "num_heads": 2}
+PLACED = {"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}
+TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3))
+MANY = "+".join(["5"] * 101)
+PAGE = symbols.encode("1.")[None, None]
+START = torch.full((1, 1), symbols.START)
+READER = GPT(GPTConfig(4, 5, **UP_TO, num_layers=1))
+RECURSIVE = TinyRecursiveModel(RecursiveConfig(4, 5, **UP_TO, position="learned"))
+
+
+def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
+    return Curriculum(task, [Stage(*stage) for stage in stages])
+
+
+CASES = {
+    "symmetries and views": [
+        (lambda: symmetry.apply("r45", np.zeros((2, 2))), r"must be .*r270.*'r45'"),
+        (lambda: View("mirror"), "a symmetry of the square must be"),
+        (lambda: views.apply_views([View("t")], OBLONG), "use square canvases"),
+        (lambda: views.distinct_views(OBLONG[0] > 0, ["t"], 2, 0), "the view t makes"),
+        (lambda: RandomViews([]), "one or more names, each once"),
+        (lambda: RandomViews(["e", "e"]), r"each once, like \[e, r180\], not \[e, e\]"),
+        (lambda: RandomViews(["r45"]), "r45"),
+    ],
+    "symbols and numbers": [
+        *(
+            (lambda text=text: symbols.encode(text), "is not a canvas symbol; the symbols are")
+            for text in ("12x3", "1 2", "1×2", "٣", "\n")
+        ),
+        *(
+            (lambda ids=ids: symbols.decode(np.array(ids)), r"symbol ids lie in 0\.\.23")
+            for ids in ([24], [-1], [1, 255])
+        ),
+        *(
+            (lambda text=text: arithmetic.parse(text), "whole number.*with the digits 0123456789")
+            for text in ("", "  ", "-1", "-0", "+1", "1.5", "1e3", "1_0", "٣", "1 2")
+        ),
+        (lambda: arithmetic.parse("12", base=2), "'12' is not a .* from 0 up in base 2; .* 01 "),
+        (lambda: Numbers.from_ints([1, -3]), "whole numbers from 0 up, got -3"),
+        *(
+            (lambda n=n: Problems((Numbers.from_ints([2, 3]), n)), "equal in number and base")
+            for n in (Numbers.from_ints([1, 2, 3]), Numbers.from_ints([2, 3], base=8))
+        ),
+    ],
+    "canvases": [
+        (lambda: Blanks(-1, 2), "rows and columns are 0 or more, not -1 and 2"),
+        (lambda: Canvas(height=4), "both a height and a width, or neither"),
+        (lambda: Canvas(margin=-1), "a margin is 0 cells or more, not -1"),
+        (lambda: Canvas().check(Addition(digits=(1, 1000), addends=(2, 20))), "12,000 cells"),
+        (
+            lambda: Canvas().check(Addition("column_carries", base=2, addends=(2, 3))),
+            "at most 2 addends in base 2, not 3",
+        ),
+        (
+            lambda: picture.to_figure(np.full((1, 100_000), symbols.BLANK, dtype=np.uint8)),
+            "2,400,024 x 48 pixels is too large",
+        ),
+    ],
+    "tasks": [
+        (lambda: Multiplication(digits_a=(0, 3)), r"digits_a is \[fewest, most\] from 1 to 4096"),
+        (lambda: Multiplication(digits_b=(3, 2)), r"digits_b is \[fewest, most\] from 1 to 4096"),
+        (lambda: Addition(digits=(1, 2, 3)), r"digits is \[fewest, most\] from 1 to 4096, not"),
+        (lambda: Addition(digits=(1, 4097)), r"digits is \[fewest, most\] from 1 to 4096, not"),
+        (lambda: Addition(addends=(1, 2)), r"addends is \[fewest, most\] from 2 to 100, not"),
+        (lambda: Addition(addends=(2, 101)), r"addends is \[fewest, most\] from 2 to 100, not"),
+        (lambda: Multiplication(base=17), "the base is 2 to 16, not 17"),
+        (lambda: Addition(long_bias=math.nan), "long_bias is a finite number"),
+        (lambda: Multiplication(repeats=2), "repeats is a share from 0 to 1, not 2"),
+        (lambda: Multiplication("latice"), r"layout must be .*Did you mean lattice\?"),
+        (lambda: Addition("lattice"), "one of column, column_carries, got 'lattice'"),
+        (lambda: TASK.parse(""), "'' is no multiplication; write it like 123x456"),
+        (lambda: TASK.parse("x456"), "'x456' is no multiplication"),
+        (lambda: TASK.parse("12+34"), r"'12\+34' is no multiplication"),
+        (lambda: TASK.parse("1x2x3"), "multiplication takes 2 operands, not 3"),
+        (lambda: TASK.parse("1" * 200), f"'{'1' * 59}…' is no multiplication"),
+        (lambda: Multiplication(base=2).parse("12x1"), "'12' is not a whole number .* in base 2"),
+        (lambda: Addition().parse("12x34"), r"'12x34' is no addition; write it like 123\+456"),
+        (lambda: Addition().parse("1+2.5"), "'2.5' is not a whole number from 0 up"),
+        (lambda: Addition().parse(MANY), "addition takes 2 to 100 operands, not 101"),
+        (lambda: TASK.problems([()]), "multiplication takes 2 operands, not 0"),
+        (lambda: TASK.problems([(12, 3), (3, -1)]), "whole numbers from 0 up, got -1"),
+        (lambda: TASK.problems([(12, 3), (3, 1.5)]), "1.5 is not a whole number"),
+        (lambda: Addition().problems([(12, 3), (1,)]), "addition takes 2 to 100 operands, not 1"),
+    ],
+    "networks": [
+        (lambda: GPTConfig(hidden_size=18, num_heads=4), "multiple of num_heads, got 18 and 4"),
+        (lambda: GPTConfig(position="learned2d"), "Did you mean learned_2d"),
+        (lambda: GPTConfig(loops=0), "loops must be 1 or more, got 0"),
+        (lambda: GPTConfig(50, 50, position="randomised"), "50 x 50 canvas has 2551 tokens"),
+        (lambda: RecursiveConfig(hidden_size=18, num_heads=4), "multiple of num_heads, got 18 and"),
+        (lambda: RecursiveConfig(neighbourhood="local_line"), "Did you mean local_lines"),
+        (lambda: RecursiveConfig(position="randomised"), "choose another position"),
+        (lambda: RecursiveConfig(L_cycles=0), "L_cycles must be 1 or more, got 0"),
+        (lambda: RecursiveConfig(radius=-1), "radius must be 0 or more"),
+        (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to"),
+        (lambda: RecursiveConfig(num_prefixes=2), "go together"),
+        (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
+        (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
+    ],
+    "canvases and sequences for networks": [
+        (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),
+        (lambda: RECURSIVE(torch.zeros(1, 5, 4).byte()), "learned positions do not serve a canvas"),
+        (lambda: READER(START, 6, 7), "learned_2d positions do not serve a canvas of 6 x 7"),
+        (
+            lambda: READER(START.expand(3, 26), 4, 5),
+            r"with 1 to 25 tokens, got torch\.int64 \[3, 26",
+        ),
+        (lambda: READER.generate(-START, 4, 5, 16), "must be the start token in every sample"),
+        (lambda: READER.generate(START, 4, 5, 16, temperature=-1.0), "temperature must be 0 or"),
+        (lambda: Cells(PAGE, 10).selector("above leftt"), "Did you mean above left"),
+        (lambda: Cells(PAGE, 10).settle(lambda values: values + 1, 0), "does not settle"),
+        (lambda: write_row("Totals", PAGE, 10), "no program of the layout Totals, only of"),
+    ],
+    "solving": [
+        (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
+        (lambda: GPTPredictor(torch.nn.Linear(1, 1), None, loops=0), "at least one loop, not 0"),
+        (lambda: Voting(vote="plurality"), "vote must be one of"),
+        (lambda: Voting(per="digit"), "vote-per must be one of"),
+        (lambda: Voting(symmetries=("r45",)), "symmetry must be one of"),
+        (lambda: Voting(views=0), "at least one view"),
+        (lambda: Voting(rollouts=4), "rollouts differ by noise"),
+        (lambda: Voting(noise=0.1), "together with one of"),
+        (lambda: Voting(orders=3), "1 or 2 orders of its operands, not 3"),
+        (lambda: Voting(orders=2, vote="product"), "take another vote, such as majority"),
+        (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
+        (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
+        (lambda: solve([(1.5, 3)]), "1.5 is not a whole number"),
+        (lambda: solve([12, 3]), "12 is no problem: give a text"),
+        (lambda: solve((-1, 5)), "whole numbers from 0 up"),
+        (lambda: evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
+        (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
+        (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
+    ],
+    "training": [
+        (lambda: DepthConfig("cary"), "Did you mean carry"),
+        (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 up, not \[3, 1\]"),
+        (lambda: DepthConfig(supervised_steps=0), "supervised_steps is 1 or more, not 0"),
+        (lambda: DepthConfig(exploration=1.5), "exploration is from 0 to 1, not 1.5"),
+        (lambda: OptimizerConfig("adam_atan"), r"got 'adam_atan'\. Did you mean adam_atan2"),
+        (lambda: OptimizerConfig(lr=-1.0), "optimizer.lr is 0 or more, not -1"),
+        (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
+        (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
+        (lambda: ScheduleConfig(decay="cosin"), "got 'cosin'. Did you mean cosine"),
+        (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
+        (lambda: LossConfig("softmx"), "Did you mean softmax"),
+        (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
+        (lambda: CanvasDataModule(TASK, Canvas(), workers=-1), "data.workers is .* not -1"),
+        (lambda: staged((0, {})), "data.curriculum.*from 1 up, not 0"),
+        (lambda: staged((3, {}), (3, {})), "more epochs than the one before, from 1 up, not 3, 3"),
+        (lambda: staged((3, {"digit_a": [1, 2]})), "until epoch 3: .*Did you mean digits_a"),
+        (lambda: staged((3, {"digits_a": [1, 5]})), r"\[1, 5\] is not within the task's own, \[1"),
+        (lambda: staged((3, {"digits_a": [2, 1]})), r"until epoch 3: digits_a is \[fewest, most\]"),
+        (lambda: staged((3, {"digits_a": 2})), "until epoch 3: .*int"),
+        (lambda: staged((3, {"base": 3})), "a setting must be one of .* got 'base'"),
+        (
+            lambda: staged(
+                (1, {"digits_a": [1, 1], "digits_b": [1, 1]}),
+                task=Multiplication("lattice", base=2, digits_a=(1, 4), digits_b=(1, 3)),
+            ),
+            "until epoch 1: no problem of digits_a 1-1, digits_b 1-1",
+        ),
+    ],
+    "statistics": [
+        *(
+            (lambda of=of: Share(*of).interval, "must")  # more right than there are
+            for of in ((3, 2), (-1, 2), (0, -1))
+        ),
+        (lambda: paired([["11"]], [["111"]]), "same problems"),
+        (lambda: paired([[""]], [[""]]), "same problems"),
+        (lambda: risk_coverage(np.array([np.nan]), np.array([True])), "is not a number"),
+        (lambda: fit(torch.zeros(3, 2), torch.full((3, 1), 255), [2]), "one labelled cell"),
+        (lambda: fit(torch.full((3, 2), math.nan), torch.zeros(3, 1).long(), [2]), "not finite"),
+    ],
+}
+
+
+@pytest.mark.parametrize("of", CASES)
+def test_what_cannot_be_is_refused_by_its_name(of):
+    for call, sentence in CASES[of]:
+        with pytest.raises(ValueError, match=sentence):
+            call()

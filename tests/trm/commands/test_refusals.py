@@ -1,0 +1,175 @@
+"""What cannot be done is said in a sentence, with exit code 2, and nothing is written.
+
+Here are the sentences that commands make; those of problems, canvases and files of weights are
+tested where they are made.
+"""
+
+import json
+
+import pytest
+
+
+def right(a: int, b: int) -> float:
+    return 1.0
+
+
+@pytest.fixture(scope="module")
+def folder(make_grid, tmp_path_factory):
+    """Files to call commands with."""
+    folder = tmp_path_factory.mktemp("refused")
+    for name in ("file", "file.json", "none.jsonl"):
+        (folder / name).touch()
+    (folder / "problems.csv").write_text("a,b\n1,2\n")
+    (folder / "x.jsonl").write_text("{}\n")
+    (folder / "deep.jsonl").write_text("[" * 100_000)
+    (folder / "p.jsonl").write_text('{"id": "multiply-v1/1x1/000", "prediction": "1"}\n')
+    for name, models, more in (
+        ("one", ("small", "gpt"), {}),
+        ("single", ("small",), {}),
+        ("ternary", ("small",), {"task": {"base": 3}}),
+    ):
+        (folder / name).mkdir()
+        grid = make_grid(dict.fromkeys(models, right), 1, 1, **more)
+        (folder / name / "grid.json").write_text(json.dumps(grid))
+    return folder
+
+
+LONG = f"{'9' * 900}x{'8' * 900}"
+SCORE = "benchmark score p.jsonl --suite multiply-v1 --up-to 2 --output D"
+CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
+    ("multiply", "`trm --help` tells more"),
+    ("", "`trm --help` tells more"),
+    ("--frobnicate", "`trm --help` tells more"),
+    ("slove 1x2", ". Did you mean solve?"),
+    ("train", ". Did you mean fit?"),
+    ("solve 1x2 --chekpoint=c", ". Did you mean --checkpoint?"),
+    ("solve 1x2 --vote majorty", ". Did you mean majority?"),
+    ("solve -3x4", "trm solve: -3x4 begins with a minus sign; numbers have none"),
+    (f"render {LONG}", "at most 100,000 are drawn"),
+    ("render 1x2 --top 5000 --left 5000", "at most 100,000 are drawn"),
+    ("render 321x654 --scale 2", "no picture is drawn: leave out --scale"),
+    ("render 321x654 --png a.png --scale 0.1", "'0.1' is not a number from 0.5 up"),
+    ("render 321x654 --height 3", "needs a canvas of at least 6 x 6"),
+    ("render 321x654 --height wide", "not a whole number from 1 to 12,000"),
+    ("render 321x654 --view r90,1", "write it like r90 or r90,1,-2"),
+    ("render 1x2 --layout latice", ". Did you mean lattice?"),
+    ("render 1x2 --task adition", ". Did you mean addition?"),
+    ("render 321", "write it like 123x456"),
+    ("render 12x34 --png nowhere/a.png", "there is no folder nowhere; make it, or name another"),
+    ("render 12x34 --png a.gif", "argument --png: 'a.gif' does not end in .png"),
+    ("render 12x34 --gif a.gif --step 2", "--gif shows every step: leave out --step"),
+    ("render 12+3 --layout lattice", "layout must be one of column, column_carries"),
+    ("render 12+3 --task multiplication", "'12+3' is no multiplication"),
+    ("render", "give a problem like 321x654, or --check and a layout"),
+    ("solve -- -1x3", "'-1x3' is no problem; write it like 123x456"),
+    ("solve 1x2 --devices 2", "on one device: take --devices 1"),
+    ("solve 1x2 --steps 0", "not a whole number from 1 up"),
+    ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
+    (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
+    ("solve 12x3 --height 1000 --width 1000 --checkpoint CKPT", "1000 x 1000 cells is more"),
+    ("solve 12x3 --checkpoint ADDER", "'12x3' is no addition; write it like 123+456"),
+    ("solve", "one of the three"),
+    ("solve 1x2 --demo 5", "one of the three"),
+    ("solve --demo --output /dev/null", "--output /dev/null is no folder"),
+    ("solve --input problems.csv", "go together"),
+    ("solve --input none.csv --output x.csv", "--input none.csv: there is no such file"),
+    ("solve --input problems.csv --output problems.csv", "the input itself"),
+    ("solve --input problems.csv --output x.txt", "does not say its format"),
+    ("solve --input problems.csv --output x.csv --watch", "--watch"),
+    ("solve --input - --output x.csv --devices 2", "one device"),
+    ("solve 1x2 --rollouts 3", "rollouts differ by noise"),
+    (
+        "solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9",
+        "quarter turns need a square",
+    ),
+    ("prove --check .", "is no table that can be checked"),
+    ("prove --check . --search 9", "and goes alone: leave out --search"),
+    ("prove --checkpoint CKPT", "hands on more than decided messages"),
+    ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
+    (
+        "evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2",
+        "--digits and --addends; --digits-a and --digits-b",
+    ),
+    ("evaluate --output D --problems 0", "--problems"),
+    ("evaluate --output D --battery --digits-a 3", "of its problems: leave out --digits-a"),
+    ("evaluate --output D --contexts --battery", "leave out --battery"),
+    ("evaluate --output D --contexts --digits-a 3 --views 2", "leave out --digits-a, --views"),
+    ("evaluate --output D --contexts --checkpoint CKPT ADDER", "leave out all checkpoints but"),
+    ("evaluate --output file", "--output"),
+    ("evaluate --checkpoint CKPT", "--output"),
+    ("evaluate --output D --steps 3", "in no supervision steps: leave out --steps"),
+    ("evaluate --output D --accelerator mps", "MPSAccelerator"),
+    ("evaluate --output D --contexts --accelerator mps", "there is no device 'mps'"),
+    ("inspect", "name a problem, like 123x456, and --output DIR"),
+    (f"inspect {LONG} --checkpoint CKPT --output D", "is more than 12,000 cells"),
+    ("inspect 12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
+    ("inspect 12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
+    ("inspect 12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
+    ("inspect 123x45 --output D --patch 12x34", "it has to lie in the same cells as 123x45"),
+    ("inspect 123x45 --output D --patch 45x123", "it has to lie in the same cells as 123x45"),
+    ("inspect 123x45 --output D --patch-by heads", "nothing is patched: leave out --patch-by"),
+    ("inspect 123x45 --output D --patch 124x45", "the cells of a local model see decided messages"),
+    ("inspect 12x3 --output D --steps 3", "in no supervision steps: leave out --steps"),
+    ("inspect 12x3 --export m.safetensors", "leave out the problem"),
+    ("inspect --export m.safetensors --untrained --figures grid", "leave out --figures"),
+    ("inspect --export m.bin", "has to end in .safetensors"),
+    ("inspect --export m.safetensors --figures nowhere", "there is no nowhere"),
+    ("inspect --checkpoint CKPT --export m.html", "models whose cells hand on decided messages"),
+    ("analyse probe --output D --addends 2", "--addends"),
+    ("analyse probe --output D --digits-a 0", "'0' is no range"),
+    ("analyse probe", "--output"),
+    ("analyse heads --output D", "has attention between cells"),
+    ("analyse heads --output D --checkpoint STEPPING --kinds digt", "Did you mean digit?"),
+    ("analyse heads --output D --pairs 1", "not a whole number from 2"),
+    ("analyse heads --output D --checkpoint STEPPING --digits-a 3,4", "of one size"),
+    ("analyse rasp", "name a problem for the program, like 123x45, or --output DIR"),
+    (f"analyse rasp {'1' * 60}x{'1' * 60}", "Take shorter numbers"),
+    ("analyse rasp 12x3 --problems 2", "no model is compared: leave out --problems"),
+    ("analyse rasp --layout lattice --output D", "the checkpoint's: leave out --layout"),
+    ("analyse rasp 12x3 --row 2 --output D", "--row 2: 12 x 3 has 1 rows to fill in"),
+    ("analyse prob --output D", "Did you mean probe?"),
+    (f"{SCORE} --name a b", "--name is wanted once for each file: 1, and not 2"),
+    (f"{SCORE} --range 4..1", "is no range"),
+    (f"{SCORE} --range 1..4x1..2x1", "--range of multiply-v1 gives digits_a and digits_b"),
+    (f"{SCORE} --parameters many", "is no number, nor unknown"),
+    (f"{SCORE} --secret nowhere", "nowhere: No such file"),
+    (f"{SCORE} --suite multiply-v2", "Did you mean multiply-v1?"),
+    ("benchmark predict --suite multiply-v1 --output a.txt", "has to end in .jsonl or .jsonl.gz"),
+    ("benchmark predict --suite canvas-v1 --output a.jsonl", "asks for whole canvases"),
+    ("benchmark predict --suite addition-v1 --output a.jsonl", "was made for multiplication"),
+    ("report nowhere --output D", "there is no "),
+    ("report . --output D", "in which trm evaluate has finished"),
+    ("report file.json --output D", "is not what trm evaluate writes"),
+    ("report single --output D", "at least two models"),
+    ("report one ./one/grid.json --output D", "given more than once"),
+    ("report one ternary --output D", "in base 3 by digits_a and digits_b"),
+    ("report --output D", "required"),
+    ("report one x.jsonl --output D", "one after the other"),
+    ("report x.jsonl --output D", "does not hold answers"),
+    ("report deep.jsonl --output D", "does not hold answers"),
+    ("report none.jsonl --output D", "holds no solved problem"),
+    ("report x.jsonl --reference x --output D", "--reference is a model of evaluations"),
+    ("report one --reference gp --output D", "Did you mean gpt?"),
+    ("report one --output file", "--output"),
+    ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),
+    ("configs --copy=", "the name after --copy is empty: name a folder"),
+    ("configs --copy file", "trm configs: file"),
+    ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
+    ("sweep studies/dept --output D", "Did you mean studies/depth?"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), CALLS, ids=lambda text: text[:60])
+def test_a_wrong_call_is_answered_in_a_sentence(
+    command, folder, checkpoint, adder, repository, words, said
+):
+    stepping = repository / "docs/models/decimal-seed0.safetensors"
+    files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping}
+    before = sorted(folder.rglob("*"))
+    ran = command(*(files.get(word, word) for word in words.split()), folder=folder)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in " ".join(ran.err.split())
+    assert "Traceback" not in ran.err
+    assert len(ran.err.splitlines()) == 1 + ("--help` tells more" in ran.err)
+    assert len(ran.err) < 1000
+    assert sorted(folder.rglob("*")) == before
