@@ -53,19 +53,15 @@ def rule_of(name: str) -> LocalRule:
 
 @cache
 def closed(name: str) -> Windows:
-    rule = TASKS[name].local_rule()
+    rule = rule_of(name)
     return rule.windows(closed_windows(rule))
 
 
 @cache
 def all_windows(name: str) -> np.ndarray:
-<<<<<<< HEAD
-    return closure(rule_of(name))
-=======
-    rule = TASKS[name].local_rule()
+    rule = rule_of(name)
     found = np.sort(rule.seen(closed(name), rule.apply(closed(name)))[0])
     return found[np.append(True, np.diff(found) > 0)]
->>>>>>> tests
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
@@ -89,15 +85,9 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     drawing = drawn(task, operands, around)
-<<<<<<< HEAD
     rule = rule_of(name)
-    known = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
-    for rows in (None, known):
-=======
-    rule = task.local_rule()
     some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, some):
->>>>>>> tests
         found = page_windows(rule, drawing, rows)
         asked = found.windows.token == MASK
         truth = drawing.truth[found.page, found.row, found.column]
@@ -199,7 +189,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
     found = all_windows(name)
     assert len(found) == number
     if number < 1000:
-        assert (closure(TASKS[name].local_rule()) == found).all()
+        assert (closure(rule_of(name)) == found).all()
 
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
@@ -261,7 +251,7 @@ def test_codes_stand_in_place_of_fields_by_name() -> None:
     with pytest.raises(ValueError, match="carry needs 2 codes or more"):
         rule.with_codes({"carry": 1})
     with pytest.raises(ValueError, match="work in steps"):
-        rule_of("standard, base 2").with_codes({"carry": 4})
+        rule_of("standard, base 2").with_codes({"row": 4})
 
 
 def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
@@ -277,12 +267,7 @@ def after(rule: LocalRule, windows: Windows, token: int) -> np.ndarray:
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
 def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
     """The argument of docs/proof.md, of all windows that there are."""
-<<<<<<< HEAD
-    rule = rule_of(name)
-    windows = rule.windows(closed_windows(rule))
-=======
-    rule, windows = TASKS[name].local_rule(), closed(name)
->>>>>>> tests
+    rule, windows = rule_of(name), closed(name)
     # Transposed, or upside down, there is a cell to be filled in in the first row.
     assert not ((windows.token == MASK) & (windows.above == 0)).any()
     if "lattice" not in name:  # mirrored, the sign has blank cells alone on its right

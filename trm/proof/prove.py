@@ -157,7 +157,7 @@ def judge(
 
 
 def _tensors(
-    rule: LocalRule, numbers: np.ndarray, answers: Mapping[str, np.ndarray] | None
+    rule: LocalRule, numbers: np.ndarray, answers: Mapping[str, np.ndarray] | None = None
 ) -> tuple[Sights, dict[str, Tensor]]:
     """Sights and labels; −1 where a head does not say it, and where a symbol is given."""
     sights = rule.sights(numbers)
