@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -86,6 +87,7 @@ class Heads:
         heads: in the order in which they decide.
         reads: for each head and way the fields, "" for whether there is such a cell.
         sizes: for each head and way the number of codes.
+        starts: the number of the first sight of each head, and of what would come next.
         levels: numbers of the heads that can decide at once.
     """
 
@@ -94,6 +96,7 @@ class Heads:
         messages: Mapping[str, Sequence[str]],
         classes: Mapping[str, int],
         heads: Sequence[Head],
+        ids: int,
     ) -> None:
         self.heads, self.classes = list(heads), dict(classes)
         own = tuple(dict.fromkeys(n[4:] for h in heads for n in h.reads or () if n[:4] == "own."))
@@ -105,6 +108,7 @@ class Heads:
             [prod(self._size(name) for name in names) + (head.reads is None) for names in of]
             for head, of in zip(heads, self.reads, strict=True)
         ]
+        self.starts = [0, *accumulate(ids * prod(sizes) for sizes in self.sizes)]
         self.levels: list[list[int]] = []
         known: set[str] = set()
         while len(known) < sum(len(head.says) for head in heads):
@@ -129,17 +133,23 @@ class Heads:
     def _size(self, name: str) -> int:
         return self.classes[name] if name else 2
 
-    def weights(self, number: int) -> list[dict[str, int]]:
-        """For each way, how much each field counts in a head's code; "" for a cell's presence."""
-        found = []
-        for names in self.reads[number]:
-            counts, unit = {}, 1
+    def units(self, head: int) -> dict[tuple[str, str], int]:
+        """How much each field counts in the number of a head's sight, by its way and name.
+
+        A number is of mixed radix: the symbol, `TOKEN` without a name, then a code for each way.
+        """
+        found, unit, whole = {}, 1, self.heads[head].reads is None
+        parts = zip(self.ways, self.reads[head], self.sizes[head], strict=True)
+        for way, names, size in reversed(list(parts)):
+            count = unit
             for name in reversed(names):
-                counts[name] = unit
-                unit *= self._size(name)
-            if self.heads[number].reads is None and names:
-                counts[""] = 1
-            found.append(counts)
+                found[way, name] = count
+                count *= self._size(name)
+            if whole and names:
+                found[way, ""] = unit
+            unit *= size
+        if whole or TOKEN in (self.heads[head].reads or ()):
+            found[TOKEN, ""] = unit
         return found
 
     def fields(self, number: int, way: int, code: Any) -> dict[str, Any]:
@@ -293,7 +303,7 @@ class LocalRule(ABC):
     def heads(self) -> Heads:
         """The heads, and how what they see is coded."""
         steps = self.steps or (Head((SYMBOL, *self.fields)),)
-        return Heads(self.messages, self.fields, steps)
+        return Heads(self.messages, self.fields, steps, symbols.vocab_size(self.base))
 
     @property
     def network(self) -> dict[str, Any]:
@@ -355,17 +365,14 @@ class LocalRule(ABC):
             SEES[way]: self.message(names, code)
             for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
         }
-        for head in self.heads.heads:
-            if head.reads is None:
-                parts = {**around, OWN: {}}
-            else:
-                parts = {
-                    who: {n: m for n, m in message.items() if _named(who, n) in head.reads}
-                    for who, message in {**around, OWN: found}.items()
-                }
-            reads_token = head.reads is None or TOKEN in head.reads
+        for says, reads in self.heads.heads:
+            parts = {
+                who: {n: m for n, m in part.items() if reads is None or _named(who, n) in reads}
+                for who, part in {**around, OWN: found}.items()
+            }
+            token = windows.token if reads is None or TOKEN in reads else None
             seen = {who: Message(fields, who) for who, fields in parts.items()}
-            found |= self.cell(head.says, Seen(windows.token if reads_token else None, **seen))
+            found |= self.cell(says, Seen(token, **seen))
         return found
 
     def seen(
@@ -379,35 +386,24 @@ class LocalRule(ABC):
             way: self.message(names, code)
             for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
         }
-        around[OWN] = dict(outputs)
+        around |= {OWN: dict(outputs), TOKEN: {"": windows.token.astype(np.int64)}}
         numbers, of = [], []
         for h, head in enumerate(self.heads.heads):
             here = np.arange(len(windows.token))
             if head.says == (SYMBOL,):
                 here = np.flatnonzero(windows.token == symbols.MASK)
-            codes = [
-                sum((around[way][n][here] * unit for n, unit in counts.items()), np.int64(0))
-                for way, counts in zip(self.heads.ways, self.heads.weights(h), strict=True)
-            ]
-            reads_token = head.reads is None or TOKEN in head.reads
-            number = windows.token[here].astype(np.int64) * reads_token
-            for code, size in zip(codes, self.heads.sizes[h], strict=True):
-                number = number * size + code
-            numbers.append(self._starts[h] + number)
+            number = np.full(len(here), self.heads.starts[h])
+            for (way, name), unit in self.heads.units(h).items():
+                number += around[way][name][here] * unit
+            numbers.append(number)
             of.append(here)
         return np.concatenate(numbers), np.concatenate(of)
 
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        """The number of the first sight of each head, and of what would come next."""
-        ids = symbols.vocab_size(self.base)
-        sizes = [ids * prod(sizes) for sizes in self.heads.sizes]
-        return np.cumsum([0, *sizes])
-
     def sights(self, numbers: np.ndarray) -> Sights:
         """What `seen` made numbers of."""
-        head = np.searchsorted(self._starts, numbers, side="right") - 1
-        rest = numbers - self._starts[head]
+        starts = np.array(self.heads.starts)
+        head = np.searchsorted(starts, numbers, side="right") - 1
+        rest = numbers - starts[head]
         codes = np.zeros((len(numbers), len(self.heads.ways)), dtype=np.int64)
         sizes = np.array(self.heads.sizes, dtype=np.int64).reshape(len(self.heads.heads), -1)
         for way in reversed(range(codes.shape[1])):
@@ -416,8 +412,7 @@ class LocalRule(ABC):
 
     def inputs(self, head: int, sights: Sights) -> dict[str, np.ndarray]:
         """What sights of one head show, by the names that a `Head` reads, int64 [N] each."""
-        reads = self.heads.heads[head].reads
-        found = {TOKEN: sights.token} if reads is None or TOKEN in reads else {}
+        found = {TOKEN: sights.token} if (TOKEN, "") in self.heads.units(head) else {}
         for i, way in enumerate(self.heads.ways):
             fields = self.heads.fields(head, i, sights.codes[:, i])
             found |= {_named(SEES[way], name): part for name, part in fields.items()}

@@ -18,6 +18,7 @@ from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
 from canvas.windows import (
     SYMBOL,
+    TOKEN,
     UNDEFINED,
     LocalRule,
     Sights,
@@ -211,14 +212,14 @@ def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
     numbers = all_windows(name)[:1000]
     sights = rule.sights(numbers)
     for head in np.unique(sights.head):
-        here = sights.head == head
-        some = Sights(*(part[here] for part in sights))
-        counts, total = rule.heads.weights(int(head)), some.token
-        for i, (way, sizes) in enumerate(zip(counts, rule.heads.sizes[head], strict=True)):
+        some = Sights(*(part[sights.head == head] for part in sights))
+        seen = {(TOKEN, ""): some.token}
+        for i, way in enumerate(rule.heads.ways):
             fields = rule.heads.fields(int(head), i, some.codes[:, i])
-            assert (sum(fields[n] * unit for n, unit in way.items()) == some.codes[:, i]).all()
-            total = total * sizes + some.codes[:, i]
-        assert (total - total[0] == numbers[here] - numbers[here][0]).all()
+            seen |= {(way, name): part for name, part in fields.items()}
+        units = rule.heads.units(int(head))
+        number = sum(seen[read] * unit for read, unit in units.items()) + rule.heads.starts[head]
+        assert (number == numbers[sights.head == head]).all()
 
 
 def test_a_head_sees_nothing_that_it_does_not_read() -> None:

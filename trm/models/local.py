@@ -11,6 +11,8 @@ still, so that cycles see no more of the page. At the end z_H is decided and han
 A page is worked out in the order of writing, every cell once (`work_in_order`). As an
 `IterativeModel` all cells take a supervision step at once, from the messages of the step before,
 which leads to the same page, and can be looked into.
+
+From the top: what a cell computes, from embeddings to heads; how what it sees is coded; pages.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from torch import Tensor, nn
 from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, Sights
 from trm.models.configs import LocalConfig
-from trm.models.iterative import IterativeModel
+from trm.models.iterative import IterativeModel, map_state
 from trm.models.layers import (
     Attention,
     Linear,
@@ -35,6 +37,7 @@ from trm.models.layers import (
 )
 
 _CERTAIN = 30.0  # logit of a blank cell outside the page
+_MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered
 
 
 class Seen(NamedTuple):
@@ -42,6 +45,14 @@ class Seen(NamedTuple):
 
     keys_values: list[Tensor]
     present: Tensor  # whether there is such a neighbour, of which it reads something
+
+
+class Decided(NamedTuple):
+    """What N heads have decided, or all heads of N cells."""
+
+    classes: Tensor  # int64 [N, outputs], of which those of a head count that it says
+    log_right: Tensor  # float32 [N], log of the probability that all of it is right
+    states: Tensor | None  # z_H, [N, D], of cells [N, heads * D]; None: not wanted
 
 
 @dataclass
@@ -57,15 +68,6 @@ class Page:
         return Page(self.tokens[index], self.inside[index], self.asked[index])
 
 
-class Cells(NamedTuple):
-    """What N cells have decided."""
-
-    symbol: Tensor  # int64 [N]
-    values: Tensor  # int64 [N, 1 + fields], 1 for there being such a cell, then classes
-    log_right: Tensor  # float32 [N], log of the probability that all of it is right
-    states: Tensor  # [N, heads * D], z_H of every head
-
-
 class LocalRecursiveModel(IterativeModel):
     """See this module's docstring.
 
@@ -79,10 +81,13 @@ class LocalRecursiveModel(IterativeModel):
     translation_invariant = True
     H_init: Tensor
     L_init: Tensor
-    _weights: Tensor  # int64 [heads, ways, 1 + fields], how much each counts in a code
-    _starts: Tensor  # int64 [heads, ways], where a head's codes begin
-    _whole: Tensor  # bool [heads], which read all
-    _reads: Tensor  # bool [heads, ways], which read anything of a way
+    _window: Tensor  # int64 [1 + ways * (1 + fields)], how much each counts in a window's number
+    _columns: Tensor  # int64 [heads, most that one reads], where that stands in what cells see
+    _units: Tensor  # int64 [heads, most that one reads], how much it counts in a sight's number
+    _starts: Tensor  # int64 [heads], the number of a head's first sight
+    _sizes: Tensor  # int64 [heads, ways], how many codes a way has
+    _tables: Tensor  # int64 [heads, ways], where a head's codes begin in `message_tables`
+    _least: Tensor  # int64 [heads, ways], the least code by which there is something to read
     _token: Tensor  # bool [heads], which read the symbol
 
     def __init__(self, config: LocalConfig):
@@ -92,9 +97,10 @@ class LocalRecursiveModel(IterativeModel):
         handed = {name: n for way in config.messages.values() for name, n in way.items()}
         self.fields = handed | config.own
         self.outputs = {SYMBOL: config.vocab_size, **self.fields}
-        steps = [Head(tuple(one["says"]), tuple(one["reads"])) for one in config.heads]
         ways = {way: tuple(config.messages.get(way, ())) for way in NEIGHBOURS}
-        self.heads = Heads(ways, self.fields, steps or [Head(tuple(self.outputs))])
+        heads = [Head(tuple(one["says"]), tuple(one["reads"])) for one in config.heads]
+        heads = heads or [Head(tuple(self.outputs))]
+        self.heads = Heads(ways, self.fields, heads, config.vocab_size)
         self.scale = D**0.5
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
         # Of each class of each field; last, where heads read it, of whether there is a neighbour.
@@ -118,90 +124,10 @@ class LocalRecursiveModel(IterativeModel):
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
         self.embed_heads = None
-        if steps:
-            self.embed_heads = nn.Embedding(len(steps), D)
+        if config.heads:
+            self.embed_heads = nn.Embedding(len(heads), D)
             truncated_normal_(self.embed_heads.weight, 1 / self.scale)
         self._add_codes()
-
-    def _add_codes(self) -> None:
-        """What says how heads' codes are made, and where each head's begin in `message_tables`."""
-        heads = self.heads
-        count, ways = len(heads.heads), len(heads.ways)
-        weights = torch.zeros(count, ways, 1 + len(self.fields), dtype=torch.int64)
-        place = {name: i for i, name in enumerate(("", *self.fields))}
-        for head in range(count):
-            for way, counts in enumerate(heads.weights(head)):
-                for name, count_of in counts.items():
-                    weights[head, way, place[name]] = count_of
-        sizes = torch.tensor(heads.sizes).view(count, ways)
-        whole = torch.tensor([head.reads is None for head in heads.heads])
-        reads = [[bool(names) for names in of] for of in heads.reads]
-        token = [head.reads is None or TOKEN in head.reads for head in heads.heads]
-        parts = {"weights": weights, "starts": sizes.cumsum(0) - sizes, "whole": whole}
-        parts |= {"reads": torch.tensor(reads).view(count, ways), "token": torch.tensor(token)}
-        for name, part in parts.items():
-            self.register_buffer(f"_{name}", part, persistent=False)
-
-    @property
-    def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
-        """The layers, each with its attention."""
-        return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
-
-    def parts(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Logits of the symbol and of each field, [..., C] each, of the heads' [..., sum of C]."""
-        sizes = list(self.outputs.values())
-        return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
-
-    def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
-        """The least by which a right logit of each sight exceeds the others, float [N].
-
-        Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
-        where it is not asked.
-        """
-        least = outputs.new_full((len(outputs),), torch.inf)
-        for name, logits in self.parts(outputs).items():
-            label = labels[name].clamp(min=0)[:, None]
-            others = logits.scatter(1, label, -torch.inf).amax(1)
-            margin = logits.gather(1, label)[:, 0] - others
-            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
-        return least
-
-    def message_tables(self) -> list[tuple[Tensor, ...]]:
-        """Keys and values of all that can be read, for each layer and way [codes, 2 * D].
-
-        A row for every code of each head (`canvas.windows.Heads`), head after head.
-        """
-        dtype = compute_dtype(self.embed_messages.weight)
-        vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
-        return [tuple(mixing.keys_values(v) for v in vectors) for _, mixing in self.blocks]
-
-    def message_vectors(self, embed: Tensor) -> list[Tensor]:
-        """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
-        heads, embed, start = self.heads, embed * self.message_scale, self.class_starts
-        vectors = []
-        for way in range(len(heads.ways)):
-            of_heads = []
-            for head in range(len(heads.heads)):
-                codes = torch.arange(heads.sizes[head][way], device=embed.device)
-                total = embed.new_zeros(len(codes), embed.shape[1])
-                for name, value in heads.fields(head, way, codes).items():
-                    if name or heads.heads[head].reads is not None:
-                        total = total + embed[start[name] + value]
-                of_heads.append(total)
-            vectors.append(torch.cat(of_heads))
-        return vectors
-
-    @property
-    def class_starts(self) -> dict[str, int]:
-        """Where the classes of each field begin among all; "": of whether there is a neighbour."""
-        starts = accumulate(self.fields.values(), initial=0)
-        return dict(zip((*self.fields, ""), starts, strict=True))
-
-    @property
-    def message_scale(self) -> float:
-        """Of embeddings of classes, with which the longest message is of unit size a channel."""
-        most = max(1, *(len(names) for names in self.heads.ways.values()))
-        return (self.config.hidden_size / most) ** 0.5
 
     def cells(
         self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None
@@ -260,16 +186,6 @@ class LocalRecursiveModel(IterativeModel):
                 z_H, z_L = self.cycle(x, z_H, z_L, seen)
         return self.cycle(x, z_H, z_L, seen)[0]
 
-    def places(self, sights: Sights) -> tuple[Tensor, Tensor]:
-        """Where codes stand in `message_tables`, int64 [N, ways]; and which are read, bool."""
-        head, _, codes = sights
-        present = torch.where(self._whole[head, None], codes > 0, self._reads[head])
-        return codes + self._starts[head], present
-
-    def reads_token(self, sights: Sights) -> Tensor:
-        """Which heads read the symbol, bool [N, 1]."""
-        return self._token[sights.head, None]
-
     def cycle(self, x: Tensor, z_H: Tensor, z_L: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """z_L some times, then z_H once; [N, D] each."""
         for _ in range(self.config.L_cycles):
@@ -293,83 +209,162 @@ class LocalRecursiveModel(IterativeModel):
             x = layer.after(x, mixing.out(mixed))
         return x
 
-    def decide(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """The likeliest classes, of all heads' states [..., heads * D].
+    @property
+    def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
+        """The layers, each with its attention."""
+        return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
 
-        The symbol, int64 [...], and values as `Cells` has them, int64 [..., 1 + fields].
-        """
-        parts = self.read_all(states)
-        chosen = [parts[name].argmax(dim=-1) for name in self.outputs]
-        return chosen[0], torch.stack((torch.ones_like(chosen[0]), *chosen[1:]), dim=-1)
+    def parts(self, outputs: Tensor) -> dict[str, Tensor]:
+        """Logits of the symbol and of each field, [..., C] each, of the heads' [..., sum of C]."""
+        sizes = list(self.outputs.values())
+        return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
 
     def read_all(self, states: Tensor) -> dict[str, Tensor]:
         """All that cells say, logits [..., C] each, of all heads' states [..., heads * D]."""
         found: dict[str, Tensor] = {}
-        for head, z_H in zip(self.heads.heads, states.chunk(len(self._whole), -1), strict=True):
+        heads = self.heads.heads
+        for head, z_H in zip(heads, states.chunk(len(heads), dim=-1), strict=True):
             parts = self.parts(self.lm_head(z_H))
             found |= {name: parts[name] for name in head.says}
         return {name: found[name] for name in self.outputs}
 
+    def decide(self, states: Tensor) -> Tensor:
+        """The likeliest classes, int64 [..., outputs], of all heads' states [..., heads * D]."""
+        return torch.stack([part.argmax(dim=-1) for part in self.read_all(states).values()], dim=-1)
+
     def log_right(self, states: Tensor) -> Tensor:
         """Log of the probability that all heads are right, float32 [...]."""
-        logits = self.halt_head(states.unflatten(-1, (len(self._whole), -1)))[..., 0]
+        logits = self.halt_head(states.unflatten(-1, (len(self.heads.heads), -1)))[..., 0]
         return F.logsigmoid(logits.float()).sum(dim=-1)
 
-    def work(
-        self,
-        tokens: Tensor,
-        around: Tensor,
-        tables: list[tuple[Tensor, ...]],
-        known: "Known | None" = None,
-    ) -> Cells:
+    def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
+        """The least by which a right logit of each sight exceeds the others, float [N].
+
+        Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
+        where it is not asked.
+        """
+        least = outputs.new_full((len(outputs),), torch.inf)
+        for name, logits in self.parts(outputs).items():
+            label = labels[name].clamp(min=0)[:, None]
+            others = logits.scatter(1, label, -torch.inf).amax(1)
+            margin = logits.gather(1, label)[:, 0] - others
+            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+        return least
+
+    def message_tables(self) -> list[tuple[Tensor, ...]]:
+        """Keys and values of all that can be read, for each layer and way [codes, 2 * D].
+
+        A row for every code of each head (`canvas.windows.Heads`), head after head.
+        """
+        dtype = compute_dtype(self.embed_messages.weight)
+        vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
+        return [tuple(mixing.keys_values(v) for v in vectors) for _, mixing in self.blocks]
+
+    @property
+    def class_starts(self) -> dict[str, int]:
+        """Where the classes of each field begin among all; "": of whether there is a neighbour."""
+        starts = accumulate(self.fields.values(), initial=0)
+        return dict(zip((*self.fields, ""), starts, strict=True))
+
+    @property
+    def message_scale(self) -> float:
+        """Of embeddings of classes, with which the longest message is of unit size a channel."""
+        most = max(1, *(len(names) for names in self.heads.ways.values()))
+        return (self.config.hidden_size / most) ** 0.5
+
+    def message_vectors(self, embed: Tensor) -> list[Tensor]:
+        """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
+        heads, embed, start = self.heads, embed * self.message_scale, self.class_starts
+        vectors = []
+        for way in range(len(heads.ways)):
+            of_heads = []
+            for head in range(len(heads.heads)):
+                codes = torch.arange(heads.sizes[head][way], device=embed.device)
+                total = embed.new_zeros(len(codes), embed.shape[1])
+                for name, value in heads.fields(head, way, codes).items():
+                    if name or heads.heads[head].reads is not None:
+                        total = total + embed[start[name] + value]
+                of_heads.append(total)
+            vectors.append(torch.cat(of_heads))
+        return vectors
+
+    def places(self, sights: Sights) -> tuple[Tensor, Tensor]:
+        """Where codes stand in `message_tables`, int64 [N, ways]; and which are read, bool."""
+        head, _, codes = sights
+        return codes + self._tables[head], codes >= self._least[head]
+
+    def reads_token(self, sights: Sights) -> Tensor:
+        """Which heads read the symbol, bool [N, 1]."""
+        return self._token[sights.head, None]
+
+    def _add_codes(self) -> None:
+        """What says how sights are numbered, and where codes begin in `message_tables`."""
+        heads, ids = self.heads, self.config.vocab_size
+        whole = Heads(heads.ways, self.fields, [Head(tuple(self.outputs))], ids)
+        units, (window,) = self._units_of(heads), self._units_of(whole)
+        most = max(map(len, units))
+        tables = [list(accumulate(of, initial=0))[:-1] for of in zip(*heads.sizes, strict=True)]
+        reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
+        least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
+        parts = {
+            "window": torch.tensor([window.get(i, 0) for i in range(1 + max(window))]),
+            "columns": torch.tensor([[*of, *[0] * (most - len(of))] for of in units]),
+            "units": torch.tensor([[*of.values(), *[0] * (most - len(of))] for of in units]),
+            "starts": torch.tensor(heads.starts[:-1]),
+            "sizes": torch.tensor(heads.sizes).view(len(units), -1),
+            "tables": torch.tensor(tables).view(-1, len(units)).T,
+            "least": torch.tensor(least).view(len(units), -1),
+            "token": torch.tensor([0 in of for of in units]),
+        }
+        for name, part in parts.items():
+            self.register_buffer(f"_{name}", part, persistent=False)
+
+    def _units_of(self, heads: Heads) -> list[dict[int, int]]:
+        """For each head how much counts, of what stands where in what cells see, see `work`."""
+        at = {TOKEN: 0} | {way: 1 + i * len(self.outputs) for i, way in enumerate(heads.ways)}
+        place = {name: i for i, name in enumerate(("", *self.fields))}
+        units = [heads.units(head) for head in range(len(heads.heads))]
+        return [{at[way] + place[name]: of[way, name] for way, name in of} for of in units]
+
+    def numbers(self, level: list[int], seen: Tensor) -> Tensor:
+        """The sights of some heads, int64 [heads * N], of what N cells see, as `work` has it."""
+        read = seen[:, self._columns[level]] * self._units[level]  # [N, heads, most that one reads]
+        return (read.sum(-1) + self._starts[level]).T.flatten()
+
+    def sights(self, numbers: Tensor) -> Sights:
+        """What `numbers` made numbers of."""
+        head = torch.bucketize(numbers, self._starts, right=True) - 1
+        rest, codes = numbers - self._starts[head], []
+        for size in reversed(self._sizes[head].unbind(1)):
+            codes.append(rest % size)
+            rest = rest // size
+        return Sights(head, rest, torch.stack(codes[::-1], dim=1))
+
+    def work(self, tokens: Tensor, around: Tensor, known: "Known") -> Decided:
         """What N cells decide, head after head.
 
         Args:
             tokens: int64 [N].
-            around: the values of the neighbours, int64 [N, ways, 1 + fields]; 0: no such cell.
-            tables: `message_tables`.
-            known: states of sights that have come before; new ones are added.
+            around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
+                then classes; 0: no such cell.
+            known: answers to sights that have come before; new ones are added.
         """
-        heads, N = self.heads.heads, len(tokens)
-        values = around.new_zeros(N, 1 + len(self.fields))
-        values[:, 0] = 1
-        symbol = tokens
-        states: list[Tensor | None] = [None] * len(heads)
         place = {name: i for i, name in enumerate(self.outputs)}
+        own = around.new_zeros(len(tokens), len(place))
+        seen = torch.cat((tokens[:, None], around.flatten(1), own), dim=1)
+        classes = seen[:, -len(place) :]  # in place, where the next heads read them
+        log_right = torch.zeros_like(tokens, dtype=torch.float32)
+        states: dict[int, Tensor] = {}
         for level in self.heads.levels:
-            own = (values[:, None],) if OWN in self.heads.ways else ()
-            seen = torch.cat((around, *own), dim=1)
-            codes = torch.cat([(seen * self._weights[head]).sum(-1) for head in level])
-            which = torch.tensor(level, device=tokens.device).repeat_interleave(N)
-            sights = Sights(which, tokens.repeat(len(level)), codes)
-            z_H = self.think(sights, tables) if known is None else known(sights, tables)
-            for head, z in zip(level, z_H.chunk(len(level)), strict=True):
-                states[head] = z
-                parts = self.parts(self.lm_head(z))
-                for name in heads[head].says:
-                    chosen = parts[name].argmax(dim=-1)
-                    if name == SYMBOL:
-                        symbol = chosen
-                    else:
-                        values[:, place[name]] = chosen
-        together = torch.cat(states, dim=-1)  # type: ignore[arg-type]
-        return Cells(symbol, values, self.log_right(together), together)
-
-    def window_numbers(self, tokens: Tensor, around: Tensor) -> Tensor:
-        """Windows as numbers, see `canvas.windows.LocalRule.numbers`.
-
-        Of symbol ids int64 [...] and the values of neighbours int64 [..., ways, 1 + fields].
-        """
-        number, place = tokens, {name: 1 + i for i, name in enumerate(self.fields)}
-        for i, (way, names) in enumerate(self.heads.ways.items()):
-            if way == OWN:
-                continue
-            code, size = torch.zeros_like(number), 1
-            for name in names:
-                code = code * self.fields[name] + around[..., i, place[name]]
-                size = size * self.fields[name]
-            number = number * (1 + size) + (1 + code) * around[..., i, 0]
-        return number
+            answers = known(self.numbers(level, seen))
+            log_right = log_right + answers.log_right.view(len(level), -1).sum(dim=0)
+            for head, chosen in zip(level, answers.classes.chunk(len(level)), strict=True):
+                says = [place[name] for name in self.heads.heads[head].says]
+                classes[:, says] = chosen[:, says]
+            if answers.states is not None:
+                states |= zip(level, answers.states.chunk(len(level)), strict=True)
+        together = torch.cat([states[head] for head in sorted(states)], dim=-1) if states else None
+        return Decided(classes, log_right, together)
 
     def encode(self, tokens: Tensor) -> Page:
         """See `IterativeModel`: symbol ids, integers [B, H, W]; ValueError for anything else."""
@@ -389,16 +384,16 @@ class LocalRecursiveModel(IterativeModel):
     def initial_state(self, context: Page) -> Tensor:
         """Zero, [B, H * W, D]: what the heads say of that is what cells hand on at first."""
         batch, cells = context.tokens.flatten(1).shape
-        return self.H_init.new_zeros(batch, cells, len(self._whole) * self.config.hidden_size)
+        return self.H_init.new_zeros(batch, cells, len(self.heads.heads) * self.config.hidden_size)
 
     def iterate(self, context: Page, state: Tensor) -> Tensor:
         """A supervision step of all cells at once, [B, H * W, heads * D] to the same."""
         at = context.inside
-        _, values = self.decide(state)
-        values = values.unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
+        values = self.decide(state).unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
+        values[..., 0] = at
         around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
-        known = None if self.embed_heads is None else Known(self)
-        states = self.work(context.tokens[at], around, self.message_tables(), known).states
+        states = self.work(context.tokens[at], around, Known(self, states=True)).states
+        assert states is not None
         zero = torch.zeros_like(state, dtype=states.dtype)
         return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
 
@@ -418,52 +413,51 @@ class LocalRecursiveModel(IterativeModel):
         logits = self.read_all(state)[SYMBOL].unflatten(1, context.tokens.shape[1:])
         blank = F.one_hot(torch.tensor(BLANK), self.config.vocab_size) * _CERTAIN
         logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
-        counted = torch.where(
-            context.asked.any(dim=(1, 2))[:, None, None], context.asked, context.inside
-        )
+        some = context.asked.any(dim=(1, 2))[:, None, None]
+        counted = torch.where(some, context.asked, context.inside)
         sure = self.log_right(state).view(counted.shape)
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 
     def decided(self, state: Tensor, context: Page) -> dict[str, Tensor]:
         """See `IterativeModel`: of every field; none outside the page."""
-        values = self.decide(state)[1].unflatten(1, context.inside.shape[1:])
+        values = self.decide(state).unflatten(1, context.inside.shape[1:])
         fields = (values[..., 1:] * context.inside.unsqueeze(-1)).unbind(-1)
         return dict(zip(self.fields, fields, strict=True))
 
     def pairs(self, height: int, width: int) -> int:
         """See `IterativeModel`: every cell attends to its neighbours, once a head."""
-        return len(self._whole) * len(self.steps) * height * width
+        return len(self.heads.heads) * len(self.steps) * height * width
 
 
 class Known:
-    """States of sights, each worked out once: few differ where cells work in steps."""
+    """What a model as it is now answers to sights, each worked out once where there are few."""
 
-    def __init__(self, model: LocalRecursiveModel) -> None:
-        sizes = torch.tensor(model.heads.sizes, device=model.H_init.device)
-        self.model, self.sizes = model, sizes.view(len(model.heads.heads), -1)
-        whole = model.config.vocab_size * self.sizes.prod(dim=1)
-        self.starts = whole.cumsum(0) - whole
-        self.numbers = whole.new_zeros(0)  # sorted
-        self.states: Tensor | None = None
+    def __init__(self, model: LocalRecursiveModel, states: bool = False) -> None:
+        self.model, self.tables, self.states = model, model.message_tables(), states
+        self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
+        if model.heads.starts[-1] <= _MOST_KNOWN:
+            self.index = torch.full(model.heads.starts[-1:], -1).to(model._starts)
+        self.found: Decided | None = None
 
-    def __call__(self, sights: Sights, tables: list[tuple[Tensor, ...]]) -> Tensor:
-        """As `LocalRecursiveModel.think`."""
-        head, token, codes = sights
-        number = token * self.model.reads_token(sights)[:, 0]
-        for way in range(codes.shape[1]):
-            number = number * self.sizes[head, way] + codes[:, way]
-        different, index = (number + self.starts[head]).unique(return_inverse=True)
-        new = ~torch.isin(different, self.numbers)
-        if new.any():
-            one = index.new_zeros(len(different)).scatter_(
-                0, index, torch.arange(len(index)).to(index)
-            )
-            found = self.model.think(Sights(*(part[one[new]] for part in sights)), tables)
-            self.numbers, order = torch.cat((self.numbers, different[new])).sort()
-            before = found[:0] if self.states is None else self.states
-            self.states = torch.cat((before, found))[order]
-        assert self.states is not None
-        return self.states[torch.searchsorted(self.numbers, different)][index]
+    def __call__(self, numbers: Tensor) -> Decided:
+        """The answers to N sights, see `LocalRecursiveModel.numbers`."""
+        if self.index is None:
+            return self.answers(numbers)
+        new = numbers[self.index[numbers] < 0].unique()
+        if len(new):
+            found, before = self.answers(new), self.found
+            self.index[new] = torch.arange(len(new)).to(new) + (len(before[0]) if before else 0)
+            self.found = map_state(lambda *parts: torch.cat(parts), *filter(None, (before, found)))
+        index = self.index[numbers]
+        return map_state(lambda part: part[index], self.found)
+
+    def answers(self, numbers: Tensor) -> Decided:
+        """The same, all of them worked out."""
+        z_H = self.model.think(self.model.sights(numbers), self.tables)
+        parts = self.model.parts(self.model.lm_head(z_H)).values()
+        right = F.logsigmoid(self.model.halt_head(z_H)[..., 0].float())
+        classes = torch.stack([logits.argmax(dim=-1) for logits in parts], dim=1)
+        return Decided(classes, right, z_H if self.states else None)
 
 
 def all_right(log_probability: Tensor) -> Tensor:
@@ -500,6 +494,7 @@ def work_in_order(
     tokens: Tensor,
     states: bool = False,
     windows: Tensor | None = None,
+    known: Known | None = None,
 ) -> InOrder:
     """Work canvases out, every cell once, after all that it depends on.
 
@@ -512,9 +507,10 @@ def work_in_order(
         states: whether those of all cells are wanted.
         windows: the known ones, numbered as `canvas.windows.LocalRule.numbers` has it, int64,
             sorted; None: all are.
+        known: answers to sights that have come before, without states; new ones are added.
     """
-    page, tables = model.encode(tokens), model.message_tables()
-    known = None if model.embed_heads is None else Known(model)
+    page = model.encode(tokens)
+    known = Known(model, states) if known is None or states else known
     filled = page.tokens.clone()
     B, H, W = filled.shape
     sure = torch.zeros(B, H, device=filled.device)
@@ -541,15 +537,18 @@ def work_in_order(
         )
         token = page.tokens[:, row, column]
         if windows is not None:
-            number = model.window_numbers(token, around)
+            seen = torch.cat((token.unsqueeze(-1), around.flatten(-2)), dim=-1)
+            number = (seen * model._window).sum(dim=-1)
             at = torch.searchsorted(windows, number).clamp(max=len(windows) - 1)
             known_all &= ((windows[at] == number) | ~here).all(dim=1)
-        cells = model.work(token.flatten(), around.flatten(0, 1), tables, known)
+        cells = model.work(token.flatten(), around.flatten(0, 1), known)
         asked = page.asked[:, row, column]
-        now[:, row + 1] = cells.values.view(*here.shape, -1) * here.unsqueeze(-1)
-        filled[:, row, column] = torch.where(asked, cells.symbol.view(here.shape), token)
+        classes = cells.classes.unflatten(0, here.shape)
+        filled[:, row, column] = torch.where(asked, classes[..., 0], token)
+        classes[..., 0] = 1
+        now[:, row + 1] = classes * here.unsqueeze(-1)
         sure[:, row] += cells.log_right.view(here.shape) * asked
-        if state is not None:
+        if state is not None and cells.states is not None:
             found = cells.states.view(*here.shape, -1) * here.unsqueeze(-1)
             state[:, row, column] = found.to(state.dtype)
     state = None if state is None else state.flatten(1, 2)

@@ -12,7 +12,7 @@ from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
 from canvas.windows import SYMBOL, UNDEFINED, LocalRule
-from trm.models.local import InOrder, LocalRecursiveModel, work_in_order
+from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
     OnRow,
@@ -53,6 +53,11 @@ class LocalPredictor(Predictor):
         if self.rule is None:
             return None
         return torch.from_numpy(closed_windows(self.rule)).to(next(self.model.parameters()).device)
+
+    @cached_property
+    def known(self) -> Known:
+        """Answers to all sights that have come before, of the model as it was at the first."""
+        return Known(self.model)
 
     def accepts(self, height: int, width: int) -> bool:
         return True
@@ -148,7 +153,7 @@ class LocalPredictor(Predictor):
         return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
 
     def _work(self, canvases: np.ndarray, states: bool = False) -> InOrder:
-        return work_in_order(self.model, self._tokens(canvases), states, self.windows)
+        return work_in_order(self.model, self._tokens(canvases), states, self.windows, self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

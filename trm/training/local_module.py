@@ -158,11 +158,11 @@ class LocalModule(CanvasModule):
 
     @torch.no_grad()
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
-        """On all rows of each problem."""
+        """On all rows of each problem, every different sight once, as in training."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         rule = data.task.local_rule()
         found = page_windows(rule, drawing)
-        numbers = rule.seen(found.windows, found.outputs)[0]
+        numbers = np.unique(rule.seen(found.windows, found.outputs)[0])
         return float(self.loss(self._sights(numbers))[0]), len(drawing)
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
