@@ -167,7 +167,8 @@ def run(args: argparse.Namespace) -> int:
         figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
     fields = None
     if isinstance(predictor, LocalPredictor):
-        drawn = draw_fields(solver.task.local_rule(), drawing, np.array([row]))
+        rule = solver.task.local_rule(untold=bool(predictor.model.config.codes))
+        drawn = draw_fields(rule, drawing, np.array([row]))
         fields = {
             name: (classes[0], drawn[name][0])
             for name, classes in predictor.fields(canvas[None]).items()

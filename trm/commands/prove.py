@@ -149,9 +149,10 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
             here = meanings[meanings[:, 1] == true]
             cells = (here[here[:, 0] == one, 2].tolist() for one in columns)
             rows.append((CLASSES[true], *(" ".join(map(str, codes)) for codes in cells)))
-        title = f"codes for {name}: {len(used)} of {rule.codes[name]} are used"
-        results().print()
-        print_table((name, *(CLASSES[one] for one in columns)), rows, title, wrap=True)
+        beside = f", by what is told beside it ({', '.join(CLASSES[one] for one in columns)})"
+        title = f"\ncodes for {name}: {len(used)} of {rule.codes[name]} are used"
+        results().print(title + beside * (len(columns) > 1), style="bold")
+        print_table((name, *(CLASSES[one] for one in columns)), rows, wrap=True)
 
 
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:

@@ -69,6 +69,11 @@ class LocalPredictor(Predictor):
         return LocalPredictor(self.model, on_step, self.proved, self.rule)
 
     def for_any_view(self, task: Task) -> "LocalPredictor":
+        if self.model.config.codes:
+            raise ValueError(
+                "which windows an upright page has is not known of a model that invents its codes: "
+                "leave out --symmetries"
+            )
         return LocalPredictor(self.model, self.on_step, self.proved, task.local_rule())
 
     def perturbed(self, noise: float, temperature: float) -> Predictor:
@@ -135,13 +140,17 @@ class LocalPredictor(Predictor):
 
     @torch.no_grad()
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`."""
+        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`.
+
+        Of codes, which stand for nothing that has a name, none.
+        """
         worked = self._work(inputs, states=True)
         page = self.model.encode(self._tokens(inputs))
         decided = self.model.decided(worked.state, page)
         return {
             name: classes.masked_fill(~page.inside, UNDEFINED).byte().cpu().numpy()
             for name, classes in decided.items()
+            if name not in self.model.config.codes
         }
 
     def _confidence(self, worked: InOrder) -> np.ndarray:

@@ -65,6 +65,11 @@ class LocalModule(CanvasModule):
                 "a local model knows which neighbour is on its right: leave out data.views, "
                 "data.transforms and data.blanks"
             )
+        if self.model.config.codes and self.samples == LocalModule.samples:
+            raise ValueError(
+                "a LocalModule tells all that cells hand on: leave out codes, or train the model "
+                "with trm.training.UntoldModule"
+            )
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of N sights, and what is worth logging: shares that are right.

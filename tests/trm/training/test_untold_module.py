@@ -1,0 +1,73 @@
+"""Training of models that invent what their cells hand on."""
+
+import csv
+
+import pytest
+import torch
+
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from trm.training.samples import PageSamples
+
+SMALL = (
+    "--config", "generalise/untold", "--data.task.base", 2, "--data.batch_size", 8,
+    "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
+    "--data.batches_per_epoch", 10, "--data.validation_problems", 4,
+    "--data.training_problems", 0, "--model.schedule.decay", "constant",
+    "--trainer.max_epochs", 2, "--trainer.check_val_every_n_epoch", 1,
+    "--model.network.config.codes", "{carry: 5}", "--model.network.config.hidden_size", 32,
+    "--trainer.log_every_n_steps", 1,
+)  # fmt: skip
+
+
+def test_samples_are_the_cells_of_pages_with_their_neighbours():
+    task = Multiplication(layout="lattice", base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+    batch = PageSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
+    rule = task.local_rule(untold=True)
+    fields = dict(zip(rule.fields, batch["classes"].T, strict=True))
+    right, above, above_left = batch["sources"].T
+    places = batch["places"]
+    for source, (down, left) in ((right, (0, -1)), (above, (-1, 0)), (above_left, (-1, 1))):
+        there = source >= 0
+        assert there.any()
+        moved = places[there] + torch.tensor([down, left])
+        assert torch.equal(places[source[there]], moved)
+    assert (right[places[:, 1] > 0] >= 0).all()
+    grid = (batch["symbols"] >= 0) & (above >= 0) & (right >= 0)
+    digit = fields["multiplicand"][above[grid]]  # handed down a column without a change
+    inside = digit > 0
+    assert torch.equal(fields["multiplicand"][grid][inside], digit[inside])
+
+
+def test_a_run_gets_cold_and_its_model_solves_upright_pages_alone(command, tmp_path):
+    ran = command("fit", *SMALL, "--trainer.logger", "CSVLogger", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    file = next(tmp_path.glob("**/metrics.csv"))
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    found = [float(row["train/temperature"]) for row in rows if row["train/temperature"]]
+    assert found[:11] == [1] * 11
+    assert found[11:17] == sorted(found[11:17], reverse=True)
+    assert found[17:] == pytest.approx([0.1] * 3)
+    checkpoint = str(next(tmp_path.glob("**/last.ckpt")).relative_to(tmp_path))
+    solved = command("solve", "--checkpoint", checkpoint, "101x11", folder=tmp_path)
+    assert "101 × 11" in solved.out
+    turned = ("--views", 8, "--symmetries", "all", "--vote-per", "solution")
+    refused = command("solve", "--checkpoint", checkpoint, "101x11", *turned, folder=tmp_path)
+    assert refused.code == 2
+    assert "leave out --symmetries" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (("--model", "trm.training.LocalModule"), "leave out codes, or train the model"),
+        (("--model.network.config.codes", "{}"), "name the fields that are not told"),
+        (("--model.network.config.codes", "{sum: 4}"), "codes name sum, and cells hand on"),
+        (("--model.cooling", "[0.9,0.5]"), "model.cooling is [begin, end] from 0 to 1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes, why, command, tmp_path):
+    ran = command("fit", *SMALL, *changes, folder=tmp_path)
+    assert ran.code == 2
+    assert why in ran.err
+    assert not (tmp_path / "runs").exists()
