@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 
 .PHONY: quickstart test check install clean
 
-# One thread: as fast, and sums are rounded as when the shipped model was trained.
+# One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
 quickstart: $(INSTALLED)
 	$(BIN)/trm fit --config configs/quickstart.yaml

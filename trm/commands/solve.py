@@ -296,9 +296,9 @@ def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> No
     from trm.evaluation.statistics import Share
 
     def solved(problems: Problems) -> list[Solution]:
-        starts, hidden = range(0, len(problems), 100), quiet or not console.is_terminal
+        starts, hidden = range(0, len(problems), 500), quiet or not console.is_terminal
         bar = track(starts, "solving", console=console, transient=True, disable=hidden)
-        return [s for i in bar for s in solver.solve(problems[i : i + 100], with_truth=True)]
+        return [s for i in bar for s in solver.solve(problems[i : i + 500], with_truth=True)]
 
     console.rule("How often it is right")
     task = solver.task

@@ -40,11 +40,8 @@ _CERTAIN = 30.0  # logit of a blank cell outside the page
 _MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered
 
 
-class Seen(NamedTuple):
-    """What N cells attend to: of each layer keys and values, [N, ways, 2 * D]; bool [N, ways]."""
-
-    keys_values: list[Tensor]
-    present: Tensor  # whether there is such a neighbour, of which it reads something
+# What N cells attend to: of each layer keys and values, [N, ways, 2 * D]; which there are, bool.
+Around = tuple[list[Tensor], Tensor]
 
 
 class Decided(NamedTuple):
@@ -158,7 +155,7 @@ class LocalRecursiveModel(IterativeModel):
         if self.embed_heads is not None:
             x = x * self.reads_token(sights)
             x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
-        return self.settle(x, Seen(keys_values, present))
+        return self.settle(x, (keys_values, present))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """What follows from messages that are not decided, to learn what codes should mean.
@@ -175,30 +172,30 @@ class LocalRecursiveModel(IterativeModel):
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
-        z_H = self.settle(x, Seen(keys_values, present))
+        z_H = self.settle(x, (keys_values, present))
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
-    def settle(self, x: Tensor, seen: Seen) -> Tensor:
+    def settle(self, x: Tensor, around: Around) -> Tensor:
         """The state z_H at the end of all cycles, of the input; [N, D] each."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         with torch.no_grad():
             for _ in range(self.config.H_cycles - 1):
-                z_H, z_L = self.cycle(x, z_H, z_L, seen)
-        return self.cycle(x, z_H, z_L, seen)[0]
+                z_H, z_L = self.cycle(x, z_H, z_L, around)
+        return self.cycle(x, z_H, z_L, around)[0]
 
-    def cycle(self, x: Tensor, z_H: Tensor, z_L: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
+    def cycle(self, x: Tensor, z_H: Tensor, z_L: Tensor, around: Around) -> tuple[Tensor, Tensor]:
         """z_L some times, then z_H once; [N, D] each."""
         for _ in range(self.config.L_cycles):
-            z_L = self.network(z_L + z_H + x, seen)
-        return self.network(z_H + z_L, seen), z_L
+            z_L = self.network(z_L + z_H + x, around)
+        return self.network(z_H + z_L, around), z_L
 
-    def network(self, x: Tensor, seen: Seen) -> Tensor:
+    def network(self, x: Tensor, around: Around) -> Tensor:
         """All layers, once: [N, D] to the same."""
         heads = self.config.num_heads
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [ways, heads]
-        present = seen.present.unsqueeze(-1)
+        present = around[1].unsqueeze(-1)
         alone = ~present.any(dim=1)  # [N, 1]
-        for (layer, mixing), keys_values in zip(self.blocks, seen.keys_values, strict=True):
+        for (layer, mixing), keys_values in zip(self.blocks, around[0], strict=True):
             k, v = keys_values.unflatten(-1, (2, heads, -1)).unbind(2)  # [N, ways, heads, D/heads]
             q = mixing.queries(x).unflatten(-1, (1, heads, -1)) * k.shape[-1] ** -0.5
             scores = ((q * k).sum(-1) + bias).masked_fill(~present, -torch.inf)
@@ -436,7 +433,8 @@ class Known:
         self.model, self.tables, self.states = model, model.message_tables(), states
         self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
         if model.heads.starts[-1] <= _MOST_KNOWN:
-            self.index = torch.full(model.heads.starts[-1:], -1).to(model._starts)
+            with torch.inference_mode(False):  # it may be made there, and used elsewhere
+                self.index = torch.full(model.heads.starts[-1:], -1).to(model._starts)
         self.found: Decided | None = None
 
     def __call__(self, numbers: Tensor) -> Decided:
@@ -517,9 +515,8 @@ def work_in_order(
     known_all = torch.ones(B, dtype=torch.bool, device=filled.device)
     # By time modulo 4; what row r hands on is at r + 1.
     handed = filled.new_zeros(4, B, H + 1, 1 + len(model.fields))
-    state = None
-    if states:
-        state = model.H_init.new_zeros(B, H, W, len(model.heads.heads) * model.config.hidden_size)
+    size = len(model.heads.heads) * model.config.hidden_size
+    state = model.H_init.new_zeros(B, H, W, size) if states else None
     rows = torch.arange(H, device=filled.device)
     used = page.inside.any(dim=0)  # [H, W]
     for time in range(W + 2 * (H - 1)):

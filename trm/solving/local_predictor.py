@@ -12,6 +12,7 @@ from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
 from canvas.windows import SYMBOL, UNDEFINED, LocalRule
+from trm.models.layers import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
@@ -46,6 +47,7 @@ class LocalPredictor(Predictor):
         rule: LocalRule | None = None,
     ) -> None:
         self.model, self.on_step, self.proved, self.rule = model, on_step, proved, rule
+        self._known: dict[torch.dtype, Known] = {}
 
     @cached_property
     def windows(self) -> torch.Tensor | None:
@@ -54,10 +56,13 @@ class LocalPredictor(Predictor):
             return None
         return torch.from_numpy(closed_windows(self.rule)).to(next(self.model.parameters()).device)
 
-    @cached_property
+    @property
     def known(self) -> Known:
-        """Answers to all sights that have come before, of the model as it was at the first."""
-        return Known(self.model)
+        """Answers to all sights that have come before, in the dtype that now is computed in."""
+        dtype = compute_dtype(self.model.H_init)
+        if dtype not in self._known:
+            self._known[dtype] = Known(self.model)
+        return self._known[dtype]
 
     def accepts(self, height: int, width: int) -> bool:
         return True

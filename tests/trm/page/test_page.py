@@ -103,7 +103,7 @@ def test_what_a_file_says_is_no_markup(repository):
     assert text.count("</script>") == 3
 
 
-@pytest.mark.parametrize("name", ["trm-quick-seed0", "quickstart-base2-seed0", "decimal-seed0"])
+@pytest.mark.parametrize("name", ["trm-quick-seed0", "lattice-base2-seed0", "decimal-seed0"])
 def test_other_models_are_refused(repository, name):
     with pytest.raises(ValueError, match="in base 10 and a layout of this package"):
         written(repository / f"docs/models/{name}.safetensors")

@@ -13,7 +13,7 @@ from trm.training.samples import WindowSamples
 
 TASK = Multiplication(base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
-    "--config", "quickstart", "--data.task.base", 3, "--data.batch_size", 32,
+    "--config", "generalise/lattice", "--data.task.base", 3, "--data.batch_size", 32,
     "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
     "--data.batches_per_epoch", 100, "--data.validation_problems", 20,
     "--data.training_problems", 0, "--model.schedule.decay", "constant",
