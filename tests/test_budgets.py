@@ -26,9 +26,9 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         28_294,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 19_359),
+    "tests": (lambda: lines("tests/**/*.py"), 19_360),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_872),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_874),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }

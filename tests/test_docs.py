@@ -163,7 +163,8 @@ def test_parameters_are_counted_as_the_tables_say(path):
     task = settings["data"]["task"]
     made = load_class(task["class_path"], Task, "task")(**task["init_args"])
     if "messages" in config_class(kind).__dataclass_fields__:
-        size = made.local_rule().network
+        codes = network["init_args"]["config"].get("codes", {})
+        size = made.local_rule(untold=bool(codes)).with_codes(codes).network
     with torch.device("meta"):  # sizes without memory
         model = kind(config_class(kind)(**network["init_args"]["config"], **size))
     assert {int(row.replace(",", "")) for row in (*rows[0], *rows[1])} == {model.num_parameters}
