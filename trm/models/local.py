@@ -299,12 +299,12 @@ class LocalRecursiveModel(IterativeModel):
         heads, ids = self.heads, self.config.vocab_size
         whole = Heads(heads.ways, self.fields, [Head(tuple(self.outputs))], ids)
         units, (window,) = self._units_of(heads), self._units_of(whole)
-        most = max(map(len, units))
+        most, size = max(map(len, units)), 1 + len(whole.ways) * len(self.outputs)
         tables = [list(accumulate(of, initial=0))[:-1] for of in zip(*heads.sizes, strict=True)]
         reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
         least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
         parts = {
-            "window": torch.tensor([window.get(i, 0) for i in range(1 + max(window))]),
+            "window": torch.tensor([window.get(i, 0) for i in range(size)]),
             "columns": torch.tensor([[*of, *[0] * (most - len(of))] for of in units]),
             "units": torch.tensor([[*of.values(), *[0] * (most - len(of))] for of in units]),
             "starts": torch.tensor(heads.starts[:-1]),
