@@ -21,11 +21,12 @@ from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
-from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import HALT_WEIGHT, LocalModule
 from trm.training.samples import page_batch
 
+_COLDEST = 0.1  # the temperature at the end
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 
 
@@ -38,7 +39,6 @@ class UntoldModule(LocalModule):
         schedule: of the learning rate.
         cooling: when the temperature begins to fall from 1, and when it has fallen, as shares of
             the run.
-        coldest: the temperature from then on.
         compile: compile the model for training (needs a C++ compiler on a CPU).
         seed: unused by this model, which draws nothing.
     """
@@ -52,15 +52,13 @@ class UntoldModule(LocalModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         cooling: tuple[float, float] = (0.5, 0.85),
-        coldest: float = 0.1,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         if not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {list(cooling)}")
-        check_range("model.coldest", coldest, 0.01, 1)
         super().__init__(network, optimizer, schedule, compile=compile, seed=seed)
-        self.cooling, self.coldest = cooling, coldest
+        self.cooling = cooling
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
@@ -75,7 +73,7 @@ class UntoldModule(LocalModule):
         """That of the training step that begins."""
         begin, end = self.cooling
         done = self.global_step / self.trainer.estimated_stepping_batches
-        return self.coldest ** min(1.0, max(0.0, (done - begin) / (end - begin)))
+        return _COLDEST ** min(1.0, max(0.0, (done - begin) / (end - begin)))
 
     def loss(
         self, batch: Batch, temperature: float | None = None
@@ -85,7 +83,7 @@ class UntoldModule(LocalModule):
         The cross entropies of all that is told, added up; the symbol's counts in cells that are
         filled in. Without a temperature, that of the end of training.
         """
-        temperature, codes = temperature or self.coldest, self.model.config.codes
+        temperature, codes = temperature or _COLDEST, self.model.config.codes
         outputs, halt_logits = work_relaxed(self.trained(), batch, temperature)
         logits = self.model.parts(outputs)
         labels = {SYMBOL: batch["symbols"]}
@@ -97,7 +95,7 @@ class UntoldModule(LocalModule):
         if temperature < 1:
             logs = [(logits[name] / temperature).log_softmax(dim=-1) for name in codes]
             entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
-            total = _DECISIVE * math.log(temperature) / math.log(self.coldest) * entropy
+            total = _DECISIVE * math.log(temperature) / math.log(_COLDEST) * entropy
         right = torch.ones_like(batch["tokens"], dtype=torch.bool)
         for name, label in labels.items():
             total = total + F.cross_entropy(logits[name].float(), label, ignore_index=-1)
