@@ -230,6 +230,7 @@ def measure_cell(
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
     forced_rows, diagnostics, seconds = Share(0, 0), Diagnostics(), 0.0
+    solver.predictor.forget()
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
     for start in range(0, len(problems), batch_size):

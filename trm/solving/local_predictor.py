@@ -64,6 +64,9 @@ class LocalPredictor(Predictor):
             self._known[dtype] = Known(self.model)
         return self._known[dtype]
 
+    def forget(self) -> None:
+        self._known.clear()
+
     def accepts(self, height: int, width: int) -> bool:
         return True
 

@@ -117,6 +117,9 @@ class Predictor(ABC):
         """
         raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
+    def forget(self) -> None:
+        """Drop what is remembered of earlier canvases; the next ones take all the work again."""
+
     def watched(self, on_step: OnStep) -> "Predictor":
         """The same model, which reports as `OnStep` says; a GPT reports nothing."""
         return self
