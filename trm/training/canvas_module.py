@@ -20,6 +20,7 @@ from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
+from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
 FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
@@ -60,12 +61,12 @@ class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
-        samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
+        samples: what a training batch holds.
         deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
     """
 
-    samples = "row_steps"
+    samples: type[TrainingSamples] = RowStepSamples
     deepest = 0
     compiled_method: str  # of the model, the part that is worth compiling
 

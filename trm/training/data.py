@@ -17,7 +17,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.curriculum import Curriculum, Stage
-from trm.training.samples import SAMPLES, Samples, SolvedProblems, shown
+from trm.training.samples import RowStepSamples, Samples, SolvedProblems, shown
 
 # What a validation works out, and under which names it is logged.
 VALIDATED = ("validation", "training_problems")
@@ -140,7 +140,7 @@ class CanvasDataModule(L.LightningDataModule):
         """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
         module = self.trainer.lightning_module if self.trainer else None
         loader = self._loader(
-            SAMPLES[getattr(module, "samples", "row_steps")],
+            getattr(module, "samples", RowStepSamples),
             "train",
             self.batch_size * self.batches_per_epoch,
             transform=self.transform,

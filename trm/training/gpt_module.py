@@ -16,7 +16,7 @@ from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.losses import sequence_loss
-from trm.training.samples import TrainingBatch
+from trm.training.samples import SequenceSamples, TrainingBatch
 
 
 class GPTModule(CanvasModule):
@@ -37,7 +37,7 @@ class GPTModule(CanvasModule):
         ValueError: no loop, or fewer at most than at least.
     """
 
-    samples = "sequences"
+    samples = SequenceSamples
     compiled_method = "hidden"
 
     def __init__(
