@@ -17,7 +17,7 @@ import trm.models
 from canvas.choices import load_class
 from canvas.task import Task
 from trm.checkpoints.loading import config_class
-from trm.cli import TRAINING, command_parser
+from trm.cli import COMMANDS, TRAINING, Parser, add_arguments
 from trm.configs import find_config
 from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
@@ -191,7 +191,8 @@ def test_there_are_command_lines():
     "words", [w for _, w in LINES if w[0] not in TRAINING and w[0][0] != "-"], ids=str
 )
 def test_a_command_line_can_be_read(words):
-    command_parser(whole=True).parse_args(words)
+    add_arguments(COMMANDS[words[0]][0], parser := Parser())
+    parser.parse_args(words[1:])
 
 
 def built(words: list[str], patch: pytest.MonkeyPatch) -> TrainingCLI:

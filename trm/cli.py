@@ -11,6 +11,8 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
+from platform import python_version
 from typing import Any, NoReturn
 
 from canvas.choices import did_you_mean, import_code
@@ -51,15 +53,14 @@ examples:
   trm inspect 123x456 --output inspected
   trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
   tensorboard --logdir runs
-  trm --print-completion bash > ~/.local/share/bash-completion/completions/trm
 """
 EPILOG = """\
 `trm COMMAND --help` tells more. Every command takes -q, --quiet: results
 and errors alone, and -v, --verbose: also what goes on, and where an error arose.
 
 Exit codes: 0 done, 1 a file had lines with errors, a model is not proved, training met numbers that
-are not finite or lost one of its processes, or `trm --doctor` misses something, 2 the call was
-wrong, 130 stopped by Ctrl-C, 143 by a SIGTERM.
+are not finite or lost one of its processes, or something is not installed, 2 the call was wrong,
+130 stopped by Ctrl-C, 143 by a SIGTERM.
 """
 # Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
@@ -82,36 +83,22 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
 
-def command_parser(whole: bool = False) -> Parser:
-    """What the command line looks like; `whole`, with ``--print-completion``, that of all commands.
-
-    Of training's, which LightningCLI makes, those arguments that begin a command.
-    """
+def command_parser() -> Parser:
+    """What the command line looks like; each command has its own arguments."""
     more: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     more |= {"usage": "trm COMMAND ...", "description": DESCRIPTION, "epilog": EPILOG}
     parser = Parser(prog="trm", **more)
-    parser.add_argument("--version", action="version", version=f"trm {__version__}")
-    what = "what is installed, what computes, what is missing"
-    parser.add_argument("--doctor", action="store_true", help=what)
-    completion = "print a script with which a shell completes this command: bash, zsh or tcsh"
-    if whole:
-        import shtab
-
-        shtab.add_argument_to(parser, "--print-completion", help=completion)
-    else:
-        parser.add_argument("--print-completion", metavar="SHELL", help=completion)
+    parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, line in TRAINING.items():
-        command = commands.add_parser(name, help=line, add_help=whole)
-        if whole:
-            add_verbosity(command)
-            for option in ("--config", "--ckpt_path", "--seed", "--print_config"):
-                command.add_argument(option)
-    for name, (module, line) in COMMANDS.items():
-        command = commands.add_parser(name, help=line, add_help=whole)
-        if whole:
-            add_arguments(module, command)
+    for name, line in (TRAINING | {name: line for name, (_, line) in COMMANDS.items()}).items():
+        commands.add_parser(name, help=line, add_help=False)
     return parser
+
+
+def _versions() -> str:
+    """What whoever reports a fault is asked for."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))
+    return f"trm {__version__} (python {python_version()}, {packages})"
 
 
 def add_arguments(module: str, parser: argparse.ArgumentParser) -> None:
@@ -144,7 +131,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
         if isinstance(error, ImportError):
-            message = f"{error}. `trm --doctor` tells what is missing"
+            message = f"{error}. `python -m pip check` tells what is missing"
         if isinstance(error, ChildProcessError):
             message = f"{error}{_goes_on(name, error)}"
         print(f"trm {name}: {message}", file=sys.stderr)
@@ -188,12 +175,7 @@ def _run(name: str, arguments: list[str]) -> int:
             import_code(word)
         code: int = command.run(args)
         return code
-    if arguments == ["--doctor"]:
-        from trm.commands import doctor
-
-        return doctor.run()
-    whole = name.startswith("--print-completion")
-    command_parser(whole).parse_args(arguments)  # prints what is asked for, or what is wrong
+    command_parser().parse_args(arguments)  # prints what is asked for, or what is wrong
     return 2
 
 

@@ -3,13 +3,10 @@
 Those of the package are the folder `configs` of the sources, which an installation has as
 `trm/recipes`. A name is a path below it without the suffix: `quickstart`, `gpt/small_learned`.
 
-A configuration is code: it imports and calls the classes that it names. What it names beside this
-project's own and its libraries' is told to the user first. And a small file can stand for a large
-one, as aliases repeat what an anchor holds: sizes are counted before values are made.
+A configuration is code: it imports and calls the classes that it names.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
@@ -23,16 +20,7 @@ _PREFIX = "configs/"  # as the sources have them; it may stand before a name
 _INSTALLED = Path(__file__).parent / "recipes"
 _SOURCES = Path(__file__).parents[1] / "configs"
 _ALIKE = 0.5  # of a name and the one suggested for it
-_LARGEST = 2**18  # characters of a file
-_VALUES = 20_000  # values in it, those of aliases counted as often as they are repeated
-_DEEPEST = 50  # levels of lists and mappings
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
-_KNOWN = ("trm", "canvas", "augment", "torch", "lightning", "albumentations")  # packages
-_DOTTED = re.compile(r"([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+")
-
-
-class TooLargeError(ValueError):
-    """YAML that stands for more than any configuration holds."""
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -92,15 +80,11 @@ def read_config(
 ) -> dict[str, Any]:
     """What a configuration's file holds, as plain data; messages name its kind and some keys.
 
-    ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
+    ValueError: it is no YAML, has no keys, or one twice; the message names it.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-        check_size(text)
-        held = yaml.load(text, _Loader)
-    except TooLargeError as error:
-        raise ValueError(f"{file}: {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        held = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         what = error.problem if isinstance(error, _TwiceError) else "this is no YAML"
@@ -137,45 +121,3 @@ def check_call(words: list[str]) -> list[str]:
     if not any(word.startswith(("--model", *_OPTIONS)) for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     return checked
-
-
-def check_size(text: str) -> None:
-    """Raise `TooLargeError` where YAML is too long, too deep, or grows too large by its aliases."""
-    if len(text) > _LARGEST:
-        raise TooLargeError(f"a configuration has at most {_LARGEST:,} characters")
-    sizes: dict[str, int] = {}  # of what each anchor holds
-    open_ones: list[tuple[str | None, int]] = []  # lists and mappings: anchor, size before it
-    size = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        anchor, before = getattr(event, "anchor", None), size
-        if isinstance(event, yaml.AliasEvent):
-            size += sizes.get(event.anchor, 1)
-            anchor = None
-        elif isinstance(event, yaml.CollectionStartEvent):
-            open_ones.append((anchor, size))
-            size += 1
-            anchor = None
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_ones.pop()
-        elif isinstance(event, yaml.ScalarEvent):
-            size += 1 + len(event.value) // 100
-        if anchor:
-            sizes[anchor] = size - before
-        if len(open_ones) > _DEEPEST:
-            raise TooLargeError(f"a configuration is at most {_DEEPEST} levels deep")
-        if size > _VALUES:
-            raise TooLargeError(
-                f"a configuration has at most {_VALUES:,} values, what aliases repeat among them"
-            )
-
-
-def named_code(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted names in a configuration, but for those of known packages, with their keys."""
-    if isinstance(value, dict):
-        for name, below in value.items():
-            yield from named_code(below, name)
-    elif isinstance(value, list):
-        for below in value:
-            yield from named_code(below)
-    elif isinstance(value, str) and (found := _DOTTED.fullmatch(value)) and found[1] not in _KNOWN:
-        yield key, value

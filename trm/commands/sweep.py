@@ -17,8 +17,6 @@ from trm.commands.arguments import info_console, print_table, results, whole
 if TYPE_CHECKING:
     from canvas.task import Task
 
-_PATIENCE = 10  # seconds: the runs of a sweep that was ended look at its lock each second
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
@@ -27,10 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("study", metavar="STUDY", help=about)
     add("--output", required=True, metavar="DIR", help="folder for all of it")
     add("--dry-run", action="store_true", help="say what would run, and start nothing")
-    about = "runs at once (default: one for each GPU, or else CPU core; with --slurm all)"
+    about = "runs at once (default: one for each GPU, or else CPU core)"
     add("--jobs", type=whole(1), help=about)
-    about = "start the runs through SLURM: options of sbatch, like partition=gpu timeout_min=600"
-    add("--slurm", nargs="*", metavar="KEY=VALUE", help=about)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,13 +37,11 @@ def run(args: argparse.Namespace) -> int:
     study = read_study(find_config(args.study, studies=True))
 
     import torch
-    from filelock import FileLock, Timeout
 
     from trm.devices import cores
-    from trm.evaluation.grid import BOARD
-    from trm.files import make_folder
+    from trm.files import alone, make_folder
     from trm.sweep.report import PAGE, write_report
-    from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, lock_of, plan, states_of, wanted
+    from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, plan, states_of, wanted
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
@@ -58,12 +52,6 @@ def run(args: argparse.Namespace) -> int:
             except ValueError as error:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
-    slurm: dict[str, str | int] = {}
-    for word in args.slurm or ():
-        key, joined, value = word.partition("=")
-        if not joined or not key.isidentifier():
-            raise ValueError(f"--slurm takes options like partition=gpu, not {word!r}")
-        slurm[key] = int(value) if value.isdecimal() else value
     output, console = Path(args.output), info_console(args)
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
@@ -74,12 +62,11 @@ def run(args: argparse.Namespace) -> int:
         asked = wanted(study, states)
         return [run for run, state in states.items() if is_done(state, asked[run])]
 
-    left, local = len(states) - len(done()), args.slurm is None
-    devices = [str(i) for i in range(torch.cuda.device_count())] if local else []
+    left = len(states) - len(done())
+    devices = [str(i) for i in range(torch.cuda.device_count())]
     if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
         devices = named.split(",")[: len(devices)]
-    at_once = args.jobs or (len(devices) or cores() if local else left)
-    at_once = max(1, min(at_once, left))
+    at_once = max(1, min(args.jobs or len(devices) or cores(), left))
     rows = [(one.name, f"{one.parameters:,}", f"{one.steps:,}") for one in study.settings]
     print_table(("setting", "parameters", "steps"), rows, wrap=True)
     already = f", {len(states) - left} of them done already" if left < len(states) else ""
@@ -90,30 +77,23 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     make_folder(output)
-    try:
-        with FileLock(lock_of(output), timeout=_PATIENCE):
-            states = begin(output, study)
-            jobs = Jobs(output, study, states, at_once, None if local else slurm, devices)
-            if local:
-                os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
+    with alone(output):
+        states = begin(output, study)
+        jobs = Jobs(output, study, states, at_once, devices)
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
-            def tell(run: Run | None) -> None:
-                if run is not None:
-                    console.print(f"{run.name}: {jobs.stage(run)}")
-                drawn = run is not None and run not in jobs.stages and bool(states[run].evaluated)
-                write_report(output, study, states, jobs.stages, drawn)
+        def tell(run: Run | None) -> None:
+            if run is not None:
+                console.print(f"{run.name}: {jobs.stage(run)}")
+            drawn = run is not None and run not in jobs.stages and bool(states[run].evaluated)
+            write_report(output, study, states, jobs.stages, drawn)
 
-            write_report(output, study, states, {})
-            jobs.work(tell)
-            write_report(output, study, states, {})
-    except Timeout:
-        raise ValueError(
-            f"another trm sweep is at work in {output}: let it finish, or choose another --output"
-        ) from None
+        write_report(output, study, states, {})
+        jobs.work(tell)
+        write_report(output, study, states, {})
     console.print(
         f"page      {output / PAGE}\n"
-        f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}\n"
-        f"HParams   tensorboard --logdir {shlex.quote(str(output / BOARD))}"
+        f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"
     )
     finished = done()
     for name in study.evaluations if len(finished) > 1 else ():

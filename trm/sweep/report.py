@@ -1,4 +1,4 @@
-"""A study as a page and in TensorBoard: how far its runs are, and what came out, by setting.
+"""A study as a page: how far its runs are, and what came out, by setting.
 
 Seeds of a setting stand together, see `trm.evaluation.statistics`.
 """
@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trm.evaluation.grid import BOARD, FAMILY, REGIONS, SHORTER, Cell, axes_of, pooled, size_name
+from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Cell, axes_of, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
 from trm.files import read_object, replacing
@@ -19,7 +19,6 @@ from trm.sweep.study import EQUAL_LOSS, Run, Setting, Study
 PAGE, PICTURE, LINES, MAP = "study.md", "study.png", "study-lines.png", "study-map.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
 _MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
-_OURS = ".trm-sweep"  # what the names of our files of TensorBoard end in
 _MEANING = (
     f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
     "are told: each setting's are seen from its own training range, and a cell that a model cannot "
@@ -104,9 +103,10 @@ def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, flo
 def write_report(
     output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
 ) -> None:
-    """Write the page, with the stages under way; ``drawn``: and pictures and TensorBoard's page."""
-    outcomes = {name: found(output, study, states, name) for name in study.evaluations}
-    evaluations = {name: gathered(study, outcome) for name, outcome in outcomes.items()}
+    """Write the page, with the stages under way; ``drawn``: and pictures."""
+    evaluations = {
+        name: gathered(study, found(output, study, states, name)) for name in study.evaluations
+    }
     if drawn:
         figures = {PICTURE: study_figure(evaluations)}
         axis, values = numeric_axis(study.settings)
@@ -118,7 +118,6 @@ def write_report(
             if figure is not None:
                 with replacing(output / name) as part:
                     figure.savefig(part, format="png")
-        _write_board(output / BOARD, outcomes)
     with replacing(output / PAGE) as part:
         part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
 
@@ -181,29 +180,3 @@ def _results(settings: Sequence[Gathered]) -> str:
         rows.append(row + [of_seeds(one.shares(name)) for name in columns])
     heads = ["setting", "parameters", "training, TFLOP", "training", "a problem, MFLOP", "seeds"]
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
-
-
-def _write_board(folder: Path, outcomes: Mapping[str, Mapping[Run, Found]]) -> None:
-    """Write TensorBoard's HParams tab anew: what is varied, and what came out of every run."""
-    from torch.utils.tensorboard import SummaryWriter
-    from torch.utils.tensorboard.summary import hparams
-
-    for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
-        file.unlink(missing_ok=True)
-    results: dict[Run, dict[str, float]] = {}
-    for evaluation, of_runs in outcomes.items():
-        for run, outcome in of_runs.items():
-            metrics = results.setdefault(run, {})
-            for column, share in outcome.shares.items():
-                if share.total:
-                    metrics[f"{evaluation}/{column}"] = share.value
-            if outcome.cost:
-                metrics["training/TFLOP"] = outcome.cost["flops"] / 1e12
-                metrics["training/minutes"] = outcome.cost["seconds"] / 60
-    for run, metrics in results.items():
-        with SummaryWriter(str(folder / run.folder), filename_suffix=_OURS) as board:
-            # `add_hparams` would write a file of its own name.
-            for summary in hparams({**run.setting.labels, "seed": run.seed}, metrics):
-                board._get_file_writer().add_summary(summary)
-            for tag, value in metrics.items():
-                board.add_scalar(tag, value)

@@ -1,39 +1,33 @@
-"""The runs of a study: planned, then trained and evaluated, each in processes of submitit's.
+"""The runs of a study: planned, then trained and evaluated, each in processes of its own.
 
     OUTPUT/runs/<run>/               the run as `trm fit` keeps it, its checkpoints and curves
         config.yaml                  a copy: one that is changed later changes no run
         log.txt                      what `trm fit` and `trm evaluate` said
         state.json                   how far it is, see `State`
-        jobs/                        submitit's
     OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
 
-`trm sweep` sends the commands of each run, one after the other, to submitit, on this machine or
-through SLURM. A run whose processes were ended goes on from its last epoch; one that failed begins
-again where it failed, the next time that the study is started; one that is done is left alone.
+`trm sweep` starts the commands of each run, one after the other; they end with it, however it ends.
+A run whose processes were ended goes on from its last epoch; one that failed begins again where it
+failed, the next time that the study is started; one that is done is left alone.
 """
 
 import json
 import logging
 import math
 import os
-import runpy
 import shutil
-import signal
 import sys
-import threading
 import time
-import traceback
 import warnings
 from argparse import ArgumentError
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from canvas.task import Task
@@ -41,6 +35,7 @@ from trm.checkpoints import COST_KEY, find_checkpoint
 from trm.configs import config_of_run, find_config
 from trm.evaluation.grid import GRID
 from trm.files import fingerprint, read_object, validated, write_object
+from trm.processes import ENDS_WITH
 from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
 LOG = "log.txt"
@@ -48,7 +43,6 @@ _STATE, _CONFIG = "state.json", "config.yaml"
 _APART = 0.05  # share of parameters by which settings may differ that have equally many
 _SHOWN = 1000  # characters of an error
 _INTERVAL, _TOLD = 0.5, 20.0  # seconds between two looks at what is under way, and to tell of it
-_FOREVER = 60 * 24 * 365  # minutes
 
 
 @dataclass
@@ -218,8 +212,7 @@ def begin(output: Path, study: Study) -> dict[Run, State]:
 class Jobs:
     """The runs of a study, of `plan` and `begin`, at work, so many at once.
 
-    ``slurm`` are options of sbatch; None: this machine, with ``devices``, its GPUs, as
-    CUDA_VISIBLE_DEVICES names them; each run has one.
+    Each run has one of the ``devices``, this machine's GPUs as CUDA_VISIBLE_DEVICES names them.
     """
 
     def __init__(
@@ -228,12 +221,11 @@ class Jobs:
         study: Study,
         states: dict[Run, State],
         at_once: int,
-        slurm: Mapping[str, str | int] | None = None,
         devices: Sequence[str] = (),
     ) -> None:
-        self.output, self.study, self.states, self.slurm = output, study, states, slurm
+        self.output, self.study, self.states = output, study, states
         self.stages: dict[Run, str] = {}  # what is under way
-        self._jobs: dict[Run, tuple[Any, str]] = {}  # and each one's device
+        self._jobs: dict[Run, tuple[Popen[bytes], str]] = {}  # and each one's device
         self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
 
     def work(self, tell: Callable[[Run | None], None]) -> None:
@@ -252,17 +244,19 @@ class Jobs:
                     return
                 time.sleep(_INTERVAL)
                 for run, (job, device) in list(self._jobs.items()):
-                    if job.done():
+                    if job.poll() is not None:
                         del self._jobs[run]
-                        self._ended(run, job)
+                        self._ended(run, job.returncode)
                         self._free.append(device)
                         tell(run)
                 if time.monotonic() > told + _TOLD:
                     told = time.monotonic()
                     tell(None)
         finally:
-            for job, _ in self._jobs.values() if self.slurm is not None else ():
-                job.cancel()
+            for job, _ in self._jobs.values():
+                job.terminate()
+            for job, _ in self._jobs.values():
+                job.wait()
 
     def stage(self, run: Run) -> str:
         """How far a run is, in words."""
@@ -298,34 +292,23 @@ class Jobs:
         names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
         return find_checkpoint(folder_of(self.output, run), names)
 
-    def _submit(self, run: Run, words: list[str], device: str) -> Any:
-        import submitit
+    def _submit(self, run: Run, words: list[str], device: str) -> Popen[bytes]:
+        """Start `trm` with these words; what it says is added to the run's log."""
+        environment = os.environ | {ENDS_WITH: str(os.getpid())}
+        if device:
+            environment["CUDA_VISIBLE_DEVICES"] = device
+        with (folder_of(self.output, run) / LOG).open("a", buffering=1) as log:
+            print(f"{time.strftime('%F %T')} trm {words[0]}", file=log)
+            # A Ctrl-C is for this process alone, which ends the others.
+            how: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
+            how |= {"env": environment, "start_new_session": True}
+            return Popen([sys.executable, "-P", "-m", "trm", *words], **how)
 
-        folder, local = folder_of(self.output, run), self.slurm is None
-        lock = str(lock_of(self.output)) if local else None
-        # A Ctrl-C is for this process alone: the others end when its lock is free.
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            executor: Any = submitit.AutoExecutor(folder / "jobs", "local" if local else "slurm")
-            known = {"timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node"}
-            options = {"timeout_min": _FOREVER} if local else dict(self.slurm or {})
-            named = {k if k in known else f"slurm_{k}": v for k, v in options.items()}
-            executor.update_parameters(name=self.output.resolve().name, **named)
-            return executor.submit(_command, words, folder / LOG, lock, device)
-        except (RuntimeError, NameError, TypeError, AssertionError) as error:
-            raise ValueError(f"--slurm: {error}") from None
-        finally:
-            signal.signal(signal.SIGINT, handler)
-
-    def _ended(self, run: Run, job: Any) -> None:
-        """Write down what a command has come to."""
+    def _ended(self, run: Run, code: int) -> None:
+        """Write down what a command has come to, by its exit code."""
         from trm.checkpoints.loading import load_checkpoint
 
         state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
-        try:
-            code = job.result()
-        except Exception:  # submitit's of a process without a result
-            code = "none, as its process was ended"
         if code != 0:
             lines = (folder / LOG).read_text(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -347,46 +330,6 @@ class Jobs:
 
     def _write(self, run: Run) -> None:
         write_object(folder_of(self.output, run) / _STATE, asdict(self.states[run]))
-
-
-def lock_of(output: Path) -> Path:
-    """The file that one `trm sweep` at a time holds a lock on; jsonargparse changes folders."""
-    return output.resolve() / ".sweep.lock"
-
-
-def _command(words: list[str], log: Path, lock: str | None, device: str) -> int:
-    """Run `trm` with these words in a process of submitit's; returns its exit code.
-
-    What it says is added to the log. It ends with the `trm sweep` that holds the lock, if there is
-    one, and computes on a device as CUDA_VISIBLE_DEVICES names it, if there is one.
-    """
-
-    def end_with_it() -> None:
-        while lock is not None:
-            time.sleep(1)
-            with suppress(Timeout), FileLock(lock, timeout=0):
-                os._exit(1)
-
-    threading.Thread(target=end_with_it, daemon=True).start()
-    if device:
-        os.environ["CUDA_VISIBLE_DEVICES"] = device
-    # An earlier process of this run, of a sweep that was ended, may be about to end.
-    with (
-        FileLock(f"{log}.lock"),
-        log.open("a", buffering=1) as out,
-        redirect_stdout(out),
-        redirect_stderr(out),
-    ):
-        print(f"{time.strftime('%F %T')} trm {words[0]}")
-        sys.argv = ["trm", *words]
-        try:
-            runpy.run_module("trm", run_name="__main__")
-        except SystemExit as end:
-            return int(end.code or 0)
-        except Exception:
-            traceback.print_exc()
-            return 1
-        return 0
 
 
 def _losses(content: Mapping[str, Any]) -> dict[str, float]:

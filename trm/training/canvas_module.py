@@ -18,8 +18,9 @@ from trm.checkpoints.loading import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
+from trm.training.data import VALIDATED, CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
+from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
 FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
@@ -36,7 +37,6 @@ FIGURES = {
     "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong: 1 "
     "as well where no row is right, and all are held wrong, see teacher_forced_rows",
 }
-BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
 class Validated(NamedTuple):
@@ -61,12 +61,12 @@ class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
     Attributes:
-        samples: what a training batch holds, a name in `trm.training.data.SAMPLES`.
+        samples: what a training batch holds.
         deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
     """
 
-    samples = "row_steps"
+    samples: type[TrainingSamples] = RowStepSamples
     deepest = 0
     compiled_method: str  # of the model, the part that is worth compiling
 
@@ -152,8 +152,7 @@ class CanvasModule(L.LightningModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        groups = self.trainer.datamodule.groups if dataloader_idx else VALIDATED  # type: ignore[attr-defined]
-        return {"validated": self.score(batch, groups[dataloader_idx])}
+        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -188,16 +187,13 @@ class CanvasModule(L.LightningModule):
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
+            "loss": self.loss_on(problems, drawing),
         }
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         if uncalibrated is None:
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
-        if group == BEYOND:
-            figures = {name: figures[name] for name in BEYOND_FIGURES}
-        else:
-            figures["loss"] = self.loss_on(problems, drawing)
         if group != VALIDATED[1]:
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():

@@ -1,21 +1,19 @@
 """LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
 
-import importlib.util
+import importlib
 import inspect
 import logging
 import re
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentError
-from collections.abc import Iterable
 from dataclasses import is_dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
 import lightning as L
 import yaml
-from jsonargparse import Namespace, get_loader, set_loader
+from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -27,7 +25,6 @@ from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints.loading import load_checkpoint
-from trm.configs import check_size, named_code
 from trm.devices import EndAtOnce, start_processes
 from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
@@ -85,32 +82,6 @@ Every key can stand in FILE, too, which may be the name of one that comes with t
 A config is code: it imports and calls the classes that it names. --model.help CLASS lists the
 settings of a class, as of trm.training.IterativeModule. Every other key of Lightning's is taken.
 """
-
-# Keys whose value may be a class.
-_NAMES_CLASS = ("class_path", "model", "network", "task", "layout", "position")
-_load_yaml = get_loader("yaml")
-_NAMED: set[str] = set()  # code of the user's own that has been announced
-
-
-def _load_checked(text: str) -> Any:
-    """jsonargparse's reading of YAML, with sizes checked and foreign code named before it runs."""
-    check_size(text)
-    value = _load_yaml(text)
-    _check_code(named_code(value))
-    return value
-
-
-def _check_code(named: Iterable[tuple[str, str]]) -> None:
-    """Name the user's own code before it runs, and say in a sentence what is wrong with a class."""
-    for key, name in named:
-        if name not in _NAMED and importlib.util.find_spec(name.partition(".")[0]):
-            _NAMED.add(name)
-            rank_zero_info(
-                "Note: the configuration names code that is not this project's, which is now "
-                f"imported and run: {name}"
-            )
-        if key in _NAMES_CLASS:
-            load_class(name, object, "class")
 
 
 class _Parser(LightningArgumentParser):
@@ -285,16 +256,10 @@ def run(arguments: list[str], quiet: bool = False) -> None:
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
         lambda record: "Tip: For seamless cloud" not in record.getMessage()
     )
-    set_loader("yaml", _load_checked, exceptions=(yaml.YAMLError,))
     with warnings.catch_warnings():
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            for word, after in pairwise([*words, ""]):
-                option, joined, value = word.partition("=")
-                if option.startswith("--"):
-                    key = option.removeprefix("--").rpartition(".")[2]
-                    _check_code(named_code(value if joined else after, key))
             train(words)
         except (MisconfigurationException, ArgumentError, ValueError) as error:
             raise ValueError(explained(str(error))) from error

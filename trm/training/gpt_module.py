@@ -16,7 +16,7 @@ from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.losses import sequence_loss
-from trm.training.samples import TrainingBatch
+from trm.training.samples import SequenceSamples, TrainingBatch
 
 
 class GPTModule(CanvasModule):
@@ -37,7 +37,7 @@ class GPTModule(CanvasModule):
         ValueError: no loop, or fewer at most than at least.
     """
 
-    samples = "sequences"
+    samples = SequenceSamples
     compiled_method = "hidden"
 
     def __init__(
@@ -100,7 +100,7 @@ class GPTModule(CanvasModule):
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        if dataloader_idx:  # of training or beyond it: these calibrate nothing
+        if dataloader_idx:  # of training: these calibrate nothing
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
         validated = self.score(batch, "validation", predictor)

@@ -1,5 +1,6 @@
 """A `LocalRecursiveModel` as a LightningModule: every cell of every page is a sample."""
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL, Sights, draw_fields, page_windows
+from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.iteration import right_cells
@@ -18,7 +19,7 @@ from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import sight_batch
+from trm.training.samples import WindowSamples, sight_batch
 
 _HARD = "counterexamples"  # of a checkpoint
 _NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
@@ -26,8 +27,93 @@ _AT_ONCE = 16384
 HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
 
 
-class LocalModule(CanvasModule):
-    """Trains a `LocalRecursiveModel` on whole pages, with the true messages: no rollout.
+class CellModule(CanvasModule):
+    """Trains a `LocalRecursiveModel` on whole pages: no rollout, as each cell is worked out once.
+
+    Attributes:
+        untold: whether it is kept from the model what the codes of its config should be.
+    """
+
+    untold = False
+
+    def check(self, data: CanvasDataModule) -> None:
+        if data.views or data.transform or data.blanks.rows or data.blanks.columns:
+            raise ValueError(
+                "a local model knows which neighbour is on its right: leave out data.views, "
+                "data.transforms and data.blanks"
+            )
+
+    @property
+    def rule(self) -> LocalRule:
+        """What cells hand on."""
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        return data.task.local_rule(self.untold)
+
+    @abstractmethod
+    def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What the cells of a batch say, and halt logits, as `LocalRecursiveModel.cells`."""
+
+    @abstractmethod
+    def batch_of(self, drawing: WorkedDrawing) -> Batch:
+        """Pages as training has them."""
+
+    def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
+        """The mean loss of one thing that cells say; labels of −1 do not count."""
+        return F.cross_entropy(logits, label, ignore_index=-1)
+
+    def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
+        """What the loss has beside cross entropies."""
+        return 0.0
+
+    def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of N cells, and what is worth logging: shares that are right.
+
+        The cross entropies of all that is told, added up; the symbol's counts in cells that are
+        filled in.
+        """
+        outputs, halt_logits = self.work(batch)
+        logits = self.model.parts(outputs)
+        total = self.indecision(logits)
+        shares: dict[str, Tensor] = {}
+        right = torch.ones_like(batch["tokens"], dtype=torch.bool)
+        for (name, said), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
+            if name in self.model.config.codes:
+                continue
+            total = total + self.cross_entropy(said.float(), label)
+            same, counts = said.detach().argmax(dim=-1) == label, label >= 0
+            right = right & (same | ~counts)
+            shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
+        halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
+        shares["cells"], shares["loss_halting"] = right.float().mean(), halt.detach()
+        return total + HALT_WEIGHT * halt, shares
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss, shares = self.loss(batch)
+        if logs_at(self.trainer, self.global_step + 1):
+            figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
+            figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
+            told = {f"{FIELD}{n}": shares[n] for n in self.model.fields if n in shares}
+            self.log_training(figures | told)
+        return loss
+
+    @torch.no_grad()
+    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
+        """On all rows of each problem."""
+        return float(self.loss(self.batch_of(drawing))[0]), len(drawing)
+
+    def on_device(self, batch: Batch) -> Batch:
+        """A batch where the model is."""
+        return {name: part.to(self.device) for name, part in batch.items()}
+
+    def predictor(self) -> LocalPredictor:
+        return LocalPredictor(self.model)
+
+    def about(self) -> dict[str, Any]:
+        return {"family": "local"}
+
+
+class LocalModule(CellModule):
+    """Trains on all that cells see, with the true messages.
 
     Args:
         network: the model.
@@ -40,7 +126,7 @@ class LocalModule(CanvasModule):
         seed: unused by this model, which draws nothing.
     """
 
-    samples = "windows"
+    samples = WindowSamples
     compiled_method = "cells"
 
     def __init__(
@@ -60,50 +146,30 @@ class LocalModule(CanvasModule):
         self._goes_on = False  # from a checkpoint, which does not hold what has been seen
 
     def check(self, data: CanvasDataModule) -> None:
-        if data.views or data.transform or data.blanks.rows or data.blanks.columns:
-            raise ValueError(
-                "a local model knows which neighbour is on its right: leave out data.views, "
-                "data.transforms and data.blanks"
-            )
-        if self.model.config.codes and self.samples == LocalModule.samples:
+        super().check(data)
+        if self.model.config.codes:
             raise ValueError(
                 "a LocalModule tells all that cells hand on: leave out codes, or train the model "
                 "with trm.training.UntoldModule"
             )
 
-    def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of N sights, and what is worth logging: shares that are right.
+    def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        return self.trained().cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
 
-        The cross entropies of all that heads say, added up; the symbol's counts in cells that are
-        filled in.
-        """
-        sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
-        outputs, halt_logits = self.trained().cells(sights)
-        shares: dict[str, Tensor] = {}
-        total = torch.zeros((), device=outputs.device)
-        right = torch.ones_like(batch["tokens"], dtype=torch.bool)
-        for i, (name, logits) in enumerate(self.model.parts(outputs).items()):
-            label = batch["labels"][:, i]
-            counts = label >= 0
-            losses = F.cross_entropy(logits.float(), label, reduction="none", ignore_index=-1)
-            total = total + losses.mean()
-            same = logits.detach().argmax(dim=-1) == label
-            right = right & (same | ~counts)
-            shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
-        halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
-        shares["cells"], shares["loss_halting"] = right.float().mean(), halt.detach()
-        return total + HALT_WEIGHT * halt, shares
+    def batch_of(self, drawing: WorkedDrawing) -> Batch:
+        """Every different sight once."""
+        found = page_windows(self.rule, drawing)
+        return self._sights(np.unique(self.rule.seen(found.windows, found.outputs)[0]))
+
+    def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
+        """The mean over all sights: a head that says less weighs less."""
+        return F.cross_entropy(logits, label, reduction="none", ignore_index=-1).mean()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
             self.seen.append(batch["numbers"].cpu().numpy())
             batch = self._with_counterexamples(batch, batch_idx)
-        loss, shares = self.loss(batch)
-        if logs_at(self.trainer, self.global_step + 1):
-            figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
-            figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
-            self.log_training(figures | {f"{FIELD}{n}": shares[n] for n in self.model.fields})
-        return loss
+        return super().training_step(batch, batch_idx)
 
     def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
         """A batch with its share of hard sights."""
@@ -115,9 +181,7 @@ class LocalModule(CanvasModule):
         return {name: torch.cat((batch[name], part)) for name, part in more.items()}
 
     def _sights(self, numbers: np.ndarray) -> Batch:
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        batch = sight_batch(data.task.local_rule(), numbers)
-        return {name: part.to(self.device) for name, part in batch.items()}
+        return self.on_device(sight_batch(self.rule, numbers))
 
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:
@@ -161,29 +225,13 @@ class LocalModule(CanvasModule):
         if hard and len(hard) == self.trainer.world_size:
             self.hard = hard[self.global_rank].numpy()
 
-    @torch.no_grad()
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
-        """On all rows of each problem, every different sight once, as in training."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        rule = data.task.local_rule()
-        found = page_windows(rule, drawing)
-        numbers = np.unique(rule.seen(found.windows, found.outputs)[0])
-        return float(self.loss(self._sights(numbers))[0]), len(drawing)
-
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """The share of cells in which each field is right, in the last row and all above it."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         last = np.cumsum(drawing.steps) - 1
         decided = self.predictor().fields(forced.steps.inputs[last])
         figures: Figures = {}
-        for name, truth in draw_fields(data.task.local_rule(), drawing).items():
+        for name, truth in draw_fields(self.rule, drawing).items():
             right, counted = right_cells(decided[name], truth)
             number = int(counted.sum())
             figures[f"{FIELD}{name}"] = right.sum() / max(1, number), number
         return figures
-
-    def predictor(self) -> LocalPredictor:
-        return LocalPredictor(self.model)
-
-    def about(self) -> dict[str, Any]:
-        return {"family": "local"}

@@ -194,10 +194,10 @@ class WindowSamples(TrainingSamples):
 class PageSamples(TrainingSamples):
     """Batches of whole pages for networks that are not told all that their cells hand on.
 
-    Of N cells, each after those that it depends on: ``tokens`` and ``symbols``, what to write and
-    −1 where it is given, int64 [N]; ``classes`` of all fields, int64 [N, fields]; ``sources``,
-    which cells are its neighbours, −1 for none, int64 [N, ways]; and ``places``, its row on the
-    page and its column from the right, int64 [N, 2].
+    Of N cells, each after those that it depends on: ``tokens`` int64 [N]; ``labels`` int64 [N, 1 +
+    fields], the symbol, −1 where it is given, then each field; ``sources``, which cells are its
+    neighbours, −1 for none, int64 [N, ways]; and ``places``, its row on the page and its column
+    from the right, int64 [N, 2].
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -213,11 +213,10 @@ def page_batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
     cells[at] = np.arange(len(found.page))
     ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
     sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
-    asked = found.windows.token == MASK
+    symbols = np.where(found.windows.token == MASK, found.outputs[SYMBOL], -1)
     batch = {
         "tokens": found.windows.token,
-        "symbols": np.where(asked, found.outputs[SYMBOL], -1),
-        "classes": np.stack([found.outputs[name] for name in rule.fields], axis=1),
+        "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
         "sources": np.stack(sources, axis=1),
         "places": np.stack((found.row - drawing.top[found.page], W - 1 - found.column), axis=1),
     }
@@ -243,30 +242,14 @@ def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-SAMPLES = {
-    "row_steps": RowStepSamples,
-    "sequences": SequenceSamples,
-    "windows": WindowSamples,
-    "pages": PageSamples,
-}
-
-
 class SolvedProblems(Samples):
-    """Batches of whole problems for validation: the operands and their drawings.
-
-    With ``lengths``, problems of so many digits in each operand, instead of those of training.
-    """
-
-    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
-        super().__init__(*args)
-        self.lengths = lengths
+    """Batches of whole problems for validation: the operands and their drawings."""
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too; the same problems each time make scores comparable,
         # and a canvas that all of them fit on makes them independent of the batch size.
         index = np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
+        problems = sample(self.task, self.seed, self.split, 0, index)
         key = keys(self.seed, self.split, 0, index, _PLACE)
-        longest = self.lengths or self.task.longest
-        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
+        size = self.canvas.size(*self.task.rules.room(self.task.longest, self.task.base))
         return problems, self._draw(problems, size, random_words(key, 2))

@@ -11,26 +11,22 @@ code alone, which is what is handed on in solving.
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
-from trm.solving.rollout import TeacherForced
-from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
+from trm.training.canvas_module import logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.local_module import HALT_WEIGHT, LocalModule
-from trm.training.samples import page_batch
+from trm.training.local_module import CellModule
+from trm.training.samples import PageSamples, page_batch
 
 _COLDEST = 0.1  # the temperature at the end
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 
 
-class UntoldModule(LocalModule):
+class UntoldModule(CellModule):
     """Trains a `LocalRecursiveModel` on whole pages, of which it is told what stands there.
 
     Args:
@@ -43,8 +39,9 @@ class UntoldModule(LocalModule):
         seed: unused by this model, which draws nothing.
     """
 
-    samples = "pages"
+    samples = PageSamples
     compiled_method = "relaxed"
+    untold = True
 
     def __init__(
         self,
@@ -57,7 +54,7 @@ class UntoldModule(LocalModule):
     ) -> None:
         if not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {list(cooling)}")
-        super().__init__(network, optimizer, schedule, compile=compile, seed=seed)
+        super().__init__(network, optimizer, schedule, compile, seed)
         self.cooling = cooling
 
     def check(self, data: CanvasDataModule) -> None:
@@ -70,61 +67,32 @@ class UntoldModule(LocalModule):
 
     @property
     def temperature(self) -> float:
-        """That of the training step that begins."""
+        """That of the training step that begins; of a validation, that of the end."""
+        if not self.training:
+            return _COLDEST
         begin, end = self.cooling
         done = self.global_step / self.trainer.estimated_stepping_batches
         return _COLDEST ** min(1.0, max(0.0, (done - begin) / (end - begin)))
 
-    def loss(
-        self, batch: Batch, temperature: float | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of the cells of pages, and what is worth logging: shares that are right.
+    def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        return work_relaxed(self.trained(), batch, self.temperature)
 
-        The cross entropies of all that is told, added up; the symbol's counts in cells that are
-        filled in. Without a temperature, that of the end of training.
-        """
-        temperature, codes = temperature or _COLDEST, self.model.config.codes
-        outputs, halt_logits = work_relaxed(self.trained(), batch, temperature)
-        logits = self.model.parts(outputs)
-        labels = {SYMBOL: batch["symbols"]}
-        for name, classes in zip(self.model.fields, batch["classes"].unbind(1), strict=True):
-            if name not in codes:
-                labels[name] = classes
-        shares: dict[str, Tensor] = {}
-        total = torch.zeros((), device=batch["tokens"].device)
-        if temperature < 1:
-            logs = [(logits[name] / temperature).log_softmax(dim=-1) for name in codes]
-            entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
-            total = _DECISIVE * math.log(temperature) / math.log(_COLDEST) * entropy
-        right = torch.ones_like(batch["tokens"], dtype=torch.bool)
-        for name, label in labels.items():
-            total = total + F.cross_entropy(logits[name].float(), label, ignore_index=-1)
-            same, counts = logits[name].detach().argmax(dim=-1) == label, label >= 0
-            right = right & (same | ~counts)
-            shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
-        halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
-        return total + HALT_WEIGHT * halt, shares | {"loss_halting": halt.detach()}
+    def batch_of(self, drawing: WorkedDrawing) -> Batch:
+        return self.on_device(page_batch(self.rule, drawing))
+
+    def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
+        """The entropy of the shares, while the temperature falls."""
+        temperature, codes = self.temperature, self.model.config.codes
+        if temperature == 1:
+            return 0.0
+        logs = [(logits[name] / temperature).log_softmax(dim=-1) for name in codes]
+        entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
+        return _DECISIVE * math.log(temperature) / math.log(_COLDEST) * entropy
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        temperature = self.temperature
-        loss, shares = self.loss(batch, temperature)
         if logs_at(self.trainer, self.global_step + 1):
-            figures = {"loss": loss.detach(), "temperature": temperature}
-            figures["loss_halting"] = shares["loss_halting"]
-            told = {f"{FIELD}{n}": shares[n] for n in shares if n in self.model.fields}
-            self.log_training(figures | {"cell_accuracy": shares[SYMBOL]} | told)
-        return loss
-
-    @torch.no_grad()
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
-        """On all rows of each problem, of codes that are all but decided."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        batch = page_batch(data.task.local_rule(untold=True), drawing)
-        return float(self.loss({k: v.to(self.device) for k, v in batch.items()})[0]), len(drawing)
-
-    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """What a code should be nobody knows."""
-        return CanvasModule.more_figures(self, drawing, forced)
+            self.log("train/temperature", self.temperature)
+        return super().training_step(batch, batch_idx)
 
 
 def work_relaxed(
@@ -151,7 +119,7 @@ def work_relaxed(
     number[order] = torch.arange(len(order), device=order.device)
     present = batch["sources"][order] >= 0  # [N, ways]
     sources = torch.where(present, number[batch["sources"][order]], -1)
-    classes = batch["classes"][order]
+    classes = batch["labels"][order, 1:]
     messages = torch.zeros(*sources.shape, starts[""], device=order.device)
     for way, (_, names) in enumerate(ways):
         for name in names:

@@ -2,8 +2,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from trm.evaluation.statistics import Share
 from trm.files import write_object
@@ -119,23 +117,3 @@ def test_an_axis_of_numbers_is_one_whose_values_are_all_numbers(values, numbers)
     assert list(found.values()) == (numbers or [])
     assert (axis is None) == (numbers is None)
     assert numeric_axis([varied(blanks=name) for name in ("none", "3")]) == (None, {})
-
-
-def test_the_hparams_tab_has_what_is_varied_and_what_came_out(tmp_path, study, states):
-    settings = tuple(replace(one, labels={"size": one.name}) for one in study.settings)
-    labelled = replace(study, settings=settings)
-    by_name = {run.name: state for run, state in states.items()}
-    for _ in range(2):  # the second in place of the first
-        write_report(tmp_path, labelled, {r: by_name[r.name] for r in labelled.runs()}, {})
-    [file] = (tmp_path / "tensorboard/a_b-seed1").glob("events*")
-    events = EventAccumulator(str(file)).Reload()
-    assert {tag: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"]} == {
-        "near/4 x 2 digits": 0.5,
-        "near/4 x 4 digits": 0.5,
-        "training/TFLOP": 2.0,
-        "training/minutes": 2.0,
-    }
-    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    started = HParamsPluginData.FromString(content).session_start_info.hparams
-    varied = {key: value.string_value or value.number_value for key, value in started.items()}
-    assert varied == {"size": "a_b", "seed": 1.0}

@@ -20,7 +20,7 @@ def a_study(*names: str, seeds=(0,), **evaluations: list[str]) -> Study:
 
 
 class Trm:
-    """Stands for submitit and `trm`: remembers the words, and ends with the codes it is given."""
+    """Stands for processes of `trm`: remembers the words, and ends with the codes it is given."""
 
     def __init__(self, monkeypatch, **codes: int) -> None:
         self.commands: list[str] = []
@@ -30,12 +30,11 @@ class Trm:
 
         class Job:
             def __init__(self, code: int) -> None:
-                self.code, self.looks = code, 0
-                self.result = lambda: code
+                self.returncode, self.looks = code, 0
 
-            def done(self) -> bool:
+            def poll(self) -> int | None:
                 self.looks += 1
-                return self.looks > 1
+                return self.returncode if self.looks > 1 else None
 
         def submit(jobs: Jobs, run, words: list[str], device: str) -> Job:
             self.words.append(words)

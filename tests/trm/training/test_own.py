@@ -76,5 +76,5 @@ def test_what_is_wrong_with_a_class_is_one_sentence(own_folder, command, debug, 
         given = "--config=faulty.yaml"
     ran = command("fit", *debug, given, folder=own_folder)
     assert ran.code == 2
-    assert "mine.Subtracton: mine.py has no Subtracton. Did you mean Subtraction?" in ran.err
+    assert "there is no class mine.Subtracton. Did you mean mine.Subtraction?" in ran.err
     assert "Traceback" not in ran.err

@@ -24,7 +24,7 @@ def test_samples_are_the_cells_of_pages_with_their_neighbours():
     task = Multiplication(layout="lattice", base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
     batch = PageSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
     rule = task.local_rule(untold=True)
-    fields = dict(zip(rule.fields, batch["classes"].T, strict=True))
+    fields = dict(zip(rule.fields, batch["labels"].T[1:], strict=True))
     right, above, above_left = batch["sources"].T
     places = batch["places"]
     for source, (down, left) in ((right, (0, -1)), (above, (-1, 0)), (above_left, (-1, 1))):
@@ -33,7 +33,7 @@ def test_samples_are_the_cells_of_pages_with_their_neighbours():
         moved = places[there] + torch.tensor([down, left])
         assert torch.equal(places[source[there]], moved)
     assert (right[places[:, 1] > 0] >= 0).all()
-    grid = (batch["symbols"] >= 0) & (above >= 0) & (right >= 0)
+    grid = (batch["labels"][:, 0] >= 0) & (above >= 0) & (right >= 0)
     digit = fields["multiplicand"][above[grid]]  # handed down a column without a change
     inside = digit > 0
     assert torch.equal(fields["multiplicand"][grid][inside], digit[inside])
