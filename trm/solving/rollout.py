@@ -117,7 +117,7 @@ class Predictor(ABC):
         """
         raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 - most remember nothing
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
 
     def watched(self, on_step: OnStep) -> "Predictor":

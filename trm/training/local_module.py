@@ -1,6 +1,7 @@
 """A `LocalRecursiveModel` as a LightningModule: every cell of every page is a sample."""
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,8 @@ class CellModule(CanvasModule):
         shares: dict[str, Tensor] = {}
         right = torch.ones_like(batch["tokens"], dtype=torch.bool)
         for (name, said), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
-            if name in self.model.config.codes:
-                continue
+            if name in self.model.config.codes and "codes" not in batch:
+                continue  # nobody knows what it should be
             total = total + self.cross_entropy(said.float(), label)
             same, counts = said.detach().argmax(dim=-1) == label, label >= 0
             right = right & (same | ~counts)
@@ -100,6 +101,15 @@ class CellModule(CanvasModule):
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
         """On all rows of each problem."""
         return float(self.loss(self.batch_of(drawing))[0]), len(drawing)
+
+    def batches_of(self, epochs: Iterable[int]) -> Iterator[Batch]:
+        """All batches of epochs before this one, drawn once more."""
+        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        loader: Any = data.train_dataloader()
+        loader.progress = None  # all batches, not those that are still to come
+        for epoch in epochs:
+            loader.sampler.set_epoch(epoch)
+            yield from loader
 
     def on_device(self, batch: Batch) -> Batch:
         """A batch where the model is."""
@@ -189,7 +199,8 @@ class LocalModule(CellModule):
         if not self.counterexamples or not self.current_epoch:
             return
         if self._goes_on:
-            self.seen, self._goes_on = self._shown_before(), False
+            before = self.batches_of(range(self.current_epoch))
+            self.seen, self._goes_on = [batch["numbers"].numpy() for batch in before], False
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
@@ -201,17 +212,6 @@ class LocalModule(CellModule):
             hard.append(numbers[(least < _NARROW).cpu().numpy()])
         self.hard = np.unique(np.concatenate(hard))
         self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)
-
-    def _shown_before(self) -> list[np.ndarray]:
-        """The sights of all batches of the epochs before, drawn once more after a resume."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        loader: Any = data.train_dataloader()
-        loader.progress = None  # all batches, not those that are still to come
-        found = []
-        for epoch in range(self.current_epoch):
-            loader.sampler.set_epoch(epoch)
-            found += [batch["numbers"].numpy() for batch in loader]
-        return found
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

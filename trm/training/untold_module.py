@@ -6,24 +6,32 @@ of their logits at a temperature that falls, so that a gradient comes back throu
 page (Jang et al. 2017, "Categorical Reparameterization with Gumbel-Softmax", here without noise).
 While it falls, the entropy of shares joins the loss. In the end the shares are nearly those of one
 code alone, which is what is handed on in solving.
+
+Where there are many codes, the last epochs may merge those that do the same, and train on all
+sights that pages have shown, with the codes that are left: see `trm.training.merging`.
 """
 
 import math
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.render import WorkedDrawing
+from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, Sights, Windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.training.canvas_module import logs_at
-from trm.training.configs import OptimizerConfig, ScheduleConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import CellModule
+from trm.training.merging import RowCells, merged_codes
 from trm.training.samples import PageSamples, page_batch
 
 _COLDEST = 0.1  # the temperature at the end
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
+_SIGHTS = 4096  # in a batch at most, once codes are merged
 
 
 class UntoldModule(CellModule):
@@ -35,6 +43,8 @@ class UntoldModule(CellModule):
         schedule: of the learning rate.
         cooling: when the temperature begins to fall from 1, and when it has fallen, as shares of
             the run.
+        merging: from which share of the run on each epoch merges the codes of pages of the epoch
+            before, and trains on their sights; 1: none does.
         compile: compile the model for training (needs a C++ compiler on a CPU).
         seed: unused by this model, which draws nothing.
     """
@@ -49,21 +59,35 @@ class UntoldModule(CellModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         cooling: tuple[float, float] = (0.5, 0.85),
+        merging: float = 1.0,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         if not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {list(cooling)}")
+        check_range("model.merging", merging, cooling[1], 1)
         super().__init__(network, optimizer, schedule, compile, seed)
-        self.cooling = cooling
+        self.cooling, self.merging = cooling, merging
+        self.shown: list[Batch] = []  # pages of this epoch, for the next one to merge
+        self.sights: Batch | None = None  # that pages have shown, with merged codes
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
-        if not self.model.config.codes:
+        codes = self.model.config.codes
+        if not codes:
             raise ValueError(
                 "an UntoldModule trains models with codes: name the fields that are not told in "
                 "model.network.init_args.config.codes, or take trm.training.LocalModule"
             )
+        if self.merging < 1:
+            rule = data.task.local_rule(untold=True)
+            ways = [way for way, names in rule.messages.items() if set(names) & codes.keys()]
+            if len(codes) > 1 or ways != ["left"]:
+                raise ValueError("model.merging is for one code that is handed to the left: set 1")
+
+    def on_fit_start(self) -> None:
+        if self.merging < 1 and self.trainer.world_size > 1:
+            raise ValueError("model.merging takes one device: give --trainer.devices 1")
 
     @property
     def temperature(self) -> float:
@@ -74,7 +98,14 @@ class UntoldModule(CellModule):
         done = self.global_step / self.trainer.estimated_stepping_batches
         return _COLDEST ** min(1.0, max(0.0, (done - begin) / (end - begin)))
 
+    def merges(self, epoch: int) -> bool:
+        """Whether an epoch trains on merged codes."""
+        assert self.trainer.max_epochs is not None
+        return epoch > 0 and epoch >= self.merging * self.trainer.max_epochs
+
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        if "codes" in batch:
+            return self.model.cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
         return work_relaxed(self.trained(), batch, self.temperature)
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
@@ -89,10 +120,89 @@ class UntoldModule(CellModule):
         entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
         return _DECISIVE * math.log(temperature) / math.log(_COLDEST) * entropy
 
+    def on_train_epoch_start(self) -> None:
+        """Merge the codes of the pages of the epoch before; after a resume they are drawn again."""
+        if self.merges(self.current_epoch):
+            pages = self.shown or list(self.batches_of([self.current_epoch - 1]))
+            self.sights = self.on_device(merged_sights(self.rule, self.model, pages))
+            self.log("train/sights", float(len(self.sights["tokens"])))
+        self.shown = []
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        if self.merges(self.current_epoch + 1):
+            self.shown.append(batch)
+        if self.sights is not None:
+            random = np.random.default_rng(self.batch_seed(batch_idx))
+            number = len(self.sights["tokens"])
+            some = torch.from_numpy(random.integers(0, number, min(number, _SIGHTS)))
+            batch = {name: part[some.to(part.device)] for name, part in self.sights.items()}
         if logs_at(self.trainer, self.global_step + 1):
             self.log("train/temperature", self.temperature)
         return super().training_step(batch, batch_idx)
+
+
+@torch.no_grad()
+def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch]) -> Batch:
+    """All that cells of pages have seen and should say with merged codes, every sight once.
+
+    Args:
+        rule: what is told.
+        model: with one code, which is handed to the left.
+        pages: see `trm.training.samples.PageSamples`.
+
+    Returns:
+        As `trm.training.samples.sight_batch`; a code's label is −1 where it is not known.
+    """
+    ((code, count),) = model.config.codes.items()
+    decided: list[np.ndarray] = []
+    for batch in pages:
+        logits = model.parts(work_relaxed(model, batch, temperature=0)[0])
+        parts = [logits[name].argmax(dim=-1) for name in (SYMBOL, code)]
+        decided.append(torch.stack(parts, dim=1).cpu().numpy())
+    written, codes = np.concatenate(decided).T
+    begins = np.cumsum([0, *map(len, decided[:-1])])
+    tokens, labels, sources = (
+        np.concatenate([batch[name].cpu().numpy() for batch in pages])
+        for name in ("tokens", "labels", "sources")
+    )
+    sources = np.where(sources >= 0, sources + np.repeat(begins, [*map(len, decided)])[:, None], -1)
+    mine, symbols = rule.with_codes({code: count}), labels[:, 0]
+    fields = dict(zip(rule.fields, labels.T[1:], strict=True))
+    ways = {way: names for way, names in mine.messages.items() if names}
+
+    def windows(codes: np.ndarray) -> Windows:
+        """What cells see where these codes are handed on."""
+        seen = dict.fromkeys(NEIGHBOURS, np.zeros_like(tokens))
+        for (way, names), source in zip(ways.items(), sources.T, strict=True):
+            handed = mine.code(names, fields | {code: codes})
+            seen[way] = np.where(source >= 0, handed[source], 0)
+        return Windows(tokens, *seen.values())
+
+    nothing = np.zeros_like(codes)
+    cells = RowCells(
+        window=mine.numbers(windows(nothing)),
+        told=mine.code(mine.left, fields | {code: nothing}),
+        code=codes,
+        source=sources[:, list(ways).index("left")],
+        symbol=symbols,
+        right=(written == symbols) | (symbols < 0),
+    )
+    merged = merged_codes(cells, count)
+    known = cells.counted() & ((cells.source < 0) | (merged[cells.source] >= 0))
+    labels[:, 1 + list(rule.fields).index(code)] = np.where(cells.right, merged, -1)
+    numbers = mine.seen(windows(np.maximum(merged, 0)), {})[0]
+    found, times = np.unique(
+        np.column_stack((numbers, merged < 0, labels))[known], axis=0, return_counts=True
+    )
+    # Of what a sight was followed by, what is known, and what came most often.
+    order = np.lexsort((-times, found[:, 1], found[:, 0]))
+    numbers, which = np.unique(found[order, 0], return_index=True)
+    sights = mine.sights(numbers)
+    said = found[order[which], 2:]
+    return {
+        name: torch.from_numpy(part)
+        for name, part in zip(("heads", "tokens", "codes", "labels"), (*sights, said), strict=True)
+    }
 
 
 def work_relaxed(
@@ -106,7 +216,7 @@ def work_relaxed(
     Args:
         model: with codes.
         batch: N cells, see `trm.training.samples.PageSamples`.
-        temperature: of the softmax.
+        temperature: of the softmax; 0: codes are decided.
     """
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.fields)}
@@ -143,7 +253,12 @@ def work_relaxed(
         outputs, halt_logits = model.relaxed(batch["tokens"][order[here]], message, present[here])
         found.append((outputs, halt_logits))
         logits = model.parts(outputs)
-        decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
+        if temperature:
+            decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
+        else:
+            decided = [
+                F.one_hot(logits[name].argmax(dim=-1), codes[name]).float() for name in codes
+            ]
         shares = torch.cat((shares, torch.cat(decided, dim=-1)))
     outputs, halt_logits = (torch.cat(parts)[number] for parts in zip(*found, strict=True))
     return outputs, halt_logits

@@ -1,12 +1,9 @@
 """Models that invent what their cells hand on: pages from shares of codes, and their proof."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import draw_worked
 from canvas.symbols import MASK
@@ -19,19 +16,11 @@ from trm.solving.solver import Solver
 from trm.training.samples import page_batch
 from trm.training.untold_module import work_relaxed
 
-CODES = {"carry": 4}  # as many as there are classes: none, 0, 1, and one that begins a row
+CODES = {"carry": 4}
 
 
 def silent(what: str, done: int, total: int) -> None:
     """A report to nobody."""
-
-
-@pytest.fixture(scope="module")
-def inventor(untold) -> tuple[LocalRecursiveModel, Multiplication]:
-    """A model that was told its carries, and goes for one that was not."""
-    model = LocalRecursiveModel(replace(untold.model.config, codes=CODES))
-    model.load_state_dict(untold.model.state_dict())
-    return model.eval(), untold.task
 
 
 def explored(model, task):
@@ -96,9 +85,9 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     )
     batch = page_batch(task.local_rule(untold=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
-    asked = batch["symbols"] >= 0
-    assert (cold[SYMBOL].argmax(1) == batch["symbols"])[asked].all()
-    assert not (warm[SYMBOL].argmax(1) == batch["symbols"])[asked].all()
+    asked = batch["labels"][:, 0] >= 0
+    assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
+    assert not (warm[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
     state = work_in_order(model, torch.from_numpy(drawing.masked), states=True).state
     expected = model.read_all(state)["carry"].unflatten(1, drawing.truth.shape[1:])
     row, right = batch["places"].unbind(1)

@@ -7,7 +7,9 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
+from canvas.windows import SYMBOL, Sights
 from trm.training.samples import PageSamples
+from trm.training.untold_module import merged_sights
 
 SMALL = (
     "--config", "generalise/untold", "--data.task.base", 2, "--data.batch_size", 8,
@@ -57,6 +59,51 @@ def test_a_run_gets_cold_and_its_model_solves_upright_pages_alone(command, tmp_p
     assert "leave out --symmetries" in refused.err
 
 
+def test_merged_sights_are_what_pages_show_each_once(inventor):
+    model, task = inventor
+    rule = task.local_rule(untold=True)
+    samples = PageSamples(task, Canvas(margin=2), "train", 0, 64, 64)
+    pages = [samples.__getitems__(list(range(start, start + 32))) for start in (0, 32)]
+    sights = merged_sights(rule, model, pages)
+    seen = torch.cat((sights["tokens"][:, None], sights["codes"]), dim=1)
+    assert len(seen.unique(dim=0)) == len(seen)
+    said = dict(zip((SYMBOL, *rule.fields), sights["labels"].T, strict=True))
+    parts = model.parts(model.cells(Sights(sights["heads"], sights["tokens"], sights["codes"]))[0])
+    for name in (SYMBOL, "multiplier", "multiplicand", "addend"):  # its codes have kept their names
+        asked = said[name] >= 0
+        assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])
+    # A row's beginning and a carry of 0 are told apart by rows of a 0 alone.
+    used = {tuple(pair) for pair in torch.stack((said["multiplier"], said["carry"])).T.tolist()}
+    assert (said["carry"] >= 0).all()
+    assert len(used) < len({(row["multiplier"], row["carry"]) for row in classes_of(pages, rule)})
+
+
+def classes_of(pages, rule):
+    for batch in pages:
+        for row in batch["labels"][:, 1:].tolist():
+            yield dict(zip(rule.fields, row, strict=True))
+
+
+def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command, tmp_path):
+    settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
+    settings += ("--trainer.logger", "CSVLogger")
+    longer = ("--trainer.max_epochs", 3)  # the third merges
+    runs = (("whole", longer), ("parts", ()), ("parts", ("--ckpt_path", "last", *longer)))
+    for folder, more in runs:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        ran = command("fit", *settings, *more, folder=tmp_path / folder)
+        assert ran.code == 0, ran.err
+    file = next(tmp_path.glob("whole/**/metrics.csv"))
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    assert sum(bool(row["train/sights"]) for row in rows) == 1
+    whole, resumed = (
+        torch.load(file, weights_only=True)["state_dict"]
+        for folder in ("whole", "parts")
+        for file in (tmp_path / folder).glob("**/last.ckpt")
+    )
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -64,6 +111,11 @@ def test_a_run_gets_cold_and_its_model_solves_upright_pages_alone(command, tmp_p
         (("--model.network.config.codes", "{}"), "name the fields that are not told"),
         (("--model.network.config.codes", "{sum: 4}"), "codes name sum, and cells hand on"),
         (("--model.cooling", "[0.9,0.5]"), "model.cooling is [begin, end] from 0 to 1"),
+        (("--model.merging", 0.7), "model.merging is from 0.85 to 1"),
+        (
+            ("--model.merging", 0.9, "--model.network.config.codes", "{carry: 4, addend: 4}"),
+            "model.merging is for one code that is handed to the left",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, why, command, tmp_path):
