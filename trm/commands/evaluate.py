@@ -27,7 +27,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
+from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import sweep
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_grid(grid: dict[str, Any], output: Path) -> None:
+def show_grid(grid: Grid, output: Path) -> None:
     """Draw a grid, describe it in files, and print its summary."""
     from rich.console import Console
 
