@@ -327,19 +327,14 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
     }
 
 
-def cell_attention(
-    predictor: Predictor, canvases: np.ndarray, steps: int | None = None
-) -> tuple[dict[str, Tensor], int]:
-    """What cells attend to, and in which supervision step that was.
+def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
+    """What cells attend to in a supervision step, from 1.
 
-    Of canvases ``uint8 [B, H, W]`` with a masked row, after a supervision step; None: that in which
-    the slowest sample ends. By the name of the tensor that is updated, float32 [layers, B, heads, H
-    * W, H * W] of its last update in that step; rows of blank cells that are no tokens are 0.
-    Empty: the model has no attention between cells.
+    Of canvases ``uint8 [B, H, W]`` with a masked row, by the name of the tensor that is updated,
+    float32 [layers, B, heads, H * W, H * W] of its last update in that step; rows of blank cells
+    that are no tokens are 0. Empty: the model has no attention between cells.
     """
-    if steps is None:
-        steps = int(predictor(canvases).steps.max())
-    recorder = StepRecorder(predictor.model, canvases, steps)
+    recorder = StepRecorder(model, canvases, steps)
     by_update = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
     values = recorder.run([site for sites in by_update.values() for site in sites]).values
     cells = canvases.shape[1] * canvases.shape[2]
@@ -355,7 +350,7 @@ def cell_attention(
     return {
         name: torch.stack([on_canvas(values[site][0]) for site in sites]).cpu()
         for name, sites in by_update.items()
-    }, steps
+    }
 
 
 def check_cells(model: nn.Module) -> None:

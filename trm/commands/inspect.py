@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         figures["states"] = pictures.changes_figure(changes, f"{name}: do the states settle?")
     attention: dict[str, Any] = {}
     if stepwise:
-        attention, _ = cell_attention(predictor, canvas[None], int(used[row]))
+        attention = cell_attention(predictor.model, canvas[None], int(used[row]))
     if attention:
         query = cell[0] * canvas.shape[1] + cell[1]
         maps = {
