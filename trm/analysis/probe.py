@@ -15,7 +15,7 @@ the probe's training cells. A type that did not occur in training has a label th
 so control accuracy and selectivity are measured on cells of types that occurred.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -37,6 +37,7 @@ from trm.solving.solver import Solver
 INPUT = "input"  # the embedded tokens, before anything has been computed
 BLOCKS = "block"  # of a GPT, what each block passes on
 NORM = "norm"  # of a GPT, what its heads read
+_TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
 _FIELD = np.uint64(1 << 20)  # of a row or column; more than the sides of any canvas
 _MIDDLE = 1 << 19  # rows and columns may be outside the worked solution
 _LEAST_DEVIATION = 1e-6  # of a feature that says anything
@@ -187,6 +188,22 @@ def observe(
     }
     answers = record.logits.argmax(dim=-1).byte().cpu().numpy()
     return Observed(features, main, recorder.cells, heads, answers, record.settled)
+
+
+def read(
+    solver: Solver,
+    problems: Problems,
+    steps: Sequence[int],
+    layers: bool = False,
+    seed: int | None = None,
+    first: int = 0,
+) -> Iterator[tuple[Examples, Observed]]:
+    """Examples of problems in batches, each read by the model: see `examples` and `observe`."""
+    every = examples(solver, problems, seed, first)
+    size = max(1, _TOKENS_AT_ONCE // every.inputs[0].size)
+    for start in range(0, len(every), size):
+        part = every[start : start + size]
+        yield part, observe(solver.predictor, part, steps, layers)
 
 
 class Cells(NamedTuple):

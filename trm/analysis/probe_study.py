@@ -6,14 +6,13 @@ them, and read on problems of the test split, so that none of these were ever se
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.windows import UNDEFINED
@@ -24,9 +23,8 @@ from trm.analysis.probe import (
     Observed,
     Point,
     control_labels,
-    examples,
     fit,
-    observe,
+    read,
     take,
 )
 from trm.analysis.probe_report import FirstError, Gap, ProbeStudy, Reading, SizeResult, Table
@@ -37,7 +35,6 @@ from trm.solving.solver import Solver
 
 _RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
-_TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
 _LONG = 10  # seconds of which people are told
 
 
@@ -79,13 +76,14 @@ def run_probes(
         reason = asked[0][1].reason if asked else "no size was named"
         raise ValueError(f"there is nothing to probe: {reason}")
     note(f"reading {settings.train_problems:,} training problems")
-    parts, read, random = list[Cells](), 0, np.random.default_rng(settings.seed)
+    parts, number, random = list[Cells](), 0, np.random.default_rng(settings.seed)
+    asked_of = settings.steps, settings.layers
     for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
         index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, settings.train_problems))
         problems = sample(task, settings.seed, "train", 0, index)
-        for part, observed in _read(solver, problems, settings, settings.seed, start):
+        for part, observed in read(solver, problems, *asked_of, settings.seed, start):
             parts.append(take(part, observed, settings.cells, random))
-            read, main = read + len(part), observed.main
+            number, main = number + len(part), observed.main
     probes, settled = Probes(parts, classes, settings, note), True
     found = []
     for result, (on_canvas, problems, reason) in asked:
@@ -94,13 +92,13 @@ def run_probes(
             tally = Tally(probes, len(problems), settings.seed)
             for start in range(0, len(problems), _PROBLEMS_AT_ONCE):
                 some = problems[start : start + _PROBLEMS_AT_ONCE]
-                for part, observed in _read(on_canvas, some, settings):
+                for part, observed in read(on_canvas, some, *asked_of):
                     part = replace(part, targets=part.targets[..., probes.there])
                     tally.add(part, observed, start)
                     settled &= observed.settled
             result = tally.result(result)
         found.append(result)
-    counted = (settings.train_problems, read, len(probes.types), probes.filled)
+    counted = (settings.train_problems, number, len(probes.types), probes.filled)
     train = dict(zip(("problems", "examples", "cells", "working"), counted, strict=True))
     return ProbeStudy(asdict(settings), probes.classes, *main, train, found, settled=settled)
 
@@ -121,17 +119,6 @@ def default_sizes(task: Task) -> list[dict[str, int]]:
     pairs = [(-(-a // 2), -(-b // 2)), (a, b), (a + -(-a // 2), b), (a, b + -(-b // 2))]
     found = [(max(x, low), max(y, least)) for x, y in (*pairs, (2 * a, 2 * b))]
     return [{first: x, second: y} for x, y in dict.fromkeys(found)]
-
-
-def _read(
-    solver: Solver, problems: Problems, settings: Settings, seed: int | None = None, first: int = 0
-) -> Iterator[tuple[Examples, Observed]]:
-    """Examples in batches, see `examples`, each with what the model does with it."""
-    every = examples(solver, problems, seed, first)
-    size = max(1, _TOKENS_AT_ONCE // every.inputs[0].size)
-    for start in range(0, len(every), size):
-        part = every[start : start + size]
-        yield part, observe(solver.predictor, part, settings.steps, settings.layers)
 
 
 class Probes:

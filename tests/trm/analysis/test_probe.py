@@ -18,7 +18,7 @@ from canvas.render import draw_worked, to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.windows import UNDEFINED, draw_fields
-from trm.analysis import probe_study
+from trm.analysis import probe
 from trm.analysis.probe import (
     BLOCKS,
     INPUT,
@@ -364,13 +364,13 @@ def test_the_report_says_what_was_measured_and_what_breaks_first(study: ProbeStu
 @pytest.mark.parametrize("family", ["recursive", "looped", "gpt"])
 def test_every_family_can_be_probed_on_test_problems(make_solver, family, monkeypatch):
     seen: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    original = probe_study.examples
+    original = probe.examples
 
     def noted(solver, problems: Problems, seed=None, first=0):
         seen[seed is not None].append(split_of(problems))
         return original(solver, problems, seed, first)
 
-    monkeypatch.setattr(probe_study, "examples", noted)
+    monkeypatch.setattr(probe, "examples", noted)
     found = run_probes(make_solver(family), SIZES, QUICK)
     main, last = {"recursive": ("z_H", 2), "looped": ("state", 2), "gpt": ("norm", 12)}[family]
     assert (found.main, found.last) == (main, last)
@@ -417,7 +417,7 @@ def test_what_states_hold_plainly_is_read_from_them(make_solver, monkeypatch):
         features = dict.fromkeys(observed.features, plain.reshape(B, -1, plain[0, 0, 0].numel()))
         return replace(observed, features={k: v.float() for k, v in features.items()})
 
-    monkeypatch.setattr(probe_study, "observe", told)
+    monkeypatch.setattr(probe, "observe", told)
     found = run_probes(solver, SIZES, replace(QUICK, train_problems=64, iterations=60))
     for size in found.measured:
         values = [r.probe.value for r in size.readings]
@@ -436,7 +436,7 @@ def test_right_answers_and_sub_tasks_are_counted_row_by_row(make_solver, monkeyp
         answers[np.flatnonzero(last)[-1]] = 0
         return replace(observe(predictor, part, steps, layers), answers=answers)
 
-    monkeypatch.setattr(probe_study, "observe", solved)
+    monkeypatch.setattr(probe, "observe", solved)
     (size,) = run_probes(make_solver(), SIZES[:1], QUICK).sizes
     for table in (size.gap.rows, size.gap.problems):
         assert table.gap + table.neither == 1

@@ -24,7 +24,6 @@ from trm.analysis.record import (
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
-from trm.models.layers import Attention
 from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 
@@ -110,21 +109,6 @@ def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, fam
     with pytest.raises(ZeroDivisionError):
         recorder.run(recorder.heads(), change=lambda *_: 1 / 0)
     assert hooks_of(recorder.model) == []
-
-
-def test_heads_are_given_side_by_side_to_the_output_projection():
-    layer = Attention(6, 3)
-    seen = []
-    layer.out.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    x = torch.randn(2, 4, 6)
-    y = layer(x)
-    (heads,) = seen
-    q, k, v = layer.project(x)
-    for head in range(3):
-        weights = (q[:, head] @ k[:, head].mT * 2**-0.5).softmax(-1)
-        torch.testing.assert_close(heads[..., 2 * head : 2 * head + 2], weights @ v[:, head])
-    torch.testing.assert_close(layer.out(heads), y)
-    assert attention_of(nn.ModuleList([layer, nn.Linear(2, 2)])) == [layer]
 
 
 @pytest.mark.parametrize(
