@@ -198,13 +198,11 @@ def print_study(console: Console, study: ProbeStudy) -> None:
             words = [_word(reading, reader) for reading in found]
             if any(words):
                 by_size.append([subtask if reader == "probe" else "", name, *words])
-    known = {r.step for r in measured[0].readings if r.site == study.curve}
-    steps = [step for step in study.steps if step in known]
     by_step = []  # within the training range and beyond it
     for subtask in study.subtasks:
         for i, (name, sizes) in enumerate(study.regions.items()):
             if shares := study.shares(subtask, sizes, "probe"):
-                words = [f"{100 * shares[step]:.1f}" if step in shares else "" for step in steps]
+                words = [f"{100 * shares[n]:.1f}" if n in shares else "" for n in study.steps]
                 by_step.append(["" if i else subtask, name, *words])
     gaps = []  # sub-tasks and answers, right and wrong, by size
     for size in measured:
@@ -220,7 +218,7 @@ def print_study(console: Console, study: ProbeStudy) -> None:
         f"Cells right in rows that are filled in, {last}, % (95 % interval):",
         table(["sub-task", "", *sizes_of], by_size),
         f"Cells that a probe of {study.curve} gets right in these rows, by {study.unit}, %:",
-        table(["sub-task", "sizes", *map(study.step_name, steps)], by_step),
+        table(["sub-task", "sizes", *map(study.step_name, study.steps)], by_step),
         f"Sub-tasks (by {JUDGES[judge]}) and answers, {last}:",
         table(["size", "", *counted], gaps),
         *_notes(study),
